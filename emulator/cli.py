@@ -14,18 +14,15 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final
 
+from . import time_cli
 from .bridge.device import EmulatedDevice
 from .bridge.result import worst
 from .chip import DEVICES, VARIABLE
-from .clock.conditions import USUAL, Conditions, Data, L2State
 from .debug_cli import add_commands
 from .findings import Verdict, report_lines
 from .scripts import elsewhere, prepare
-
-if TYPE_CHECKING:
-    from .bridge.result import LaunchResult
 
 REPORT_EXIT: Final = 3
 
@@ -96,38 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
     run.set_defaults(do=_run)
 
-    timed = commands.add_parser(
-        "time",
-        allow_abbrev=False,
-        help="predict the time of a Python script's or CUDA program's launches on a chip",
-        description="Run SCRIPT, a Python script or a CUDA program, and predict the time of each launch. Launches do "
-        "not compute their outputs. Options come before SCRIPT; what follows SCRIPT is passed to it. "
-        "docs/explanation/clock.md describes the model and its errors.",
-    )
-    timed.add_argument("--chip", default="b200", help="the chip to predict for (default: %(default)s)")
-    timed.add_argument(
-        "--l2",
-        choices=get_args(L2State),
-        default=USUAL.l2,
-        help="cold: L2 holds nothing that the launch reads, as after a flush; warm: the same launch was made before it "
-        "(default: %(default)s)",
-    )
-    timed.add_argument(
-        "--data",
-        choices=get_args(Data),
-        default=USUAL.data,
-        help="the operands of the tensor cores, which decide their power (default: %(default)s)",
-    )
-    timed.add_argument(
-        "--ghz", type=float, help="a fixed clock rate (default: the chip's highest, and beside it what power allows)"
-    )
-    timed.add_argument(
-        "--trace", type=Path, metavar="FOLDER", help="write a trace of each launch to FOLDER, for ui.perfetto.dev"
-    )
-    timed.add_argument("script", type=Path, metavar="SCRIPT")
-    timed.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
-    timed.set_defaults(do=_time)
-
+    time_cli.add_command(commands)
     add_commands(commands)
 
     isa = commands.add_parser(
@@ -150,48 +116,6 @@ def _isa(_options: argparse.Namespace) -> int:
 
     print(markdown(families(read_forms())), end="")
     return 0
-
-
-def _time(options: argparse.Namespace) -> int:
-    if not prepare(options.script, options.args):
-        return 2
-    from . import emulate
-    from .clock.chips import chip
-    from .host.executable import is_executable, run_main
-    from .host.session import emulated_host
-
-    try:
-        chip(options.chip)
-        conditions = Conditions(options.l2, options.data, options.ghz)
-    except ValueError as why:
-        print(f"time: {why}", file=sys.stderr)
-        return 2
-    trace = options.trace is not None
-    with emulated_host(), emulate(clock=options.chip, trace=trace, conditions=conditions) as device:
-        if is_executable(options.script):
-            run_main(options.script, options.args, partial(_print_predictions, device, options.trace))
-        try:
-            runpy.run_path(str(options.script), run_name="__main__")
-        finally:
-            _print_predictions(device, options.trace, 0)
-    return 0
-
-
-def _print_predictions(device: EmulatedDevice, traces: Path | None, code: int) -> int:
-    """Print the prediction of each launch, write its trace if a folder is given, and return `code` unchanged."""
-    sys.stdout.flush()
-    for number, launch in enumerate(device.launches, 1):
-        print(launch.prediction)
-        if traces is not None:
-            _write_trace(traces / f"{number}.json", launch)
-    return code
-
-
-def _write_trace(path: Path, launch: LaunchResult) -> None:
-    assert launch.prediction is not None and launch.prediction.trace is not None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(launch.prediction.trace.json())
-    print(f"  trace: {path}")
 
 
 def _run(options: argparse.Namespace) -> int:

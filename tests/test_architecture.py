@@ -36,7 +36,7 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"host"},
         {"coverage"},
         {"launching", "findings"},
-        {"scripts", "debug_cli", "", "cli", "__main__", "pytest_plugin"},
+        {"scripts", "debug_cli", "time_cli", "", "cli", "__main__", "pytest_plugin"},
     ),
     "emulator.machine": (
         {"launch"},

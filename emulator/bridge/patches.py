@@ -124,7 +124,8 @@ def emulate(
         whose clusters can communicate through global memory (atomics, flags, reductions), or that prints, runs in one
         process. So does every kernel if this process has other threads.
     names: maps a kernel's name to its mbarriers' names, by byte offset in dynamic shared memory, for reports.
-    clock: a chip ("b200") whose time is predicted. Each launch then has a `prediction` and computes no outputs.
+    clock: a chip ("b200") whose time is predicted. Each launch then has a `prediction` and computes no outputs. None
+        inside a device with a clock: the same clock, trace and conditions, and that device gets the launches too.
     trace: also record the timeline of the prediction.
     conditions: what the prediction takes for granted of L2, the data and the clock rate; None for cold, random and
         the chip's own.
@@ -132,6 +133,10 @@ def emulate(
     Errors of a kernel are subclasses of EmulatorError. An error that a C program saw only as a CUDA error is raised at
     the end. Raises ValueError for an invalid option.
     """
+    outer = driver.current()
+    timed = outer if clock is None and isinstance(outer, EmulatedDevice) and outer.clock is not None else None
+    if timed is not None:
+        clock, trace, conditions = timed.clock, timed.trace, timed.conditions
     device = EmulatedDevice(
         completion, seed, budget, level, numerics, diagnostics, processes, names, clock, trace, conditions
     )
@@ -148,6 +153,9 @@ def emulate(
             raise device.error
     finally:
         driver.release(device)
+        if timed is not None:
+            timed.launches += device.launches
+            timed.failures += device.failures
 
 
 @contextmanager

@@ -21,12 +21,15 @@ _SPEC = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(hh|h|ll|l|z|j|t)?([diouxXeEfFgGaAcsp
 _LONG = frozenset({"ll", "l", "z", "j", "t"})
 
 
-@executes("trap", communicates=never_communicates)
+@executes("trap", "brkpt", communicates=never_communicates)
 def trap(ins: Instr) -> Action:
-    """End the launch with an error: for the kernel's own trap, or for an invalid call address or branch index."""
+    """End the launch with an error: for the kernel's own trap, or for an invalid call address or branch index.
+
+    brkpt does the same, since no debugger is attached.
+    """
     Modifiers(ins).done()
-    own = "trap" in ins.text
-    what = "the kernel executed a trap" if own else "the call address or branch index is not a known target"
+    own = next((name for name in ("trap", "brkpt") if name in ins.text), None)
+    what = f"the kernel executed a {own}" if own else "the call address or branch index is not a known target"
 
     def run(warp: Any, mask: np.ndarray | None) -> None:
         raise Fault(what, ins, warp)

@@ -75,7 +75,7 @@ KINDS: Final[dict[str, Kind]] = {
     for kind, opcodes in {
         Kind.BRANCH: ("bra",),
         Kind.EXIT: ("ret", "exit"),
-        Kind.TRAP: ("trap",),
+        Kind.TRAP: ("trap", "brkpt"),
         Kind.FENCE: ("fence", "membar"),
         Kind.CTA_BARRIER: ("bar.sync", "barrier.sync"),
         Kind.MBARRIER_WAIT: ("mbarrier.try_wait", "mbarrier.test_wait"),

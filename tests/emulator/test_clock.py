@@ -365,6 +365,17 @@ def test_half_of_the_rows_are_half_of_the_products() -> None:
     assert full["products"] == full["tensor core"] == half["tensor core"] == 2 * half["products"]
 
 
+@pytest.mark.parametrize("body", ["@%p1 brkpt;", "@%p1 trap;"])
+def test_a_stop_that_is_not_reached_costs_a_slot(body: str) -> None:
+    assert end(f"setp.ne.u32 %p1, %r9, 1; {body}") < 20
+
+
+def test_a_load_of_128_bits_may_decide_where_a_warp_goes() -> None:
+    body = """.reg .b128 %q0; mov.b32 %r1, pool; ld.shared.b128 %q0, [%r1];
+clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p6, %q0; @%p6 trap;"""
+    assert end(body, shared=".shared .align 16 .b8 pool[16];") >= B200.shared_latency
+
+
 def test_ctas_that_take_over_others_count_what_these_would() -> None:
     text = bench.entry(
         "u32 idesc",

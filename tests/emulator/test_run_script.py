@@ -319,7 +319,7 @@ def test_faults_of_one_cause_are_reported_once(run):
 
 
 def test_an_instruction_that_is_not_implemented_is_no_success(run):
-    launch = 'emulator.launch(".version 8.8\\n.target sm_100a\\n.address_size 64\\n.entry k() {{ brkpt; ret; }}")'
+    launch = 'emulator.launch(".version 8.8\\n.target sm_100a\\n.address_size 64\\n.entry k() {{ suld; ret; }}")'
     finished = run("    import emulator" + CAUGHT.format(fails=launch, then="print('went on')"))
     assert (finished.returncode, finished.stdout) == (REPORT_EXIT, "went on\n")
     assert finished.stderr.startswith("UnknownInstruction: ")
@@ -516,3 +516,31 @@ def test_the_command_and_its_help(tmp_path):
     assert "--completion {eager,lazy,random}" in said[1].stdout
     assert "--processes N" in said[1].stdout
     assert (said[2].returncode, said[2].stderr) == (2, "SCRIPT: there is no file 'nowhere.py'\n")
+
+
+def timed(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
+    """Return the finished run of a script under `time`."""
+    (tmp_path / "timed.py").write_text(body)
+    command = [sys.executable, "-m", "emulator", "time", str(tmp_path / "timed.py")]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+ENTRY = '".version 8.8\\n.target sm_100a\\n.address_size 64\\n.entry k() {{ {} ret; }}"'
+
+
+def test_a_script_that_enters_a_device_itself_is_predicted(tmp_path):
+    launch = ENTRY.format("bar.sync 0;")
+    done = timed(tmp_path, f"import emulator\nwith emulator.emulate() as device: emulator.launch({launch})")
+    assert (done.returncode, done.stdout.count("predicted")) == (0, 1), done.stderr
+
+
+def test_a_launch_that_cannot_be_predicted_is_an_error_with_its_reason(tmp_path):
+    launch = ENTRY.format("suld;")
+    body = f"import emulator\ntry: emulator.launch({launch})\nexcept emulator.EmulatorError: pass"
+    done = timed(tmp_path, body)
+    assert (done.returncode, done.stdout) == (REPORT_EXIT, "") and done.stderr, done.stdout
+
+
+def test_a_script_that_launches_nothing_is_told_so(tmp_path):
+    done = timed(tmp_path, "pass")
+    assert done.returncode == 0 and "nothing was launched" in done.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from ...ptx.syntax import Instr, Reg, Vector
 from ..chips import Chip
 from ..warps import TimedWarp
 from .registry import first, idle, is_global_store, timed, waits_at_first_use
+
+BYTES_OF_B128: Final = 16
 
 
 def _places(op: MemoryOp, warp: TimedWarp, mask: Any, address: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -71,6 +73,8 @@ def _ld(ins: Instr) -> Action:
             values = np.zeros((len(lanes), op.count), f"u{op.width}")
         full = np.zeros((LANES, op.count), values.dtype)
         full[lanes] = values
+        if widths == [BYTES_OF_B128]:
+            return np.ascontiguousarray(full.T)
         columns = [extended(op, np.ascontiguousarray(full[:, i]), w) for i, w in enumerate(widths)]
         return columns[0] if len(columns) == 1 else tuple(columns)
 

@@ -1,0 +1,112 @@
+"""The command `time`: predict the launches of a script."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from .bridge.device import EmulatedDevice
+from .clock.conditions import USUAL, Conditions, Data, L2State
+from .errors import EmulatorError
+from .findings import report_lines
+from .scripts import prepare
+
+if TYPE_CHECKING:
+    from .bridge.result import LaunchResult
+
+FAILED: Final = 3
+
+
+def add_command(commands: Any) -> None:
+    """Add the command to those of the command line."""
+    timed = commands.add_parser(
+        "time",
+        allow_abbrev=False,
+        help="predict the time of a Python script's or CUDA program's launches on a chip",
+        description="Run SCRIPT, a Python script or a CUDA program, and predict the time of each launch. Launches do "
+        "not compute their outputs. Options come before SCRIPT; what follows SCRIPT is passed to it. "
+        f"Exit code {FAILED} means that a launch could not be predicted. docs/explanation/clock.md describes the model "
+        "and its errors.",
+    )
+    timed.add_argument("--chip", default="b200", help="the chip to predict for (default: %(default)s)")
+    timed.add_argument(
+        "--l2",
+        choices=get_args(L2State),
+        default=USUAL.l2,
+        help="cold: L2 holds nothing that the launch reads, as after a flush; warm: the same launch was made before it "
+        "(default: %(default)s)",
+    )
+    timed.add_argument(
+        "--data",
+        choices=get_args(Data),
+        default=USUAL.data,
+        help="the operands of the tensor cores, which decide their power (default: %(default)s)",
+    )
+    timed.add_argument(
+        "--ghz", type=float, help="a fixed clock rate (default: the chip's highest, and beside it what power allows)"
+    )
+    timed.add_argument(
+        "--trace", type=Path, metavar="FOLDER", help="write a trace of each launch to FOLDER, for ui.perfetto.dev"
+    )
+    timed.add_argument("script", type=Path, metavar="SCRIPT")
+    timed.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
+    timed.set_defaults(do=_time)
+
+
+def _time(options: argparse.Namespace) -> int:
+    if not prepare(options.script, options.args):
+        return 2
+    from . import emulate
+    from .clock.chips import chip
+    from .host.executable import is_executable, run_main
+    from .host.session import emulated_host
+
+    try:
+        chip(options.chip)
+        conditions = Conditions(options.l2, options.data, options.ghz)
+    except ValueError as why:
+        print(f"time: {why}", file=sys.stderr)
+        return 2
+    trace = options.trace is not None
+    with emulated_host(), emulate(clock=options.chip, trace=trace, conditions=conditions) as device:
+        end = partial(_end, device, options.trace)
+        if is_executable(options.script):
+            run_main(options.script, options.args, end)
+        try:
+            runpy.run_path(str(options.script), run_name="__main__")
+        except EmulatorError as error:
+            device.error = device.error or error
+        except (Exception, SystemExit):
+            if code := end(0):
+                return code
+            raise
+        return end(0)
+
+
+def _end(device: EmulatedDevice, traces: Path | None, code: int) -> int:
+    """Print the prediction of each launch and the errors of those that have none; return the exit code.
+
+    traces: the folder for traces, None for none. code: the exit code if all launches were predicted.
+    """
+    sys.stdout.flush()
+    for number, launch in enumerate(device.launches, 1):
+        print(launch.prediction)
+        if traces is not None:
+            _write_trace(traces / f"{number}.json", launch)
+    sys.stdout.flush()
+    failed = bool(device.failures or device.error)
+    if not device.launches and not failed:
+        print("nothing was launched on the emulated device", file=sys.stderr)
+    print(*report_lines(device), sep="", end="", file=sys.stderr)
+    return FAILED if failed else code
+
+
+def _write_trace(path: Path, launch: LaunchResult) -> None:
+    assert launch.prediction is not None and launch.prediction.trace is not None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(launch.prediction.trace.json())
+    print(f"  trace: {path}")
