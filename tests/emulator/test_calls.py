@@ -45,9 +45,10 @@ def test_printf_names_cta_and_thread_and_formats_like_c(capsys: pytest.CaptureFi
     ]
 
 
-def test_trap_ends_the_launch_naming_line_and_warp() -> None:
-    text = source("setp.eq.u32 %p0, %t, 40; @%p0 trap; ret;", block=64)
-    with pytest.raises(Fault, match=r"(?s)executed a trap.*PTX line 13.*warp 1 of CTA \(0,0,0\)"):
+@pytest.mark.parametrize("stop", ["trap", "brkpt"])
+def test_a_stop_ends_the_launch_naming_line_and_warp(stop: str) -> None:
+    text = source(f"setp.eq.u32 %p0, %t, 40; @%p0 {stop}; ret;", block=64)
+    with pytest.raises(Fault, match=rf"(?s)executed a {stop}.*PTX line 13.*warp 1 of CTA \(0,0,0\)"):
         launch(text, np.zeros(1, np.uint32), block=64)
 
 
