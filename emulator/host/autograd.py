@@ -21,7 +21,7 @@ _MARK: Final = "_of_emulated_device"
 def install(patches: Patches, tensors: EmulatedTensors) -> None:
     """Run torch's engine with `tensors` active; place gradients on the same device as the function's results."""
     patches.set(torch.autograd, "_engine_run_backward", tensors.enabled_in(torch.autograd._engine_run_backward))
-    patches.set(Function, "apply", classmethod(_marking_results(vars(Function)["apply"].__func__)))
+    patches.set(Function, "apply", classmethod(_marking_results(vars(Function)["apply"])))
     patches.set(saved_tensors_hooks, "__init__", _with_mode_in_hooks(saved_tensors_hooks.__init__, tensors))
     for name in ("apply", "apply_boxed"):
         patches.set(BackwardCFunction, name, _placing_gradients(getattr(BackwardCFunction, name), tensors))
@@ -36,11 +36,14 @@ def _with_mode_in_hooks(original: Callable[..., None], tensors: EmulatedTensors)
     return initialise
 
 
-def _marking_results(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Function.apply that marks the autograd node of each result on the emulated device."""
+def _marking_results(original: Any) -> Callable[..., Any]:
+    """Return Function.apply that marks the autograd node of each result on the emulated device.
+
+    original: torch's class method, written in Python or, in torch 2.15, in C.
+    """
 
     def apply(function: type, *args: Any, **kwargs: Any) -> Any:
-        results = original(function, *args, **kwargs)
+        results = original.__get__(None, function)(*args, **kwargs)
         for result in results if isinstance(results, tuple) else (results,):
             if is_emulated(result) and isinstance(result.grad_fn, BackwardCFunction):
                 setattr(result.grad_fn, _MARK, True)

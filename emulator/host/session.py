@@ -40,6 +40,7 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
     torch's `cuda` device, CUDA's libraries, cuda.bindings and CuTeDSL's device queries report `properties`. Launches
     also need `emulator.emulate()`. An unsupported call raises NotEmulated with the name of the call.
     """
+    torch_cuda.count_gpus()
     state = DriverState(properties)
     tensors_there = tensors.EmulatedTensors(state.allocations, state.captures)
     with Patches() as patches, c_hosts.c_hosts(state), tensors_there as mode:

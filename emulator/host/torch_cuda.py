@@ -41,6 +41,16 @@ class DeviceContext:
     def __exit__(self, *_error: object) -> None: ...
 
 
+def count_gpus() -> None:
+    """Let a CUDA build of torch count the GPUs of this machine, before the emulated libcuda.so can be found.
+
+    Autograd's engine asks for the count, which torch remembers. NVIDIA's runtime, which counts, asks the driver for
+    undocumented functions, and ends the process if it gets none.
+    """
+    if (count := getattr(torch._C, "_cuda_getDeviceCount", None)) is not None:
+        count()
+
+
 def install(patches: Patches, properties: DeviceProperties, captures: Captures) -> None:
     """Make torch.cuda report `properties`. Functions that are not replaced raise NotEmulated when they are called."""
     patches.update(torch.cuda, _device_functions(properties, captures))

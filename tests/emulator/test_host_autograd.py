@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from emulator.host.autograd import _marking_results
 from emulator.host.memory import ALIGNMENT
 from emulator.host.session import emulated_host
 
@@ -88,3 +89,9 @@ def test_what_is_computed_again_in_the_backward_is_on_the_device(reentrant: bool
     y = checkpoint(forward, x, use_reentrant=reentrant, preserve_rng_state=False)
     assert backward(y.sum(), x).tolist() == [2.0, 4.0, 6.0]
     assert sides == [(True, True)] * 2
+
+
+def test_a_class_method_in_c_is_wrapped_like_one_in_python() -> None:
+    """torch 2.15 has Function.apply in C; the lock's torch has it in Python."""
+    apply = _marking_results(vars(dict)["fromkeys"])
+    assert apply(dict, "ab", 1) == {"a": 1, "b": 1}
