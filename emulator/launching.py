@@ -34,10 +34,13 @@ def launch(
 ) -> LaunchResult:
     """Run a kernel of a PTX module to its end, on the device that `emulate` made current or on a default one.
 
-    kernel: its name; None if the module has only one. args: one for each parameter. A numpy array or a torch tensor in
-    CPU memory passes its address, and the kernel may access its memory. An int or float passes itself in the
-    parameter's width; a numpy scalar in its own. bytes, ctypes structures and ctypes arrays pass their bytes (a tensor
-    map: its 128 bytes). grid: CTAs, block: threads, cluster: CTAs, each as x or (x, y, z).
+    - `kernel`: its name; None if the module has only one.
+    - `args`: one for each parameter. A numpy array or a torch tensor in CPU memory passes its address, and the kernel
+      may access its memory. An int or float passes its value in the parameter's width; a numpy scalar in its own.
+      bytes, ctypes structures and ctypes arrays pass their bytes (a tensor map: its 128 bytes).
+    - `grid`, `cluster`: number of CTAs, as x or (x, y, z).
+    - `block`: number of threads, as x or (x, y, z).
+    - `dynamic_shared_bytes`: size of dynamic shared memory.
 
     Raises EmulatorError for errors of the program, LaunchError for a launch that the device would reject or an invalid
     argument, KeyError for an unknown kernel.

@@ -111,24 +111,24 @@ def emulate(
 ) -> Iterator[EmulatedDevice]:
     """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
 
-    completion: when asynchronous work completes: "eager" immediately, "lazy" as late as PTX allows, "random" in
-        between, drawn with `seed`.
-    budget: the most warp-instructions that a warp may execute; None for no limit.
-    level: the findings that are errors. "fault": some legal timing breaks the program. "formal": also violations of
-        PTX that no known hardware shows. "pedantic": also habits that PTX recommends. Formal findings are listed in
-        the launch's `findings` at any level.
-    numerics: "fp32" accumulates tcgen05.mma in float32, "tc" rounds as the tensor core does.
-    diagnostics: "stop" raises the first error. "report" continues after errors that do not change memory (a missing
-        wait or fence, a read of unwritten memory or outside of all tensors) and lists them in `findings`.
-    processes: how many processes share the clusters of a launch, with the same results as one; None chooses. A kernel
-        whose clusters can communicate through global memory (atomics, flags, reductions), or that prints, runs in one
-        process. So does every kernel if this process has other threads.
-    names: maps a kernel's name to its mbarriers' names, by byte offset in dynamic shared memory, for reports.
-    clock: a chip ("b200") whose time is predicted. Each launch then has a `prediction` and computes no outputs. None
-        inside a device with a clock: the same clock, trace and conditions, and that device gets the launches too.
-    trace: also record the timeline of the prediction.
-    conditions: what the prediction takes for granted of L2, the data and the clock rate; None for cold, random and
-        the chip's own.
+    - `completion`: when asynchronous work completes: "eager" immediately, "lazy" as late as PTX allows, "random" in
+      between, drawn with `seed`.
+    - `budget`: the most warp-instructions that a warp may execute; None for no limit.
+    - `level`: the findings that are errors. "fault": some legal timing breaks the program. "formal": also violations of
+      PTX that no known hardware shows. "pedantic": also habits that PTX recommends. Formal findings are listed in the
+      launch's `findings` at any level.
+    - `numerics`: "fp32" accumulates tcgen05.mma in float32, "tc" rounds as the tensor core does.
+    - `diagnostics`: "stop" raises the first error. "report" continues after errors that do not change memory (a missing
+      wait or fence, a read of unwritten memory or outside of all tensors) and lists them in `findings`.
+    - `processes`: how many processes share the clusters of a launch, with the same results as one; None chooses. A
+      kernel whose clusters can communicate through global memory (atomics, flags, reductions), or that prints, runs in
+      one process. So does every kernel if this process has other threads.
+    - `names`: maps a kernel's name to its mbarriers' names, by byte offset in dynamic shared memory, for reports.
+    - `clock`: a chip ("b200") whose time is predicted. Each launch then has a `prediction` and computes no outputs.
+      None inside a device with a clock: the same clock, trace and conditions, and that device gets the launches too.
+    - `trace`: also record the timeline of the prediction.
+    - `conditions`: what the prediction takes for granted of L2, the data and the clock rate; None for cold, random and
+      the chip's own.
 
     Errors of a kernel are subclasses of EmulatorError. An error that a C program saw only as a CUDA error is raised at
     the end. Raises ValueError for an invalid option.

@@ -33,13 +33,13 @@ def worst(words: Iterable[Word]) -> Word:
 class LaunchResult:
     """The result of a launch that ran to its end.
 
-    grid, block, cluster: in CTAs, threads and CTAs.
-    seconds: the emulator's running time.
-    stats: counts that do not depend on the machine; `emulator.Stats` has their units.
-    findings: errors that the launch continued after, one per cause (diagnostics "report"), and formal findings.
-    ptx: the launched module.
-    test: the test that launched it, under pytest.
-    prediction: the predicted time, under a clock. The outputs are then not computed, and stats are empty.
+    - `grid`, `block`, `cluster`: sizes in CTAs, threads and CTAs.
+    - `seconds`: the emulator's running time.
+    - `stats`: counts that do not depend on the machine; `emulator.Stats` has their units.
+    - `findings`: errors that the launch continued after, one per cause (diagnostics "report"), and formal findings.
+    - `ptx`: the launched module.
+    - `test`: the test that launched it, under pytest.
+    - `prediction`: the predicted time, under a clock. The outputs are then not computed, and stats are empty.
     """
 
     kernel: str

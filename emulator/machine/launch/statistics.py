@@ -29,17 +29,20 @@ class MBarrierUse:
 class Stats:
     """Counts of one launch, over all its CTAs.
 
-    by_warp: executed warp-instructions, by the warp's index in its CTA. waits_on: the mbarriers that each warp index
-    waited for, by their order of initialisation. mbarriers: the use of each.
-    copied_in_bytes, copied_out_bytes: bytes moved into and out of shared memory by TMA, bulk copies and cp.async. Zero
-    fill counts; a multicast counts once for each destination CTA. global_load_bytes, global_store_bytes: bytes
-    requested by ordinary instructions of active lanes; a uniform address counts once.
-    mma_flops: 2 M N K of every tcgen05.mma, a 2-CTA MMA once.
-    shared_accesses: ordinary loads and stores of shared memory, one per warp; an atomic is one of each.
-    shared_wavefronts: their passes over the 32 banks of 4 bytes. shared_conflicts: the passes caused by lanes that
-    access different words of one bank.
-    swizzle_mismatches: 16-byte pieces of shared memory that a matrix descriptor or a TMA store read by a swizzle other
-    than the TMA load's that wrote them. first_swizzle_mismatch: reader and writer of the first.
+    - `by_warp`: executed warp-instructions, by the warp's index in its CTA.
+    - `waits_on`: the mbarriers that each warp index waited for, by their order of initialisation.
+    - `mbarriers`: the use of each.
+    - `copied_in_bytes`, `copied_out_bytes`: bytes moved into and out of shared memory by TMA, bulk copies and cp.async.
+      Zero fill counts; a multicast counts once for each destination CTA.
+    - `global_load_bytes`, `global_store_bytes`: bytes requested by ordinary instructions of active lanes; a uniform
+      address counts once.
+    - `mma_flops`: 2 M N K of every tcgen05.mma, a 2-CTA MMA once.
+    - `shared_accesses`: ordinary loads and stores of shared memory, one per warp; an atomic is one of each.
+    - `shared_wavefronts`: their passes over the 32 banks of 4 bytes.
+    - `shared_conflicts`: the passes caused by lanes that access different words of one bank.
+    - `swizzle_mismatches`: 16-byte pieces of shared memory that a matrix descriptor or a TMA store read by a swizzle
+      other than the TMA load's that wrote them.
+    - `first_swizzle_mismatch`: reader and writer of the first.
     """
 
     by_warp: dict[int, int] = field(default_factory=dict)
