@@ -127,7 +127,7 @@ def front_end() -> list[Line]:
 
 def start() -> Iterator[Line]:
     """Measure the time from process start to the end of the first launch of a saved kernel, and its imports."""
-    config = kernel.configuration(128, 128, has_lens=False, causal=False, shared_kv=False, partials=False)
+    config = kernel.configuration(kernel.Problem(head_dim=128, heads=128, keys=128, partials=False, splits=1))
     saved = emulator.save(kernel.compile(config).function)
     with tempfile.NamedTemporaryFile() as file:
         file.write(pickle.dumps((saved.name, saved.ptx, saved.host)))

@@ -93,17 +93,27 @@ def outcome(version: Version) -> Outcome:
     import torch
 
     import kernel
-    import kernel.config
+    from kernel import memory
 
-    kernel.config.MAX_DEPTH, kernel.config.SPLITS = version.depth, (1,)  # type: ignore[assignment]
+    memory.MAX_DEPTH = version.depth
     if not version.early_s:
         kernel.FmhaConfig.product_order = "pv_first"  # type: ignore[method-assign, assignment]
-    config = kernel.configuration(HEAD_DIM, HEADS, shared_kv=True, partials=False, p_path=version.p_path)
+    problem = kernel.Problem(
+        head_dim=HEAD_DIM,
+        heads=HEADS,
+        batch=BATCH,
+        keys=KEYS,
+        shared_kv=True,
+        partials=False,
+        p_path=version.p_path,
+        splits=1,
+    )
+    config = kernel.configuration(problem)
     names = {warp: name for name, warps in vars(config.roles).items() for warp in warps}
     q = torch.empty(BATCH, 1, HEADS, HEAD_DIM, dtype=torch.bfloat16)
     k = torch.empty(BATCH, KEYS, HEAD_DIM, dtype=torch.bfloat16)
     with emulator.emulate(clock="b200", names=lambda _kernel: config.mbarriers) as device:
-        kernel.fmha(q, k, None, p_path=version.p_path, partials=False)
+        kernel.fmha(q, k, None, p_path=version.p_path, splits=1, partials=False)
     (launched,) = device.launches
     prediction = launched.prediction
     assert prediction is not None

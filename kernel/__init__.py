@@ -5,11 +5,13 @@ import os
 os.environ.setdefault("CUTE_DSL_ARCH", "sm_100a")  # read when cutlass is imported: compile without a GPU
 
 from kernel import dsv4, reference
+from kernel.choice import configuration
 from kernel.compiled import CompiledFmha, compile
-from kernel.config import FmhaConfig, configuration
+from kernel.config import FmhaConfig
 from kernel.errors import ArgumentError
 from kernel.host import fmha
 from kernel.merge import merge
+from kernel.problem import Problem
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "Attention",
     "CompiledFmha",
     "FmhaConfig",
+    "Problem",
     "TopkBlocks",
     "compile",
     "configuration",

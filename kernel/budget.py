@@ -7,24 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, get_args
 
 from kernel.compiled import compile
-from kernel.config import S_STAGES, SLICE_ROLES, SMEM_BYTES, TMEM_COLS, TWO_Q_TILES, FmhaConfig, Roles
+from kernel.config import FmhaConfig
 from kernel.cubin import resources
+from kernel.hardware import SMEM_BYTES, TMEM_COLS
+from kernel.memory import S_STAGES
+from kernel.problem import Compressed, PPath
+from kernel.variants import VariantName, variant
 
 COLS_PER_MARK = 8  # columns of tensor memory per character of the drawing
 
+_LAYER: dict[str, Any] = {"p_path": "smem", "mask": "causal", "shared_kv": True, "partials": False, "sink": True}
+_LAYER_VARIANTS: tuple[VariantName, ...] = ("one Q tile", "CTA pair at 512")
 CONFIGS = (
-    *(FmhaConfig(hd, p_path=p_path) for hd in (64, 128, 256) for p_path in ("tmem", "smem")),
-    *(FmhaConfig(hd, roles=TWO_Q_TILES) for hd in (64, 128)),
-    FmhaConfig(256, mma_ctas=2, roles=Roles(queries=())),
-    FmhaConfig(512, p_path="smem", roles=SLICE_ROLES),
+    *(FmhaConfig(head_dim=hd, p_path=p_path) for hd in (64, 128, 256) for p_path in get_args(PPath)),
+    *(FmhaConfig(head_dim=hd, variant=variant("two Q tiles", hd)) for hd in (64, 128)),
+    FmhaConfig(head_dim=256, variant=variant("CTA pair at 256", 256)),
+    FmhaConfig(head_dim=512, p_path="smem"),
     *(
-        FmhaConfig(512, "smem", "causal", True, False, compressed, True, mma_ctas=ctas, roles=SLICE_ROLES)
-        for ctas in (1, 2)
-        for compressed in ("none", "blocks", "topk")
+        FmhaConfig(head_dim=512, **_LAYER, compressed=compressed, variant=variant(name, 512))
+        for name in _LAYER_VARIANTS
+        for compressed in get_args(Compressed)
     ),
-    FmhaConfig(512, "smem", "causal", True, False, "topk", True, splits=16, roles=SLICE_ROLES),
+    FmhaConfig(head_dim=512, **_LAYER, compressed="topk", splits=16),
 )
 
 
@@ -39,21 +46,22 @@ class Region:
 
 def tensor_memory(config: FmhaConfig) -> tuple[Region, ...]:
     """Return the regions of tensor memory in the order of their columns."""
-    s = "S{0} P{0}" if config.p_over_s else "S{0}"
-    regions = [Region(s.format(i), i * config.s_cols, config.s_cols) for i in range(S_STAGES)]
+    tmem = config.tmem
+    s = "S{0} P{0}" if tmem.p_over_s else "S{0}"
+    regions = [Region(s.format(i), i * tmem.s_cols, tmem.s_cols) for i in range(S_STAGES)]
     names = ["O"] if config.q_tiles == 1 else ["O0", "O1"]
-    regions += [Region(name, config.tmem_o + i * config.o_cols, config.o_cols) for i, name in enumerate(names)]
-    if config.p_path == "tmem" and not config.p_over_s:
-        regions += [Region(f"P{i}", config.tmem_p + i * config.p_cols, config.p_cols) for i in range(S_STAGES)]
+    regions += [Region(name, tmem.o_start + i * tmem.o_cols, tmem.o_cols) for i, name in enumerate(names)]
+    if config.p_path == "tmem" and not tmem.p_over_s:
+        regions += [Region(f"P{i}", tmem.p_start + i * tmem.p_cols, tmem.p_cols) for i in range(S_STAGES)]
     return tuple(regions)
 
 
 def shared_memory(config: FmhaConfig) -> tuple[Region, ...]:
     """Return the buffers of shared memory in their order."""
-    sizes = {"barriers": config.reserved_bytes, "Q": config.q_bytes}
+    sizes = {"barriers": config.smem.reserved_bytes, "Q": config.smem.q_bytes}
     rings = ("K", "V") if config.loads_v else ("KV",)
-    sizes |= {f"{ring}{i}": config.kv_tile_bytes for ring in rings for i in range(config.depth)}
-    sizes |= {name: size for name, size in (("P", config.p_bytes), ("O", config.o_bytes)) if size}
+    sizes |= {f"{ring}{i}": config.smem.kv_tile_bytes for ring in rings for i in range(config.smem.depth)}
+    sizes |= {name: size for name, size in (("P", config.smem.p_bytes), ("O", config.smem.o_bytes)) if size}
     regions, start = [], 0
     for name, size in sizes.items():
         regions.append(Region(name, start, size))
@@ -79,8 +87,8 @@ def report(config: FmhaConfig) -> Iterator[str]:
     buffers = ", ".join(f"{region.name} {region.size}" for region in shared_memory(config))
     yield config.name
     yield f"  tensor memory  {drawing(config)}"
-    yield f"                 {columns}: {config.tmem_cols} of {TMEM_COLS} columns, {config.tmem_alloc_cols} allocated"
-    yield f"  shared memory  {buffers}: {config.smem_bytes} of {SMEM_BYTES} bytes"
+    yield f"                 {columns}: {config.tmem.cols} of {TMEM_COLS} columns, {config.tmem.alloc_cols} allocated"
+    yield f"  shared memory  {buffers}: {config.smem.total_bytes} of {SMEM_BYTES} bytes"
     yield f"  registers      {taken.registers} a thread, {taken.stack_bytes} bytes of stack (spills)"
     yield f"  code           {len(compiled.ptx.splitlines())} lines of PTX, compiled in {compiled.compile_s:.1f} s"
 

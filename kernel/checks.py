@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from kernel.arguments import TMA_ALIGN_BYTES
-from kernel.config import HEAD_DIMS
 from kernel.errors import ArgumentError
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
+from kernel.variants import HEAD_DIMS
 
 MAX_KEYS = 2**31 - 1024  # key and row numbers have 32 bits, also those of a tile that reaches past the end
 MAX_CTAS = 2**31 - 1  # gridDim.x

@@ -50,7 +50,8 @@ from cutlass.cute.nvgpu import cpasync
 from cutlass.experimental import primitives
 
 from kernel.arguments import Arguments, Operands
-from kernel.config import FmhaConfig, has_role
+from kernel.config import FmhaConfig
+from kernel.roles import has_role
 from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.combine import Combine, Partial
@@ -101,17 +102,19 @@ class Fmha:
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, smem.tmem_slot)
         cta = Cta(config, bars, smem, Fragments(config, products, smem, tmem), copies, args)
         # 2. Run the roles. Softmax warps take registers that the others give up.
-        if roles.is_softmax(warp):
-            if const_expr(roles.registers is not None):
-                cute.arch.setmaxregister_increase(roles.registers[0])
+        if has_role(roles.softmax, warp):
+            if const_expr(config.variant.registers is not None):
+                cute.arch.setmaxregister_increase(config.variant.registers[0])
             self.softmax(cta)
         else:
-            if const_expr(roles.registers is not None):
-                cute.arch.setmaxregister_decrease(roles.registers[1])
+            if const_expr(config.variant.registers is not None):
+                cute.arch.setmaxregister_decrease(config.variant.registers[1])
             for warps, ring in config.loaders:
                 if has_role(warps, warp):
                     load(cta, ring, warp - warps[0])
-            if warp == roles.mma[0] and (config.mma_ctas == 1 or cute.arch.block_idx_in_cluster() == config.leader):
+            if warp == roles.mma[0] and (
+                config.mma_ctas == 1 or cute.arch.block_idx_in_cluster() == config.variant.leader
+            ):
                 multiply(cta)
         # 3. Merge the partial results of split keys.
         if const_expr(config.splits > 1):
@@ -122,7 +125,7 @@ class Fmha:
         if warp == roles.mma[0]:
             primitives.tcgen05_fence("after_thread_sync")
             cute.arch.relinquish_tmem_alloc_permit(config.mma_ctas == 2)
-            cute.arch.dealloc_tmem(tmem, config.tmem_alloc_cols, config.mma_ctas == 2)
+            cute.arch.dealloc_tmem(tmem, config.tmem.alloc_cols, config.mma_ctas == 2)
 
     @cute.jit
     def softmax(self, cta: Cta) -> None:
@@ -138,7 +141,7 @@ class Fmha:
         for number in cutlass.range(first, end, step, unroll=1):
             at = cta.at_row_tile(number, kv_done)
             # 1. Compute P of all KV tiles.
-            running = RunningSoftmax(cta.args.scale_log2, config.threads_per_row, thread.index, cta.smem.sMax)
+            running = RunningSoftmax(cta.args.scale_log2, config.variant.threads_per_row, thread.index, cta.smem.sMax)
             SoftmaxWarp(at, thread, running).run()
             # 2. Publish a partial result to the cluster, or store the results.
             if const_expr(config.splits > 1):
@@ -146,7 +149,7 @@ class Fmha:
             else:
                 Epilogue(at, thread, running).run()
             # 3. Reuse the exchange buffers only when both warps of a row have read the sums.
-            if const_expr(config.row_spans_warps):
+            if const_expr(config.variant.row_spans_warps):
                 running.sync_row_warps()
             kv_done += at.kv_tiles.count
         # 4. Wait until TMA has read the staging buffer: it must exist until then.
@@ -167,5 +170,5 @@ class Fmha:
                 bars.init()
             cute.arch.mbarrier_init_fence()
         if warp == roles.mma[0]:
-            cute.arch.alloc_tmem(config.tmem_alloc_cols, tmem_slot, config.mma_ctas == 2)
+            cute.arch.alloc_tmem(config.tmem.alloc_cols, tmem_slot, config.mma_ctas == 2)
         sync_ctas(config.mma_ctas)

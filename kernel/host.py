@@ -22,8 +22,11 @@ from kernel.checks import (
     check_sms,
     check_values,
 )
+from kernel.choice import configuration
 from kernel.compiled import compile
-from kernel.config import SMS, FmhaConfig, PPath, Size, configuration
+from kernel.config import FmhaConfig
+from kernel.hardware import SMS
+from kernel.problem import PPath, Problem, mask_of
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
 
 
@@ -64,7 +67,7 @@ def fmha(
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
     check_inputs(q, k, v)
-    batch, head_dim = q.shape[0], q.shape[-1]
+    batch, tokens, heads, head_dim = q.shape
     if scale is None:
         scale = head_dim**-0.5
     check_scale(scale)
@@ -74,20 +77,24 @@ def fmha(
     check_sms(sms)
     if debug:
         check_values(k.shape[1], swa_lens, compressed)
-    config = configuration(
-        head_dim,
-        q.shape[2],
-        q.shape[1],
-        has_lens=swa_lens is not None,
-        causal=causal,
+    keys = k.shape[1]
+    problem = Problem(
+        head_dim=head_dim,
+        heads=heads,
+        tokens=tokens,
+        batch=batch,
+        keys=keys,
+        mask=mask_of(causal, swa_lens is not None),
+        window=window,
         shared_kv=v is None,
         compressed="none" if compressed is None else compressed.kind,
+        compressed_keys=0 if compressed is None else compressed.keys_per_token,
         sink=sink is not None,
         partials=partials,
         p_path=p_path,
-        splits=1 if splits == "auto" else splits,
-        size=size(q, k, window, compressed) if splits == "auto" else None,
+        splits=splits,
     )
+    config = configuration(problem)
     if out is None:
         out = empty_output(q, partials)
     check_outputs(out, q, partials)
@@ -95,7 +102,6 @@ def fmha(
         check_outputs_flat(q, out)
     if q.numel() == 0:
         return out
-    keys = k.shape[1]
     if causal and swa_lens is None:
         swa_lens = torch.full((batch,), keys, dtype=torch.int32, device=q.device)
     if keys == 0:  # a tensor map cannot describe an empty tensor
@@ -105,15 +111,6 @@ def fmha(
     values |= {"ctas": sms or SMS, "sink": sink, "scale_log2": scale * math.log2(math.e)}
     launch(config, values, q.device)
     return out
-
-
-def size(q: torch.Tensor, k: torch.Tensor, window: int | None, branch: AllBlocks | TopkBlocks | None) -> Size:
-    """Return the size of a call, from shapes alone."""
-    batch, tokens = q.shape[:2]
-    compressed_keys = 0
-    if branch is not None:
-        compressed_keys = branch.indices.shape[2] if isinstance(branch, TopkBlocks) else branch.kv.shape[1]
-    return Size(batch, tokens, k.shape[1], compressed_keys, window)
 
 
 Values = dict[str, torch.Tensor | float | None]
@@ -126,7 +123,8 @@ def launch(config: FmhaConfig, values: Values, device: torch.device) -> None:
     """
     check_device(device)
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    operands, arguments = bound(Operands, config, values), bound(Arguments, config, values)
+    operands = bound(Operands, config, values)
+    arguments = bound(Arguments, config, values)
     compile(config).function(operands, arguments, CUstream(stream))
 
 
@@ -143,7 +141,8 @@ def compressed_values(q: torch.Tensor, branch: AllBlocks | TopkBlocks | None) ->
     """Return the kernel arguments of the compressed keys."""
     if branch is None:
         return {"compressed_keys": 0, "ratio": 1}
-    keys, kv = branch.kv.shape[1], branch.kv
+    kv = branch.kv
+    keys = kv.shape[1]
     if keys == 0:  # a tensor map cannot describe an empty tensor
         kv = q.new_zeros(q.shape[0], 1, q.shape[3])
     if isinstance(branch, AllBlocks):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernel.config import Compressed
+from kernel.problem import Compressed
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class AllBlocks:
         """Name of the kind in a configuration."""
         return "blocks"
 
+    @property
+    def keys_per_token(self) -> int:
+        """Keys that a token sees at most."""
+        return self.kv.shape[1]
+
 
 @dataclass(frozen=True)
 class TopkBlocks:
@@ -60,3 +65,8 @@ class TopkBlocks:
     def kind(self) -> Compressed:
         """Name of the kind in a configuration."""
         return "topk"
+
+    @property
+    def keys_per_token(self) -> int:
+        """Keys that a token sees at most."""
+        return self.indices.shape[2]

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 import kernel
-from kernel.config import PPath, Size
+from kernel.problem import PPath, mask_of
 from kernel.reference import causal_mask, compressed_mask, dense_mask, length_mask
 
 Trend = Literal["growing", "falling", "constant"]
@@ -123,28 +123,30 @@ class Case:
         return self.name
 
     @property
-    def config(self) -> kernel.FmhaConfig:
-        """Configuration that the kernel is compiled for; with `merged`, that of the compressed branch."""
-        return kernel.configuration(
-            self.head_dim,
-            self.heads,
-            self.tokens,
-            has_lens=self.lens is not None,
-            causal=self.causal,
+    def problem(self) -> kernel.Problem:
+        """Problem that the kernel is launched for; with `merged`, that of the compressed branch."""
+        branch = self.compressed
+        return kernel.Problem(
+            head_dim=self.head_dim,
+            heads=self.heads,
+            tokens=self.tokens,
+            batch=self.batch,
+            keys=self.keys,
+            mask=mask_of(self.causal, self.lens is not None),
+            window=self.window,
             shared_kv=self.shared_kv,
-            compressed="none" if self.compressed is None else "blocks" if self.compressed.topk is None else "topk",
+            compressed="none" if branch is None else "blocks" if branch.topk is None else "topk",
+            compressed_keys=0 if branch is None else branch.topk or self.blocks,
             sink=self.sinks is not None and not self.merged,
             partials=self.partials or self.merged,
             p_path=self.p_path or "auto",
-            splits=1 if self.splits == "auto" else self.splits,
-            size=self.size if self.splits == "auto" else None,
+            splits=self.splits,
         )
 
     @property
-    def size(self) -> Size:
-        """Size of the launch, from which the kernel chooses its number of splits."""
-        compressed = 0 if self.compressed is None else self.compressed.topk or self.blocks
-        return Size(self.batch, self.tokens, self.keys, compressed, self.window)
+    def config(self) -> kernel.FmhaConfig:
+        """Configuration that the kernel is compiled for; with `merged`, that of the compressed branch."""
+        return kernel.configuration(self.problem)
 
     @property
     def floor(self) -> str:

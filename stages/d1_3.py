@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernel.config import PPath
+from kernel.problem import PPath
 from stages.case import Case
 from stages.device import Device
 from stages.verify import launched, same_bits

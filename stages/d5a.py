@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from kernel.config import PPath
+from kernel.problem import PPath
 from stages.case import Case
 from stages.device import Device
 from stages.expected import outputs_of

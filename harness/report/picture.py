@@ -71,7 +71,8 @@ def _mark_rows(case: Case, axes: list[Axes]) -> None:
     starts = np.flatnonzero(np.any(np.diff(tile, prepend=-1), axis=0))
     maps = [axis for axis in axes if axis.images]
     ends = [*starts[1:], len(rows)]
-    warps = [row for span in zip(starts, ends, strict=True) for row in range(*span, case.config.rows_per_warp)[1:]]
+    step = case.config.variant.rows_per_warp
+    warps = [row for span in zip(starts, ends, strict=True) for row in range(*span, step)[1:]]
     for axis in axes:
         colour, across = "white" if axis in maps else "gray", axis.get_yaxis_transform()
         axis.hlines(starts - 0.5, 0, 1, colors=colour, linewidth=1.0, transform=across)

@@ -52,18 +52,18 @@ def main() -> int:
 
 def cycles(device: Emulated, call: Callable[[], object]) -> Iterator[tuple[str, float]]:
     """Yield name and predicted cycles of the configuration that the rule chooses for a call, then of the next ones."""
-    from kernel import config
+    from kernel import FmhaConfig, Problem, choice
 
-    rule, times = config.estimate, {}
+    rule, times = choice.estimate, {}
 
-    def noted(each: config.FmhaConfig, heads: int, size: config.Size) -> float:
-        times[each] = rule(each, heads, size)
+    def noted(each: FmhaConfig, problem: Problem) -> float:
+        times[each] = rule(each, problem)
         return times[each]
 
-    with patch.object(config, "estimate", noted):
+    with patch.object(choice, "estimate", noted):
         yield _named(predicted(device, call))
     for other in sorted(times, key=times.__getitem__)[1 : 1 + NEXT]:
-        with patch.object(config, "estimate", lambda each, heads, size, other=other: each != other):
+        with patch.object(choice, "estimate", lambda each, problem, other=other: each != other):
             yield _named(predicted(device, call))
 
 

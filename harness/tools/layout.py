@@ -23,7 +23,7 @@ from harness.judge import arguments
 from harness.paths import ROOT
 from kernel.budget import drawing, tensor_memory
 from kernel.compiled import CompiledFmha, compile
-from kernel.config import BF16_BYTES, TMEM_COLS, TMEM_LANES, WARP
+from kernel.hardware import BF16_BYTES, TMEM_COLS, TMEM_LANES, WARP
 
 SWIZZLE = Swizzle(3, 4, 3)  # on byte addresses: the 128-byte swizzle
 MMA_K = 16
@@ -64,7 +64,7 @@ def loaded_by(traced: Traced) -> np.ndarray:
     """Return the softmax thread that loads S[row, key], as an array [rows, keys]."""
     rows, keys = traced.tile
     config = traced.compiled.config
-    of_thread = sorted(traced.layout("tLcS")(i) for i in range(keys // config.threads_per_row))
+    of_thread = sorted(traced.layout("tLcS")(i) for i in range(keys // config.variant.threads_per_row))
     assert of_thread == list(range(len(of_thread))), f"thread 0 loads keys {of_thread}"
     row, key = np.arange(rows)[:, None], np.arange(keys)[None, :]
     rows_of_warp = rows // len(config.roles.softmax)
@@ -104,7 +104,8 @@ def text(traced: Traced) -> Iterator[str]:
     for row in (0, 1, config.block_m - 1):
         yield f"                  S[{row}, :] by threads {', '.join(map(str, np.unique(threads[row])))}"
     if config.p_path == "tmem":
-        yield f"  P               in tensor memory from column {config.tmem_p}: tOrP {traced.lines['tOrP']}, in bf16"
+        start = config.tmem.p_start
+        yield f"  P               in tensor memory from column {start}: tOrP {traced.lines['tOrP']}, in bf16"
         return
     stored, read = stored_at(traced), read_at(traced)
     yield f"  sP              {traced.lines['sP']}"

@@ -10,7 +10,8 @@ from cutlass import Int16
 from cutlass.cute.nvgpu import tcgen05
 from cutlass.experimental import primitives
 
-from kernel.config import S_STAGES, FmhaConfig
+from kernel.config import FmhaConfig
+from kernel.memory import S_STAGES
 from kernel.sm100.tiles import LoopInvariant
 
 #: Barriers that order accesses of different warps to tensor memory. They need tcgen05 fences on both sides.
@@ -53,7 +54,7 @@ class Barriers(LoopInvariant):
 
     def slot_and_phase(self, i: Any, slice_: Any = 0) -> tuple[Any, Any]:
         """Ring slot of a slice of KV tile `i`, and the phase in which the slot is full."""
-        depth = self.config.depth
+        depth = self.config.smem.depth
         return (i & depth - 1) * self.config.slices + slice_, i >> depth.bit_length() - 1 & 1
 
     def init(self) -> None:
@@ -74,7 +75,7 @@ class Barriers(LoopInvariant):
             primitives.tcgen05_fence("before_thread_sync")
         cute.arch.sync_warp()
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive(self.at(name, stage), self.config.leader)
+            cute.arch.mbarrier_arrive(self.at(name, stage), self.config.variant.leader)
 
     def expect(self, name: str, stage: Any, tx_bytes: int, local: bool = False) -> cute.Pointer:
         """Arrive and expect `tx_bytes`; return the barrier that the load has to signal.
@@ -83,7 +84,7 @@ class Barriers(LoopInvariant):
         """
         barrier = self.at(name, stage)
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes, None if local else self.config.leader)
+            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes, None if local else self.config.variant.leader)
         return barrier
 
     def commit(self, name: str, stage: Any) -> None:

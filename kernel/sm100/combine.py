@@ -10,7 +10,8 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
-from kernel.config import FP32_BYTES, STATS, WARP, FmhaConfig
+from kernel.config import STATS, FmhaConfig
+from kernel.hardware import FP32_BYTES, WARP
 from kernel.sm100.barriers import sync_ctas
 from kernel.sm100.cta import LOAD_COLS, VECTOR_BYTES, Cta
 from kernel.sm100.softmax import RunningSoftmax, SoftmaxWarp
@@ -37,7 +38,7 @@ class Partial(SoftmaxWarp):
         # 1. Wait for the last PV: from then on nothing reads Q and the keys, whose buffers the partial result takes.
         thread.wait_for_o(self.cta)
         own = partial_rows(config, self.cta.smem.sQ.iterator)[thread.row, None]
-        count = config.o_cols // LOAD_COLS
+        count = config.tmem.o_cols // LOAD_COLS
         row_sum = self.running.row_sum()
         blocks = cute.logical_divide(own, cute.make_layout(LOAD_COLS))
         # 2. Write the statistics and U. With fewer rows per CTA, a warp has either all of its rows or none.
@@ -96,7 +97,7 @@ class Combine(LoopInvariant):
         number = row_tile.row(row)
         # 1. Find the row's maximum and sum: lane s has the statistics of split s.
         stats = load_vector(self.partial(cute.arch.lane_idx())[row, None], STATS, config.head_dim // STATS)
-        running = RunningSoftmax(args.scale_log2, config.threads_per_row)
+        running = RunningSoftmax(args.scale_log2, config.variant.threads_per_row)
         running.stats[0] = cute.arch.warp_reduction(stats[0], cute.arch.fmax, threads_in_group=config.splits)
         weight = running.weight_of(stats[0])
         row_sum = cute.arch.warp_reduction(weight * stats[1], operator.add, threads_in_group=config.splits)

@@ -12,7 +12,8 @@ from cutlass.experimental import primitives
 from cutlass.memory import SmemAllocator
 
 from kernel.arguments import Arguments
-from kernel.config import BF16_BYTES, MMA_K, SMEM_ALIGN, SWIZZLE_BYTES, TMEM_LANES, FmhaConfig
+from kernel.config import FmhaConfig
+from kernel.hardware import BF16_BYTES, MMA_K, SMEM_ALIGN, SWIZZLE_BYTES, TMEM_LANES
 from kernel.sm100.barriers import Barriers
 from kernel.sm100.operands import CHUNK, Copies, Products
 from kernel.sm100.tiles import Branches, KvTiles, LoopInvariant, RowTile, TopkTiles, VisibleKeys, larger, smaller
@@ -35,14 +36,16 @@ class Smem(LoopInvariant):
         self.barriers = smem.allocate_array(Int64, config.barrier_count)
         self.tmem_slot = smem.allocate_array(Int32, 1)
         self.sMax = None  # exchange of maxima and sums between threads that share a row: (thread, parity)
-        if config.row_spans_warps:
+        if config.variant.row_spans_warps:
             self.sMax = smem.allocate_tensor(Float32, cute.make_layout((TMEM_LANES, 2)), 16)
-        self.sQ = bf16(config.q_bytes)
-        self.sK = bf16(config.depth * config.kv_tile_bytes)
-        self.sV = bf16(config.depth * config.kv_tile_bytes) if config.loads_v else self.sK
+        self.sQ = bf16(config.smem.q_bytes)
+        self.sK = bf16(config.smem.depth * config.smem.kv_tile_bytes)
+        self.sV = bf16(config.smem.depth * config.smem.kv_tile_bytes) if config.loads_v else self.sK
         p = BFloat16, products.p.outer, SMEM_ALIGN, products.p.inner
         self.sP = smem.allocate_tensor(*p) if config.p_path == "smem" else None
-        self.sO = bf16(config.o_bytes) if config.o_bytes else self.sP  # O is staged in P's buffer if it fits there
+        self.sO = (
+            bf16(config.smem.o_bytes) if config.smem.o_bytes else self.sP
+        )  # O is staged in P's buffer if it fits there
 
 
 class Descriptors(LoopInvariant):
@@ -82,13 +85,13 @@ class Fragments(LoopInvariant):
         pv = products.pv.get_slice(0)
         s_layout = qk.make_fragment_C(qk.partition_shape_C(config.qk_tiler)).layout
         self.tStS = cute.make_tensor(tmem, s_layout)  # of stage 0
-        self.o = tmem + config.tmem_o
+        self.o = tmem + config.tmem.o_start
         if config.p_path == "smem":
             self.tOrP = pv.make_fragment_A(smem.sP)
             self.P = Descriptors(smem.sP, (config.tile_m, config.block_n))
         else:  # columns of stage 0
             p_layout = pv.make_fragment_A(cute.make_tensor(tmem, products.p.outer)).layout
-            self.tOrP = cute.make_tensor(cute.recast_ptr(tmem + config.tmem_p, dtype=BFloat16), p_layout)
+            self.tOrP = cute.make_tensor(cute.recast_ptr(tmem + config.tmem.p_start, dtype=BFloat16), p_layout)
         self.Q = Descriptors(smem.sQ, (config.tile_m, config.head_dim))
         self.K = Descriptors(smem.sK, config.k_slice)
         self.V = Descriptors(smem.sV, config.v_slice, sums_dims=False)
@@ -96,18 +99,18 @@ class Fragments(LoopInvariant):
     def s(self, stage: Any, part: Any = None) -> cute.Tensor:
         """Return the logits of a stage: all of them, or the part that is `part` in stage 0."""
         part = self.tStS if part is None else part
-        return cute.make_tensor(part.iterator + stage * self.config.s_cols, part.layout)
+        return cute.make_tensor(part.iterator + stage * self.config.tmem.s_cols, part.layout)
 
     def p(self, stage: Any, first_step: int = 0) -> Callable[[int], Any]:
         """P of a stage by the instruction's number along the keys, counted from `first_step`."""
         if self.config.p_path == "smem":
             return self.P.at(stage, MMA_K * first_step)
-        first = self.tOrP.iterator + stage * (2 * self.config.p_stride)
+        first = self.tOrP.iterator + stage * (2 * self.config.tmem.p_stride)
         return lambda k: (first + cute.crd2idx((0, 0, k, 0), self.tOrP.layout)).toint()
 
     def o_blocks(self, q_tile: Any) -> cute.Tensor:
         """O as (lane, column, block) with LOAD_COLS columns a block; a lane has a row or half of a row's columns."""
-        columns = self.config.o_cols
+        columns = self.config.tmem.o_cols
         layout = cute.make_layout((TMEM_LANES, LOAD_COLS, columns // LOAD_COLS), stride=(LANE, 1, LOAD_COLS))
         return cute.make_tensor(self.o + q_tile * columns, layout)
 

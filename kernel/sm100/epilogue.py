@@ -9,7 +9,7 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, const_expr
 from cutlass.cute.nvgpu import cpasync
 
-from kernel.config import SWIZZLE_BYTES, WARP
+from kernel.hardware import SWIZZLE_BYTES, WARP
 from kernel.sm100.cta import LOAD_COLS, VECTOR_BYTES
 from kernel.sm100.operands import slice_ring, tma_partition
 from kernel.sm100.softmax import SoftmaxWarp
@@ -49,20 +49,20 @@ class Epilogue(SoftmaxWarp):
         row_tile = self.cta.row_tile
         thread = self.thread
         atom, dst = tma
-        rows = config.rows_per_warp
+        rows = config.variant.rows_per_warp
         width = SWIZZLE_BYTES * 8 // dtype.width
         tile = rows, width
         warps = len(config.roles.softmax)
         row_warps = config.block_m // rows
         slots = WARP // rows
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx()) - config.roles.softmax[0]
-        staged = slice_ring(self.cta.smem.sO, tile, slots * warps * config.o_stages, dtype)
+        staged = slice_ring(self.cta.smem.sO, tile, slots * warps * config.smem.o_stages, dtype)
         vector = cute.make_layout(VECTOR_BYTES * 8 // dtype.width)
-        for group in cutlass.range_constexpr(config.o_cols // width):
-            stage = group % config.o_stages * slots * warps + warp
+        for group in cutlass.range_constexpr(config.tmem.o_cols // width):
+            stage = group % config.smem.o_stages * slots * warps + warp
             own = cute.logical_divide(staged[thread.row % rows, None, thread.half % slots * warps + stage], vector)
             # 1. Wait until TMA has read the staging buffer's earlier contents: the lane that issued it waits for all.
-            cute.arch.cp_async_bulk_wait_group(config.o_stages - 1, read=True)
+            cute.arch.cp_async_bulk_wait_group(config.smem.o_stages - 1, read=True)
             cute.arch.sync_warp()
             # 2. Load O, multiply, convert, and write the thread's row of the staging buffer.
             for part in cutlass.range_constexpr(width // LOAD_COLS):
@@ -79,7 +79,7 @@ class Epilogue(SoftmaxWarp):
             cute.arch.fence_view_async_shared()
             cute.arch.sync_warp()
             for half in range(slots):
-                columns = (warp // row_warps + half) * (config.o_cols // width) + group
+                columns = (warp // row_warps + half) * (config.tmem.o_cols // width) + group
                 g = cute.local_tile(dst, tile, (row_tile.index * row_warps + warp % row_warps, columns, row_tile.group))
                 cute.copy(atom, *tma_partition(atom, staged[None, None, half * warps + stage], g))
             cute.arch.cp_async_bulk_commit_group()

@@ -10,10 +10,13 @@ from cutlass import BFloat16, Boolean, Int32, const_expr
 from cutlass.cute.nvgpu import cpasync
 from cutlass.experimental import primitives
 
-from kernel.config import BF16_BYTES, FEW_TOKENS, SWIZZLE_BYTES, WARP, Ring
+from kernel.config import Ring
+from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP
 from kernel.sm100.cta import VECTOR_BYTES, Cta
 from kernel.sm100.operands import KeyLoads, slice_ring, tma_partition
 from kernel.sm100.tiles import KvTiles, LoopInvariant, TopkTiles, larger, smaller
+
+FEW_TOKENS = 8  # of a sequence at most: its tokens find few of their top-k keys in L2
 
 
 @cute.jit
@@ -45,7 +48,7 @@ def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any) -> None:
     # 3. In a CTA pair, stay until every slot is released: the leader's MMA warp signals the barriers of this CTA, too,
     #    and its shared memory must exist until then.
     if const_expr(loads_keys and cta.config.mma_ctas == 2):
-        for ago in range(cta.config.depth):
+        for ago in range(cta.config.smem.depth):
             wait_empty(cta, ring, warp, kv_done + ago)
     if const_expr(loads_q and cta.config.mma_ctas == 2):
         cta.bars.wait("q_empty", 0, (q_loads + 1) % 2)
@@ -63,7 +66,7 @@ def load_q(cta: Cta, q_loads: Int32) -> None:
         # 1. Wait until the last QK of the row tile before has read Q.
         cta.bars.wait("q_empty", 0, (q_loads + 1) % 2)
         # 2. Load a Q tile per softmax warpgroup.
-        barrier = cta.bars.expect("q_full", 0, config.q_bytes)
+        barrier = cta.bars.expect("q_full", 0, config.smem.q_bytes)
         rows = cute.domain_offset((row_tile.row(0), 0, 0), mQ)
         for t in range(config.q_tiles):
             dst, src = tma_partition(atom, sQ[None, None, t], cute.local_tile(rows, box, (t, 0, row_tile.group)))
@@ -93,7 +96,8 @@ class LoadWarp(LoopInvariant):
     def slot(self, slot: Any) -> Any:
         """Return a slot of the ring, as (key, (dim, chunk))."""
         buffer = self.cta.smem.sV if self.ring.name == "v" else self.cta.smem.sK
-        return slice_ring(buffer, self.ring.box, self.cta.config.depth * self.cta.config.slices)[None, None, slot]
+        slots = self.cta.config.smem.depth * self.cta.config.slices
+        return slice_ring(buffer, self.ring.box, slots)[None, None, slot]
 
     @cute.jit
     def run(self, tail_loads: Int32) -> Int32:

@@ -13,7 +13,8 @@ from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import OperandMajorMode, tcgen05
 from cutlass.experimental import primitives
 
-from kernel.config import MMA_K, S_STAGES
+from kernel.hardware import MMA_K
+from kernel.memory import S_STAGES
 from kernel.sm100.cta import HALF_LANES, LANE, Cta
 from kernel.sm100.tiles import LoopInvariant, smaller
 
@@ -150,8 +151,8 @@ class MmaWarp(LoopInvariant):
             steps = range(pieces.start * steps_of_piece, pieces.stop * steps_of_piece)
             accumulate = i > 0 if steps.start + first_step == 0 else True
             for n in cutlass.range_constexpr(instructions):
-                half, column = divmod(first_column + n * (dims // instructions), config.o_cols)
-                o = fragments.o + (q_tile * config.o_cols + half * HALF_LANES * LANE + column)
+                half, column = divmod(first_column + n * (dims // instructions), config.tmem.o_cols)
+                o = fragments.o + (q_tile * config.tmem.o_cols + half * HALF_LANES * LANE + column)
                 v = fragments.V.at(slot, n * (dims // instructions))
                 gemm(fragments.products.pv, o, fragments.p(stage, first_step), v, steps, accumulate)
         # 4. Release the slice once the last Q tile has read it.

@@ -14,7 +14,9 @@ from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
 from cutlass.utils import blackwell_helpers as sm100
 
 from kernel.arguments import Operands
-from kernel.config import BF16_BYTES, MMA_N, S_STAGES, SWIZZLE_BYTES, FmhaConfig
+from kernel.config import FmhaConfig
+from kernel.hardware import BF16_BYTES, MMA_N, SWIZZLE_BYTES
+from kernel.memory import S_STAGES
 from kernel.sm100.barriers import cta_group
 
 CHUNK = SWIZZLE_BYTES // BF16_BYTES  # bf16 of a swizzled row
@@ -102,7 +104,7 @@ def load_atom(config: FmhaConfig, tensor: cute.Tensor, box: tuple[int, int], loc
 
 def store_atom(config: FmhaConfig, tensor: cute.Tensor) -> cpasync.TmaInfo:
     """TMA store of 128 bytes of each of a warp's rows."""
-    box = config.rows_per_warp, SWIZZLE_BYTES * 8 // tensor.element_type.width
+    box = config.variant.rows_per_warp, SWIZZLE_BYTES * 8 // tensor.element_type.width
     return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), view(config, tensor), box_layout(box), box)
 
 

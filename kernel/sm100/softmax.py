@@ -15,7 +15,9 @@ from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import tcgen05
 
 from kernel.arguments import Arguments
-from kernel.config import BF16_BYTES, S_STAGES, TMEM_LANES, WARP, FmhaConfig
+from kernel.config import FmhaConfig
+from kernel.hardware import BF16_BYTES, TMEM_LANES, WARP
+from kernel.memory import S_STAGES
 from kernel.sm100.cta import HALF_LANES, LANE, LOAD_COLS, VECTOR_BYTES, Cta, Fragments
 from kernel.sm100.operands import slice_ring
 from kernel.sm100.tiles import LoopInvariant
@@ -44,20 +46,20 @@ class RowThread(LoopInvariant):
             self.q_tile = cute.arch.make_warp_uniform(index // TMEM_LANES)
             index = index % TMEM_LANES
         self.index = index  # among the Q tile's threads; its warp accesses the lanes of quarter index // WARP
-        if config.row_spans_warps:  # lanes 64 to 127 have the second half of the keys of rows 0 to 63
-            tStS = cute.make_tensor(tStS.iterator, cute.make_layout((TMEM_LANES, config.s_cols), stride=(LANE, 1)))
-            keys = (0, index // config.tile_m * config.s_cols)
+        if config.variant.row_spans_warps:  # lanes 64 to 127 have the second half of the keys of rows 0 to 63
+            tStS = cute.make_tensor(tStS.iterator, cute.make_layout((TMEM_LANES, config.tmem.s_cols), stride=(LANE, 1)))
+            keys = (0, index // config.tile_m * config.tmem.s_cols)
             coords = cute.domain_offset(keys, cute.make_identity_tensor(tStS.shape))
         else:
             tile = cute.make_identity_tensor((config.tile_m, config.block_n))
             coords = fragments.products.qk.get_slice(0).partition_C(tile)
-        whole_lanes = config.threads_per_row == 1 or config.row_spans_warps
+        whole_lanes = config.variant.threads_per_row == 1 or config.variant.row_spans_warps
         self.load = tmem_copy(tcgen05.Ld32x32bOp if whole_lanes else tcgen05.Ld16x32bx2Op, LOAD_COLS, tStS, index)
         self.tLtS = self.load.partition_S(tStS)  # the thread's logits of stage 0
         self.tLcS = self.load.partition_D(coords)  # their (row, key) within the tile
         row, key = self.tLcS[0]
         self.row = self.q_tile * config.tile_m + row % config.tile_m  # of the row tile
-        self.half = key // (config.block_n // config.threads_per_row)  # of the row's keys and of O's columns
+        self.half = key // (config.block_n // config.variant.threads_per_row)  # of the row's keys and of O's columns
 
     @cute.jit
     def wait_for_o(self, cta: Cta) -> None:
@@ -257,12 +259,12 @@ class SoftmaxWarp(LoopInvariant):
         """
         config = self.cta.config
         kv = self.cta.kv_tiles
-        words = cute.make_rmem_tensor(config.s_cols // WARP, Int32)
+        words = cute.make_rmem_tensor(config.tmem.s_cols // WARP, Int32)
         words.fill(-1)
         first = (i - kv.window.count) * config.block_n
-        own = self.thread.half * config.s_cols * config.row_spans_warps
+        own = self.thread.half * config.tmem.s_cols * config.variant.row_spans_warps
         if first >= 0:
-            entries = [first + (own + j + cute.arch.lane_idx()) for j in range(0, config.s_cols, WARP)]
+            entries = [first + (own + j + cute.arch.lane_idx()) for j in range(0, config.tmem.s_cols, WARP)]
             keys = [kv.compressed.key(n, kv.compressed.index(n)) for n in entries]  # all loads before the first vote
             for j, key in enumerate(keys):
                 words[j] = cute.arch.vote_ballot_sync(key >= 0)
@@ -295,7 +297,7 @@ class SoftmaxWarp(LoopInvariant):
 
     def rescale(self, factor: Float32) -> None:
         """Multiply O by `factor`, through registers; each thread has its row or its half of one."""
-        for c in range(self.cta.config.o_cols // LOAD_COLS):
+        for c in range(self.cta.config.tmem.o_cols // LOAD_COLS):
             o = self.thread.load_o(self.cta, c)
             for j in range(0, cute.size(o), 2):
                 o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (factor, factor))
@@ -324,7 +326,7 @@ class SoftmaxWarp(LoopInvariant):
         """Store a piece of P into its columns of tensor memory, two keys a column."""
         config = self.cta.config
         columns = cute.size(s) // 2
-        base = self.cta.fragments.tStS.iterator + (config.tmem_p + stage * config.p_stride + piece * columns)
+        base = self.cta.fragments.tStS.iterator + (config.tmem.p_start + stage * config.tmem.p_stride + piece * columns)
         tStP = cute.make_tensor(base, cute.make_layout((TMEM_LANES, columns), stride=(LANE, 1)))
         store = tmem_copy(tcgen05.St32x32bOp, columns, tStP, self.thread.index)
         coords = store.partition_S(cute.make_identity_tensor(tStP.shape))

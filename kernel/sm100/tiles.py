@@ -9,7 +9,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
-from kernel.config import Mask
+from kernel.problem import Mask
 
 
 class LoopInvariant:

@@ -9,7 +9,7 @@ import pytest
 
 import kernel
 from kernel.arguments import Arguments, Operands, fakes
-from kernel.config import SLICE_ROLES
+from kernel.variants import variant
 from stages.case import Case
 from stages.catalog import CATALOG
 from stages.inputs import draw
@@ -19,9 +19,11 @@ CASES: list[Case] = [case for milestone in CATALOG for case in milestone.load().
 
 
 def test_a_configuration_has_the_arguments_that_it_needs() -> None:
-    plain = kernel.FmhaConfig(64, partials=False)
+    plain = kernel.FmhaConfig(head_dim=64, partials=False)
     options: Any = {"shared_kv": True, "compressed": "topk", "sink": True}
-    full = kernel.FmhaConfig(512, "smem", "causal", **options, mma_ctas=2, roles=SLICE_ROLES)
+    full = kernel.FmhaConfig(
+        head_dim=512, p_path="smem", mask="causal", **options, variant=variant("CTA pair at 512", 512)
+    )
     absent = {"u", "m", "sink", "lens", "compressed", "positions", "topk_indices", "topk_lens"}
     assert missing(plain) == absent
     assert missing(full) == {"positions"}

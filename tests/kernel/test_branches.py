@@ -62,7 +62,7 @@ class Layer:
         partials: bool = False,
         splits: int | Literal["auto"] = "auto",
     ) -> tuple[kernel.Attention, emulator.Stats]:
-        """The attention, and the counts of the one launch that gave it."""
+        """Return the attention, and the counts of the one launch that computed it."""
         stats = torch.full(self.q.shape[:3], math.nan)
         out = kernel.Attention(torch.full_like(self.q, math.nan), stats)
         if partials:
@@ -75,8 +75,11 @@ class Layer:
 
 
 def layer(kind: str, d: int, shape: tuple[int, int, int], lens: list[int], **sizes: int) -> Layer:
-    """A layer of `kind` "window", "blocks" or "topk" with q of `shape` (B, T, H); sequences are `past` tokens longer
-    than their window buffers, blocks are of `ratio` tokens, lists of `most` entries."""
+    """Return a layer of `kind` "window", "blocks" or "topk" with q of `shape` (B, T, H).
+
+    Sequences are `past` tokens longer than their window buffers, blocks have `ratio` tokens, a token has `most` top-k
+    indices.
+    """
     batch, tokens, heads = shape
     swa_lens = torch.tensor(lens, dtype=torch.int32)
     keys = max(*lens, 1) + 20
@@ -159,7 +162,7 @@ def test_every_mode_gives_the_same_bits(kind: str, d: int, heads: int) -> None:
 
 @pytest.mark.parametrize("kind", [long("blocks"), "topk"])
 @pytest.mark.parametrize(("d", "p_path"), [(64, "smem"), long(128, "tmem"), long(256, "smem"), (512, "smem")])
-def test_partials_over_both_branches(kind: str, d: int, p_path: kernel.config.PPath) -> None:
+def test_partials_over_both_branches(kind: str, d: int, p_path: kernel.problem.PPath) -> None:
     """Without a window's mask: U and m are those of all keys, O has the sink besides."""
     case = layer(kind, d, (2, 2, 16), [30, 150], most=70)
     kv, sink = normal(9, 2, 150, d), spread(16)
@@ -277,8 +280,8 @@ def test_a_pair_takes_row_tile_after_row_tile(name: str, monkeypatch: pytest.Mon
 
 def paired(kind: str, partials: bool) -> kernel.FmhaConfig:
     compressed: Any = "none" if kind == "window" else kind
-    options: Any = {"has_lens": True, "causal": True, "shared_kv": True, "sink": True, "partials": partials}
-    return kernel.configuration(512, 128, compressed=compressed, **options)
+    options: Any = {"mask": "causal", "shared_kv": True, "sink": True, "partials": partials, "splits": 1}
+    return kernel.configuration(kernel.Problem(head_dim=512, heads=128, keys=1, compressed=compressed, **options))
 
 
 def test_nothing_outside_the_outputs_is_written_where_tiles_are_of_one_token() -> None:

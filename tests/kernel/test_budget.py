@@ -11,15 +11,26 @@ import pytest
 
 import kernel
 from kernel.budget import CONFIGS, drawing, report, shared_memory, tensor_memory
-from kernel.config import TWO_Q_TILES, WARP, Compressed, FmhaConfig, Mask
+from kernel.config import FmhaConfig
 from kernel.cubin import FRAME, CubinError, resources
+from kernel.hardware import WARP
+from kernel.problem import Compressed, Mask
+from kernel.variants import variant
 
-SMALL = kernel.FmhaConfig(64)
+SMALL = kernel.FmhaConfig(head_dim=64)
 FEWER_ROWS = replace(CONFIGS[-1], block_rows=32)
-#: Two row tiles in flight, with all that a call may ask of them; the causal ones spill first.
+#: Two Q tiles in flight, with all features that a call may ask for; the causal ones spill first.
 TWO_TILES = [
     pytest.param(
-        FmhaConfig(hd, "tmem", mask, keys != "none", partials, keys, True, roles=TWO_Q_TILES),
+        FmhaConfig(
+            head_dim=hd,
+            mask=mask,
+            shared_kv=keys != "none",
+            partials=partials,
+            compressed=keys,
+            sink=True,
+            variant=variant("two Q tiles", hd),
+        ),
         marks=[] if mask == "causal" else pytest.mark.long,
     )
     for hd, mask, partials, keys in itertools.product(
@@ -30,7 +41,7 @@ TWO_TILES = [
 
 @pytest.mark.parametrize("config", [*CONFIGS, FEWER_ROWS], ids=lambda config: config.name)
 def test_regions_follow_each_other(config: kernel.FmhaConfig) -> None:
-    for regions, end in ((tensor_memory(config), config.tmem_cols), (shared_memory(config), config.smem_bytes)):
+    for regions, end in ((tensor_memory(config), config.tmem.cols), (shared_memory(config), config.smem.total_bytes)):
         for one, next_one in itertools.pairwise(regions):
             assert one.start + one.size == next_one.start
         assert regions[0].start == 0 and regions[-1].start + regions[-1].size == end
@@ -48,7 +59,7 @@ def test_nothing_is_spilled_and_registers_fit(config: kernel.FmhaConfig) -> None
     assert taken.stack_bytes == 0
     given = -(-taken.registers // 8) * 8 * config.threads
     assert taken.registers > 64 and given <= 65536
-    if moved := config.roles.registers:
+    if moved := config.variant.registers:
         softmax = WARP * len(config.roles.softmax)
         assert softmax * moved[0] + (config.threads - softmax) * moved[1] <= given
 
@@ -72,12 +83,13 @@ def test_what_is_no_cubin_is_refused(cubin: bytes) -> None:
 
 def test_the_report_names_every_buffer() -> None:
     text = "\n".join(report(SMALL))
-    for said in ("448 of 512 columns", "Q 16384, K0 16384", f"{SMALL.smem_bytes} of 232448 bytes", "0 bytes of stack"):
+    used = f"{SMALL.smem.total_bytes} of 232448 bytes"
+    for said in ("448 of 512 columns", "Q 16384, K0 16384", used, "0 bytes of stack"):
         assert said in text
 
 
 @pytest.mark.parametrize(("partials", "stores"), [(False, (1, 1)), (True, (3, 2))])
 def test_what_a_configuration_leaves_out_is_not_in_its_code(partials: bool, stores: tuple[int, int]) -> None:
     """At hd=64 TMA stores O as one box and U as two; lse and m are a store each."""
-    ptx = kernel.compile(kernel.FmhaConfig(64, partials=partials)).ptx
+    ptx = kernel.compile(kernel.FmhaConfig(head_dim=64, partials=partials)).ptx
     assert (ptx.count("cp.async.bulk.tensor.3d.global"), ptx.count("st.global")) == stores

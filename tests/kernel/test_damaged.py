@@ -45,6 +45,6 @@ def test_executed(seed: int, count: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def run(launch: Launch, ptx: str, completion: Completion, seed: int) -> None:
-    """The launch with the kernel of another text."""
+    """Run a launch with the kernel of another text."""
     (named,) = parse(ptx).kernels.values()
     scheduler.run(replace(launch, kernel=named), Program(named), completion, seed, BUDGET)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import torch
 
 import kernel
-from kernel.config import TWO_Q_TILES
+from kernel.hardware import TMEM_COLS
+from kernel.problem import PPath
+from kernel.variants import VARIANTS
 from stages import bad_arguments
 
 
@@ -41,22 +45,28 @@ def test_nothing_to_compute_launches_nothing(shape: tuple[int, int, int]) -> Non
     assert got.o.shape == q.shape and got.lse.shape == shape
 
 
-PLANS = [kernel.FmhaConfig(d, p_path="tmem") for d in (64, 128, 256)]
-PLANS += [kernel.FmhaConfig(d, p_path="smem") for d in kernel.config.HEAD_DIMS]
-PLANS += [kernel.FmhaConfig(d, roles=TWO_Q_TILES) for d in (64, 128)] + [kernel.FmhaConfig(256, mma_ctas=2)]
+PLANS = [
+    kernel.FmhaConfig(head_dim=head_dim, p_path=p_path, variant=each)
+    for each in VARIANTS
+    if each.name != "split keys"
+    for head_dim in each.head_dims
+    for p_path in get_args(PPath)
+    if p_path == ("smem" if head_dim == 512 else "tmem") or (each.name == "one Q tile" and head_dim < 512)
+]
 
 
 @pytest.mark.parametrize("config", PLANS, ids=lambda config: config.name)
 def test_memory_plan_fits_and_does_not_overlap(config: kernel.FmhaConfig) -> None:
     """P may lie over the logits that it was made of, and over nothing else."""
-    assert config.kv_bytes >= 2 * config.kv_tile_bytes
-    regions = {"S": range(config.tmem_o), "O": range(config.tmem_o, config.tmem_o + config.q_tiles * config.o_cols)}
+    tmem, block_n = config.tmem, config.block_n
+    assert config.smem.kv_bytes >= 2 * config.smem.kv_tile_bytes
+    regions = {"S": range(tmem.o_start), "O": range(tmem.o_start, tmem.o_end)}
     for i in range(2 if config.p_path == "tmem" else 0):
-        start = config.tmem_p + i * config.p_stride
-        p, s = range(start, start + config.p_cols), range(i * config.block_n, (i + 1) * config.block_n)
-        if config.p_over_s:
+        start = tmem.p_start + i * tmem.p_stride
+        p, s = range(start, start + tmem.p_cols), range(i * block_n, (i + 1) * block_n)
+        if tmem.p_over_s:
             assert {*p} <= {*s}
         else:
             regions[f"P{i}"] = p
     used = [column for columns in regions.values() for column in columns]
-    assert len(used) == len(set(used)) and max(used) < config.tmem_alloc_cols <= kernel.config.TMEM_COLS
+    assert len(used) == len(set(used)) and max(used) < tmem.alloc_cols <= TMEM_COLS

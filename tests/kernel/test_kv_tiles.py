@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.config import Mask
+from kernel.problem import Mask
 from kernel.sm100.tiles import KvTiles, RowTile, VisibleKeys
 
 

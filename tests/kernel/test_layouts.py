@@ -21,7 +21,7 @@ BANKS, BANK_BYTES, WARP = 32, 4, 32
 
 @pytest.fixture(scope="module", params=[64, 128, 256, 512], ids="hd{}".format)
 def traced(request: pytest.FixtureRequest) -> Traced:
-    compiled = kernel.compile(kernel.FmhaConfig(request.param, p_path="smem"))
+    compiled = kernel.compile(kernel.FmhaConfig(head_dim=request.param, p_path="smem"))
     return Traced.of(compiled)
 
 
@@ -44,7 +44,7 @@ def test_the_descriptor_is_the_one_assumed(traced: Traced) -> None:
 def test_a_thread_owns_whole_vectors_of_its_row(traced: Traced) -> None:
     keys = [
         traced.layout("tLcS")(i)
-        for i in range(traced.compiled.config.block_n // traced.compiled.config.threads_per_row)
+        for i in range(traced.compiled.config.block_n // traced.compiled.config.variant.threads_per_row)
     ]
     assert keys == list(range(len(keys)))
 
@@ -53,7 +53,7 @@ def test_stores_have_no_bank_conflicts_beyond_the_minimum(traced: Traced) -> Non
     """A warp stores 512 bytes at once: four passes over the 32 banks are the least, eight lanes each."""
     stored = stored_at(traced)
     rows_of_warp = traced.compiled.config.block_m // 4
-    keys_of_thread = traced.compiled.config.block_n // traced.compiled.config.threads_per_row
+    keys_of_thread = traced.compiled.config.block_n // traced.compiled.config.variant.threads_per_row
     for warp in range(4):
         for vector in range(0, keys_of_thread, STORE_BYTES // BF16):
             lanes = np.arange(WARP)

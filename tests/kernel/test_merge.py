@@ -25,7 +25,7 @@ def rounded(part: reference.Partial) -> kernel.Attention:
 
 
 def parts(visible: list[torch.Tensor], size: float = 1.0) -> tuple[list[reference.Partial], reference.Partial]:
-    """A branch for each mask [B, T, S], with keys of its own, and the softmax over the keys of all."""
+    """Return a branch per mask [B, T, S], each with its own keys, and the softmax over all keys."""
     q = (normal(1, B, T, H, D) * size).bfloat16()
     keys = [normal(2 + i, B, mask.shape[2], D) for i, mask in enumerate(visible)]
     branches = [reference.branch(q, k, visible=mask) for k, mask in zip(keys, visible, strict=True)]

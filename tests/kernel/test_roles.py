@@ -9,27 +9,33 @@ import torch
 
 import emulator
 import kernel
-from kernel.config import TWO_Q_TILES, Roles
+from kernel.hardware import WARPGROUP
+from kernel.roles import Roles
+from kernel.variants import VariantName, variant
 
 PERMUTED = {
     "mma and load swapped": Roles(mma=(5,), load=(4,)),
     "two idle warps": Roles(mma=(6,), load=(7,), values=(9,), queries=(4,)),
     "softmax last": Roles(softmax=(4, 5, 6, 7), mma=(0,), load=(3,), values=(1,), queries=()),
-    "two row tiles, softmax last": Roles(tuple(range(4, 12)), mma=(0,), load=(3,), values=(2,), queries=()),
-    "units, softmax last": Roles((12, 13, 14, 15), (9,), load=(4, 5, 6, 7), values=(0, 1, 2, 3), queries=(8,)),
-    "units, two idle warps": Roles(mma=(6,), load=(8, 9, 10, 11), values=(12, 13, 14, 15), queries=(7,)),
+    "two Q tiles, softmax last": Roles(tuple(range(4, 12)), mma=(0,), load=(3,), values=(2,), queries=()),
+    "slices, softmax last": Roles((12, 13, 14, 15), (9,), load=(4, 5, 6, 7), values=(0, 1, 2, 3), queries=(8,)),
+    "slices, two idle warps": Roles(mma=(6,), load=(8, 9, 10, 11), values=(12, 13, 14, 15), queries=(7,)),
 }
 PLAIN = ("mma and load swapped", "two idle warps", "softmax last")
-UNITS = ("units, softmax last", "units, two idle warps")
+SLICED = ("slices, softmax last", "slices, two idle warps")
 #: With the head dim and the heads; at 256, and at 512 with 128 heads, one MMA is of two CTAs.
-SHAPES = [(name, d, 130) for d in (64, 256) for name in PLAIN] + [("two row tiles, softmax last", 64, 130)]
-SHAPES += [(name, 512, heads) for heads in (128, 130) for name in UNITS]
-EVERY_RUN = {("softmax last", 64, 130), ("two row tiles, softmax last", 64, 130), ("units, two idle warps", 512, 128)}
+SHAPES = [(name, d, 130) for d in (64, 256) for name in PLAIN] + [("two Q tiles, softmax last", 64, 130)]
+SHAPES += [(name, 512, heads) for heads in (128, 130) for name in SLICED]
+EVERY_RUN = {("softmax last", 64, 130), ("two Q tiles, softmax last", 64, 130), ("slices, two idle warps", 512, 128)}
 
 
-@pytest.mark.parametrize("roles", [Roles(), *(PERMUTED[name] for name in PERMUTED if "units" not in name), TWO_Q_TILES])
+PLAIN_ROLES = [roles for name, roles in PERMUTED.items() if "slices" not in name]
+
+
+@pytest.mark.parametrize("roles", [Roles(), *PLAIN_ROLES, variant("two Q tiles", 64).roles])
 def test_participant_counts_follow_the_roles(roles: Roles) -> None:
-    config = kernel.FmhaConfig(64, roles=roles)
+    name: VariantName = "one Q tile" if len(roles.softmax) == WARPGROUP else "two Q tiles"
+    config = kernel.FmhaConfig(head_dim=64, variant=dataclasses.replace(variant(name, 64), roles=roles))
     arrivals = {barrier.name: barrier.arrivals for barrier in config.barriers}
     assert arrivals["p_full"] == 4
     assert {name for name, count in arrivals.items() if count == 1} == set(arrivals) - {"p_full"}
@@ -51,8 +57,11 @@ def test_permuted_roles_give_the_same_bits(
         with emulator.emulate(completion="lazy"):
             return kernel.fmha(q, k, splits=1)
 
-    def permuted(*args: object, **options: object) -> kernel.FmhaConfig:
-        return dataclasses.replace(kernel.configuration(*args, **options), roles=PERMUTED[name])  # type: ignore[arg-type]
+    def permuted(problem: kernel.Problem) -> kernel.FmhaConfig:
+        config, roles = kernel.configuration(problem), PERMUTED[name]
+        fits = len(roles.softmax) == len(config.roles.softmax)
+        row = config.variant if fits else variant("one Q tile", config.head_dim)
+        return dataclasses.replace(config, variant=dataclasses.replace(row, roles=roles))
 
     want = run()
     monkeypatch.setattr("kernel.host.configuration", permuted)

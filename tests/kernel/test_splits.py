@@ -11,12 +11,21 @@ import torch
 import emulator
 import kernel
 from kernel import host, reference
+from kernel.choice import configuration
 from kernel.compiled import _compiled
-from kernel.config import CLUSTERS_AT_ONCE, SPLITS, Size, configuration
+from kernel.hardware import CLUSTERS_AT_ONCE
+from kernel.problem import Problem
 from kernel.sm100.combine import Combine
 from kernel.sm100.tiles import Branches, KvTiles, VisibleKeys
+from kernel.variants import SPLITS
 
-LAYER: dict[str, Any] = {"causal": True, "has_lens": True, "shared_kv": True, "partials": False, "compressed": "topk"}
+LAYER: dict[str, Any] = {
+    "head_dim": 512,
+    "mask": "causal",
+    "shared_kv": True,
+    "partials": False,
+    "compressed": "topk",
+}
 
 
 def normal(seed: int, *shape: int) -> torch.Tensor:
@@ -35,18 +44,18 @@ def cosine(got: kernel.Attention, keys: int = 500) -> float:
 
 
 @pytest.mark.parametrize("splits", SPLITS)
-def test_every_share_counts_once(splits: int) -> None:
+def test_every_split_counts_once(splits: int) -> None:
     """500 keys are four tiles: of sixteen splits most have none."""
     assert cosine(attend(splits)) > 0.999996
 
 
 @pytest.mark.parametrize("splits", SPLITS)
 @pytest.mark.parametrize("keys", [0, 1, 64, 65, 640])
-def test_shares_are_all_tiles_in_order(splits: int, keys: int) -> None:
+def test_splits_are_all_tiles_in_order(splits: int, keys: int) -> None:
     tiles = KvTiles(VisibleKeys("none", keys, keys, 1, 2**30), 64, 0, 0)
-    shares = [Branches(tiles, None, splits, s) for s in range(splits)]
-    assert [tiles.start(i) for each in shares for i in range(each.begin, each.end)] == list(range(0, keys, 64))
-    counts = [each.count for each in shares]
+    parts = [Branches(tiles, None, splits, s) for s in range(splits)]
+    assert [tiles.start(i) for each in parts for i in range(each.begin, each.end)] == list(range(0, keys, 64))
+    counts = [each.count for each in parts]
     assert max(counts) - min(counts) <= 1
 
 
@@ -58,7 +67,7 @@ def backwards(merged: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, parts, weights: merged(self, parts[::-1], weights)
 
 
-@pytest.mark.parametrize("breaks", [without_last, backwards], ids=["share dropped", "other weights"])
+@pytest.mark.parametrize("breaks", [without_last, backwards], ids=["split dropped", "other weights"])
 def test_a_wrong_merge_is_seen(breaks: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Combine, "merged", breaks(Combine.merged))
     monkeypatch.setattr(host, "compile", _compiled)
@@ -74,22 +83,27 @@ def test_a_merge_that_does_not_wait_is_caught(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("heads", "size", "clusters"),
+    ("heads", "shape", "clusters"),
     [
-        (128, Size(2, 1, 128, 1024), (1, 8, 16)),
-        (128, Size(16, 1, 128, 1024), (1, 4, 64)),
-        (128, Size(2, 1, 128, 128), (1, 4, 16)),
-        (128, Size(64, 1, 128, 1024), (2, 1, 64)),
-        (128, Size(1, 1024, 1151, 1024), (2, 1, 64)),
-        (64, Size(64, 1, 128, 512), (1, 2, 64)),
-        (64, Size(64, 1, 128, 128), (1, 2, 64)),
-        (16, Size(64, 1, 128, 128), (1, 2, 16)),
-        (64, Size(256, 1, 128, 512), (1, 1, 64)),
-        (8, Size(2, 1, 128, 512), (1, 16, 16)),
+        (128, (2, 1, 128, 1024), (1, 8, 16)),
+        (128, (16, 1, 128, 1024), (1, 4, 64)),
+        (128, (2, 1, 128, 128), (1, 4, 16)),
+        (128, (64, 1, 128, 1024), (2, 1, 64)),
+        (128, (1, 1024, 1151, 1024), (2, 1, 64)),
+        (64, (64, 1, 128, 512), (1, 2, 64)),
+        (64, (64, 1, 128, 128), (1, 2, 64)),
+        (16, (64, 1, 128, 128), (1, 2, 16)),
+        (64, (256, 1, 128, 512), (1, 1, 64)),
+        (8, (2, 1, 128, 512), (1, 16, 16)),
     ],
 )
-def test_few_rows_have_their_keys_split(heads: int, size: Size, clusters: tuple[int, int, int]) -> None:
-    config = configuration(512, heads, **LAYER, size=size)
+def test_few_rows_have_their_keys_split(
+    heads: int, shape: tuple[int, int, int, int], clusters: tuple[int, int, int]
+) -> None:
+    """shape: sequences, tokens, keys of the window, top-k indices."""
+    batch, tokens, keys, topk = shape
+    problem = Problem(**LAYER, heads=heads, batch=batch, tokens=tokens, keys=keys, compressed_keys=topk)
+    config = configuration(problem)
     assert (config.mma_ctas, config.splits, config.block_m) == clusters
     assert config.cluster_ctas in CLUSTERS_AT_ONCE
 
@@ -97,22 +111,23 @@ def test_few_rows_have_their_keys_split(heads: int, size: Size, clusters: tuple[
 @pytest.mark.parametrize(("heads", "tokens"), [(64, 2), (32, 3)])
 def test_a_cta_of_few_rows_sees_the_window_of_its_own_tokens(heads: int, tokens: int) -> None:
     """One token sees two tiles of 64 keys; all tokens together see three."""
-    size = Size(2, tokens, 128 + tokens - 1, 128, window=128)
-    config = configuration(512, heads, tokens, **{**LAYER, "compressed": "blocks"}, size=size)
+    keys = 128 + tokens - 1
+    size: dict[str, Any] = {"batch": 2, "tokens": tokens, "keys": keys, "compressed_keys": 128, "window": 128}
+    config = configuration(Problem(**LAYER | {"compressed": "blocks"}, heads=heads, **size))
     assert (config.splits, config.block_m) == (4, 16)
 
 
 @pytest.mark.parametrize("splits", [0, 3, 32])
 def test_refuses_what_no_cluster_holds(splits: int) -> None:
     with pytest.raises(kernel.ArgumentError, match="splits"):
-        kernel.FmhaConfig(512, "smem", splits=splits)
+        kernel.FmhaConfig(head_dim=512, p_path="smem", splits=splits)
 
 
 @pytest.mark.parametrize("heads", [24, 128])
 def test_ctas_may_have_fewer_rows_than_a_row_tile(heads: int) -> None:
     """And more CTAs, each of which merges less."""
-    size = Size(1, 2, 300)
-    assert configuration(512, heads, 2, shared_kv=True, partials=False, size=size).block_m == 16
+    problem = Problem(head_dim=512, heads=heads, tokens=2, keys=300, shared_kv=True, partials=False)
+    assert configuration(problem).block_m == 16
     q, k = normal(1, 1, 2, heads, 512), normal(2, 1, 300, 512)
     with emulator.emulate(completion="random", seed=5):
         got = kernel.fmha(q, k, partials=False)

@@ -28,7 +28,7 @@ def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, sshd)
     record = load(driver.store.folder(entry.run))
     assert (record.run, record.tree.commit, record.tree.changed) == (entry.run, entry.candidate.commit, [])
     assert repository.resolve(ACCEPTED) == entry.candidate.commit
-    checkout.replace("kernel/sm100/softmax.py", "(config.tmem_p + stage *", "(config.tmem_p + 32 + stage *")
+    checkout.replace("kernel/sm100/softmax.py", "(config.tmem.p_start + stage *", "(config.tmem.p_start + 32 + stage *")
     entry = driver.judge(["D1.2"], target)
     assert entry.verdict == "REJECT_GATE", entry.reason
     record = load(driver.store.folder(entry.run) / "gate")

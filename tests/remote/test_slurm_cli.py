@@ -66,7 +66,7 @@ def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, clust
     done = command("stage", "D1.1")
     assert done.exit_code == 0 and "D1.1 ACCEPT" in done.output, done.output
     assert "Slurm: running on n" in done.output
-    checkout.replace("kernel/sm100/softmax.py", "(config.tmem_p + stage *", "(config.tmem_p + 32 + stage *")
+    checkout.replace("kernel/sm100/softmax.py", "(config.tmem.p_start + stage *", "(config.tmem.p_start + 32 + stage *")
     done = command("stage", "D1.2")
     assert done.exit_code == Verdict.REJECT_GATE.exit_code, done.output
     gates = sorted((checkout.path / "results").glob("*/gate"))

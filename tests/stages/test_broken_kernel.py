@@ -29,8 +29,8 @@ BREAKS = (
     Break(
         "P is read 32 columns beside where it was stored",
         "kernel/sm100/cta.py",
-        "cute.recast_ptr(tmem + config.tmem_p, dtype",
-        "cute.recast_ptr(tmem + config.tmem_p + 32, dtype",
+        "cute.recast_ptr(tmem + config.tmem.p_start, dtype",
+        "cute.recast_ptr(tmem + config.tmem.p_start + 32, dtype",
         r"tcgen05\.mma",
         "primitives.tcgen05_mma(",
     ),

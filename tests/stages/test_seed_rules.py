@@ -51,7 +51,7 @@ BREAKS = (
     Break(
         "P is read from its own columns, not from those of the logits",
         "kernel/sm100/cta.py",
-        "cute.recast_ptr(tmem + config.tmem_p, dtype",
+        "cute.recast_ptr(tmem + config.tmem.p_start, dtype",
         "cute.recast_ptr(tmem, dtype",
         ("D1.3", "hd=64 n=128 P in tmem"),
         r"O\.cosine = .* FAILS",

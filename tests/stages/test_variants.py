@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
 import kernel
-from kernel.config import HEAD_DIMS, SPLITS, Compressed, FmhaConfig, PPath, Size
+from kernel.config import FmhaConfig
 from kernel.errors import ArgumentError
+from kernel.problem import Compressed, Mask, PPath
+from kernel.variants import HEAD_DIMS, SPLITS, VARIANTS
 from stages.case import Case
 from stages.catalog import CATALOG
 
 CASES = [case for milestone in CATALOG for case in milestone.load().CASES]
 HEADS, TOKENS, BATCHES, KEYS = (8, 16, 64, 128, 144), (1, 4), (1, 16, 256), (128, 4096)
-
-
-def variant(config: FmhaConfig) -> str:
-    """Return the row of the configuration's table."""
-    if config.splits > 1:
-        return "split keys"
-    if config.mma_ctas == 2:
-        return f"CTA pair at {config.head_dim}"
-    return "two Q tiles" if config.q_tiles == 2 else "one Q tile"
 
 
 def features(config: FmhaConfig) -> set[str]:
@@ -52,7 +46,7 @@ def data(case: Case) -> set[str]:
         "peak=32": case.peak == 32,
         "peak=128": case.peak == 128,
         "growing maxima": case.trend == "growing",
-        "more KV tiles than a ring holds": tiles > config.depth,
+        "more KV tiles than a ring holds": tiles > config.smem.depth,
         "row tile after row tile": config.splits > 1
         or (case.sms is not None and clusters * config.mma_ctas > case.sms),
     }
@@ -63,13 +57,20 @@ def chosen() -> Iterator[FmhaConfig]:
     """Yield the configurations of public calls of many shapes, without the features that no choice depends on."""
     shapes = product(HEAD_DIMS, HEADS, TOKENS, BATCHES, KEYS, get_args(Compressed))
     for head_dim, heads, tokens, batch, keys, compressed in shapes:
-        given: dict[str, Any] = {"shared_kv": compressed != "none", "compressed": compressed}
-        size = Size(batch, tokens, keys, 0 if compressed == "none" else keys)
-        yield kernel.configuration(head_dim, heads, tokens, size=size, **given)
-        paths: tuple[PPath, ...] = get_args(PPath)
-        for splits, path in product(SPLITS, paths):
+        problem = kernel.Problem(
+            head_dim=head_dim,
+            heads=heads,
+            tokens=tokens,
+            batch=batch,
+            keys=keys,
+            shared_kv=compressed != "none",
+            compressed=compressed,
+            compressed_keys=0 if compressed == "none" else keys,
+        )
+        yield kernel.configuration(problem)
+        for splits, path in product(SPLITS, get_args(PPath)):
             with suppress(ArgumentError):
-                yield kernel.configuration(head_dim, heads, tokens, splits=splits, p_path=path, **given)
+                yield kernel.configuration(replace(problem, splits=splits, p_path=path))
 
 
 #: Choice does not depend on these, but for what `test_features_that_choose_nothing` holds.
@@ -81,7 +82,7 @@ def needed() -> dict[str, set[str]]:
     """Return the features of each variant that a public call can ask for."""
     found: dict[str, set[str]] = {}
     for config in chosen():
-        found.setdefault(variant(config), set()).update(features(config) | FREE | DATA)
+        found.setdefault(config.variant.name, set()).update(features(config) | FREE | DATA)
     return found
 
 
@@ -89,7 +90,7 @@ def judged() -> dict[str, set[str]]:
     """Return the features of each variant that some case has."""
     found: dict[str, set[str]] = {}
     for case in CASES:
-        found.setdefault(variant(case.config), set()).update(features(case.config) | data(case))
+        found.setdefault(case.config.variant.name, set()).update(features(case.config) | data(case))
     return found
 
 
@@ -103,17 +104,16 @@ def test_every_variant_is_judged_with_every_feature(name: str) -> None:
 
 
 def test_the_variants_are_these() -> None:
-    assert set(NEEDED) == {"one Q tile", "two Q tiles", "CTA pair at 256", "CTA pair at 512", "split keys"}
+    """Calls can choose every row of the kernel's table."""
+    assert set(NEEDED) == {each.name for each in VARIANTS} and len(NEEDED) == 5
 
 
 def test_features_that_choose_nothing() -> None:
     """Mask, sink, partials and V = K change the configuration by themselves only: the variant stays."""
-    size = Size(4, 2, 1024)
     for head_dim, heads in product(HEAD_DIMS, (16, 128)):
-        given = {"has_lens": (False, True), "causal": (False, True), "shared_kv": (False, True)}
-        given |= {"sink": (False, True), "partials": (False, True)}
-        for values in product(*given.values()):
-            options: dict[str, Any] = dict(zip(given, values, strict=True))
-            one = kernel.configuration(head_dim, heads, 2, size=size, **options)
-            other = kernel.configuration(head_dim, heads, 2, size=size)
-            assert (variant(one), one.splits, one.block_rows) == (variant(other), other.splits, other.block_rows)
+        plain = kernel.Problem(head_dim=head_dim, heads=heads, tokens=2, batch=4, keys=1024)
+        other = kernel.configuration(plain)
+        flags = (False, True)
+        for mask, shared_kv, sink, partials in product(get_args(Mask), flags, flags, flags):
+            one = kernel.configuration(replace(plain, mask=mask, shared_kv=shared_kv, sink=sink, partials=partials))
+            assert (one.variant, one.splits, one.block_rows) == (other.variant, other.splits, other.block_rows)

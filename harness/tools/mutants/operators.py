@@ -109,7 +109,7 @@ LOGARITHMS = {"LN2": "LOG2E", "LOG2E": "LN2"}
 #: Functions that only name or describe, so that an edit changes what people read and nothing that runs.
 DESCRIPTIONS = ("FmhaConfig.name", "FmhaConfig.mbarriers", "Fmha.trace")
 #: Functions that only choose between configurations by their speed.
-SPEED = ("estimate", "Size.seen", "size")
+SPEED = ("estimate", "Problem.window_keys")
 
 
 def drop_call(at: Place) -> Edits:

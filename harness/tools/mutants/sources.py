@@ -15,7 +15,8 @@ DEVICE = tuple(f"kernel/sm100/{name}.py" for name in (
 ))  # fmt: skip
 HOST = ("kernel/host.py", "kernel/dsv4.py", "kernel/checks.py", "kernel/merge.py")
 """Files that the compiled kernel does not depend on: their mutants run with the kernel as it is."""
-FILES = (*DEVICE, "kernel/fmha.py", "kernel/config.py", *HOST)
+CONFIGURATION = tuple(f"kernel/{name}.py" for name in ("choice", "config", "memory", "problem", "roles", "variants"))
+FILES = (*DEVICE, "kernel/fmha.py", *CONFIGURATION, *HOST)
 
 #: Operators of which a run takes every mutant: of synchronisation, clamps, selects, scales and thresholds.
 ALWAYS = frozenset(
@@ -36,7 +37,7 @@ ALWAYS = frozenset(
     }
 )
 #: One in so many of the other mutants of a file; 12 where it is not here.
-SAMPLED = {"kernel/sm100/tiles.py": 4, "kernel/config.py": 20, "kernel/checks.py": 8, "kernel/merge.py": 2}
+SAMPLED = dict.fromkeys(CONFIGURATION, 20) | {"kernel/sm100/tiles.py": 4, "kernel/checks.py": 8, "kernel/merge.py": 2}
 #: Functions and operators of which every mutant is taken, whatever the file.
 WHOLE_FUNCTIONS = frozenset({"FmhaConfig.barriers", "RowTile.first_and_last_token"})
 WHOLE = frozenset({("kernel/checks.py", "allow"), ("kernel/dsv4.py", "keyword"), ("kernel/dsv4.py", "integer")})
@@ -49,7 +50,7 @@ def generated(everything: bool = False) -> list[Mutant]:
 
 def taken(mutant: Mutant) -> bool:
     """Return whether a run takes a mutant unless it is asked for all."""
-    if mutant.operator in ALWAYS and mutant.path != "kernel/config.py":
+    if mutant.operator in ALWAYS and mutant.path not in CONFIGURATION:
         return True
     if mutant.function in WHOLE_FUNCTIONS or (mutant.path, mutant.operator) in WHOLE:
         return True

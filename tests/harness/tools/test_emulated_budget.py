@@ -20,7 +20,7 @@ def device() -> Emulated:
 
 def test_softmax_stays_within_twelve_hundred_instructions_a_tile(device: Emulated) -> None:
     """Every fourth pair of exponentials is a polynomial: more instructions, but on a pipe that has capacity left."""
-    softmax, many_keys = emulated(FmhaConfig(128, "tmem"), device)
+    softmax, many_keys = emulated(FmhaConfig(head_dim=128), device)
     assert 256 < int(softmax.split()[1]) <= 1200, softmax
     assert many_keys.split()[2:6] == ["1.00", "of", "the", "ideal"]
 

@@ -13,7 +13,7 @@ from harness.tools.layout import Traced, loaded_by, logits_at, picture, text
 
 @pytest.fixture(scope="module", params=[64, 512], ids="hd{}".format)
 def traced(request: pytest.FixtureRequest) -> Traced:
-    return Traced.of(kernel.compile(kernel.FmhaConfig(request.param, p_path="smem")))
+    return Traced.of(kernel.compile(kernel.FmhaConfig(head_dim=request.param, p_path="smem")))
 
 
 def test_every_logit_has_an_address_and_a_thread_of_its_quarter(traced: Traced) -> None:
@@ -40,8 +40,8 @@ def test_a_wrong_layout_shows(traced: Traced) -> None:
 
 
 @pytest.mark.parametrize("p_path", ["smem", "tmem"])
-def test_a_picture_comes_of_it(p_path: kernel.config.PPath) -> None:
+def test_a_picture_comes_of_it(p_path: kernel.problem.PPath) -> None:
     stream = io.BytesIO()
-    picture(Traced.of(kernel.compile(kernel.FmhaConfig(64, p_path=p_path)))).savefig(stream, format="png")
+    picture(Traced.of(kernel.compile(kernel.FmhaConfig(head_dim=64, p_path=p_path)))).savefig(stream, format="png")
     with Image.open(stream) as image:
         assert image.width > 1000 and len(image.convert("RGB").getcolors(1 << 24) or []) > 100

@@ -1,0 +1,139 @@
+"""The layout of tensor memory and shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernel.hardware import BF16_BYTES, SMEM_ALIGN, SMEM_BYTES, SWIZZLE_BYTES, TMEM_COLS, WARP
+from kernel.problem import PPath
+from kernel.variants import Variant
+
+S_STAGES = 2  # stages of S and P: softmax works on one while the tensor core computes the other
+MAX_DEPTH = 4  # KV tiles that a ring holds, a power of two
+
+
+@dataclass(frozen=True)
+class TensorMemory:
+    """Columns of tensor memory: S0, S1, then O of each Q tile, then P0, P1 if P is there and has its own columns."""
+
+    variant: Variant
+    head_dim: int
+    p_path: PPath
+
+    @property
+    def s_cols(self) -> int:
+        """Columns of S: a key each, or two keys where both halves of the lanes have a row."""
+        return self.variant.block_n // 2 if self.variant.row_spans_warps else self.variant.block_n
+
+    @property
+    def p_cols(self) -> int:
+        """Columns of P, which is bf16: two keys each."""
+        return self.variant.block_n // 2
+
+    @property
+    def o_cols(self) -> int:
+        """Columns of O of a Q tile."""
+        return self.head_dim // self.variant.threads_per_row
+
+    @property
+    def o_start(self) -> int:
+        """First column of O."""
+        return S_STAGES * self.s_cols
+
+    @property
+    def o_end(self) -> int:
+        """First column after O."""
+        return self.o_start + self.variant.q_tiles * self.o_cols
+
+    @property
+    def p_over_s(self) -> bool:
+        """True if P takes the columns of the logits that it was computed from, because no others are free."""
+        return self.p_path == "tmem" and self.o_end + S_STAGES * self.p_cols > TMEM_COLS
+
+    @property
+    def p_start(self) -> int:
+        """First column of P."""
+        return 0 if self.p_over_s else self.o_end
+
+    @property
+    def p_stride(self) -> int:
+        """Columns from P of one stage to P of the next."""
+        return self.variant.block_n if self.p_over_s else self.p_cols
+
+    @property
+    def cols(self) -> int:
+        """Columns that are used."""
+        own_p = self.p_path == "tmem" and not self.p_over_s
+        return self.o_end + own_p * S_STAGES * self.p_cols
+
+    @property
+    def alloc_cols(self) -> int:
+        """Columns that are allocated: a power of two."""
+        return 1 << (self.cols - 1).bit_length()
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """Bytes of shared memory: barriers, Q, a ring of K, one of V unless V is read as K, P, O's staging buffer."""
+
+    variant: Variant
+    head_dim: int
+    p_path: PPath
+    rings: int
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Barriers, the tensor-memory address, and the exchange between threads of a row."""
+        return SMEM_ALIGN * (2 if self.variant.row_spans_warps else 1)
+
+    @property
+    def q_bytes(self) -> int:
+        """All Q tiles in flight."""
+        return self.variant.q_tiles * self.variant.tile_m * self.head_dim * BF16_BYTES
+
+    @property
+    def kv_tile_bytes(self) -> int:
+        """A tile of K or V in one CTA: half of it with 2-CTA MMA."""
+        return self.variant.block_n * self.head_dim * BF16_BYTES // self.variant.mma_ctas
+
+    @property
+    def p_bytes(self) -> int:
+        """Both stages of P."""
+        return S_STAGES * self.variant.tile_m * self.variant.block_n * BF16_BYTES if self.p_path == "smem" else 0
+
+    @property
+    def o_staging_bytes(self) -> int:
+        """What is staged of O at a time: a swizzled row per softmax thread."""
+        return len(self.variant.roles.softmax) * WARP * SWIZZLE_BYTES
+
+    @property
+    def o_bytes(self) -> int:
+        """Staging buffer of O; 0 if P's buffer has the space for it."""
+        return self.o_staging_bytes if self.o_staging_bytes > self.p_bytes else 0
+
+    @property
+    def o_stages(self) -> int:
+        """Number of staging buffers of O in P's buffer: with two, one is filled while the other is stored.
+
+        Two are used an even number of times per row tile, so that none begins where the last one ended.
+        """
+        o_cols = self.head_dim // self.variant.threads_per_row
+        even = o_cols * BF16_BYTES % (2 * SWIZZLE_BYTES) == 0
+        return 2 if even and self.p_bytes >= 2 * self.o_staging_bytes else 1
+
+    @property
+    def depth(self) -> int:
+        """KV tiles that a ring holds: as many as fit, a power of two."""
+        free = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.p_bytes - self.o_bytes
+        fits = free // (self.kv_tile_bytes * self.rings)
+        return min(MAX_DEPTH, 1 << fits.bit_length() - 1)
+
+    @property
+    def kv_bytes(self) -> int:
+        """All rings."""
+        return self.depth * self.kv_tile_bytes * self.rings
+
+    @property
+    def total_bytes(self) -> int:
+        """All buffers."""
+        return self.reserved_bytes + self.q_bytes + self.p_bytes + self.o_bytes + self.kv_bytes
