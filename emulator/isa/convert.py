@@ -202,6 +202,8 @@ def _to_half(a: Vec, result: str, rounding: str, finite: bool, m: Modifiers) -> 
         limit = a.code.constant(_LARGEST[result], "float")
         a = a.compare("ogt", limit).select(limit, a)
         a = a.compare("olt", -limit).select(-limit, a)
+    if result == "f16" and rounding in ("rm", "rp"):
+        return _to_f16_directed(a, rounding)
     to: dict[tuple[str, str], Callable[[Vec], Vec]] = {
         ("f16", "rn"): small.to_f16,
         ("f16", "rz"): small.to_f16_rz,
@@ -211,6 +213,15 @@ def _to_half(a: Vec, result: str, rounding: str, finite: bool, m: Modifiers) -> 
     if (result, rounding) not in to:
         raise m.unsupported(f".{rounding} to .{result}")
     return to[result, rounding](a)
+
+
+def _to_f16_directed(a: Vec, rounding: str) -> Vec:
+    """Convert f32 to the bits of f16 toward minus (rm) or plus (rp) infinity: truncate, then step away from zero."""
+    truncated = small.to_f16_rz(a)
+    inexact = small.from_f16(truncated).compare("one", a)
+    away = floats.as_bits(a).compare("slt" if rounding == "rm" else "sge", 0)
+    one, zero = a.code.constant(1, "i32"), a.code.constant(0, "i32")
+    return truncated + inexact.select(away.select(one, zero), zero)
 
 
 def _pairs(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str) -> None:

@@ -61,6 +61,24 @@ def test_f32_to_f16_is_numpys() -> None:
     assert (got[nan] == 0x7FFF).all()
 
 
+@pytest.mark.parametrize(("rounding", "toward"), [("rm", -np.inf), ("rp", np.inf)])
+def test_toward_infinity_is_the_nearest_on_that_side(rounding: str, toward: float) -> None:
+    """Beside numpy's rounding to nearest, stepped to the other neighbour if it lies on the wrong side."""
+    bits = every_half_and_between(13)
+    value = as_f32(bits)
+    got = over(f"cvt.{rounding}.f16.f32 %h0, %r1;", r1=bits)["h0"]
+    with np.errstate(all="ignore"):
+        nearest = value.astype(np.float16)
+        wrong = (nearest - value) * toward < 0
+        wanted = np.where(wrong, np.nextafter(nearest, np.float16(toward)), nearest).view(np.uint16)
+    number = ~np.isnan(value) & ~((nearest == 0) & (value != 0))
+    np.testing.assert_array_equal(got[number], wanted[number])
+    tiny = (nearest == 0) & (value != 0)
+    up = np.where(value[tiny] < 0, 0x8000, 0x0001) if toward > 0 else np.where(value[tiny] < 0, 0x8001, 0x0000)
+    np.testing.assert_array_equal(got[tiny], up)
+    assert (got[np.isnan(value)] == 0x7FFF).all()
+
+
 @pytest.mark.parametrize("name", ["f16", "bf16"])
 def test_toward_zero_is_the_nearest_not_larger(name: str) -> None:
     bits = every_half_and_between(16 if name == "bf16" else 13)
@@ -316,10 +334,10 @@ def test_values_of_narrow_registers() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "cvt.rm.f16.s64 %h0, %q1;",
+        "cvt.rm.bf16.s64 %h0, %q1;",
         "cvt.rn.f16x2.f32 %r0, %r1;",
         "cvt.rn.e4m3x2.f32 %h0, %r1, %r2;",
-        "cvt.rm.f16.f32 %h0, %r1;",
+        "cvt.rm.bf16.f32 %h0, %r1;",
         "cvt.rn.f32.s32.sat %r0, %r1;",
         "cvt.rn.brand.f32 %h0, %r1;",
     ],
