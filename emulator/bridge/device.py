@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from ..clock.chips import Chip
     from ..clock.conditions import Conditions
     from ..clock.prediction import Prediction
-    from ..clock.trace import Recorder
+    from ..clock.trace import Recorder as TraceRecorder
+    from ..debug.recording import Recorder
 
 OPTIONS: Final = {
     "completion": get_args(Completion),
@@ -91,6 +92,7 @@ class EmulatedDevice:
         self._chip = None if self.clock is None else _chip(self.clock)
         self.runner: Runner = run
         """The function that runs a launch: the scheduler's, or a debugger's."""
+        self.recordings: Recorder | None = None
         self.launches: list[LaunchResult] = []
         self.failures: list[Failure] = []
         """The errors that ended launches, also those that a program caught or saw only as a CUDA error."""
@@ -98,7 +100,7 @@ class EmulatedDevice:
         """The newest recorded error."""
         self.error: BaseException | None = None
         """The first error of an entry point that compiled code saw only as a CUDA error."""
-        self.recorder: Recorder | None = None
+        self.recorder: TraceRecorder | None = None
         """The trace of the newest launch under a clock, even if the launch failed."""
         self._visible = NO_MEMORY
         self._loading: LoadedModule | None = None
@@ -148,6 +150,19 @@ class EmulatedDevice:
 
         which = None if launches is None else frozenset(launches)
         self.runner = Session(Console(commands, out).stopped, which).execute
+
+    def record(self, launches: Collection[int] | None = None) -> Recorder:
+        """Record the launches that follow, for `LaunchResult.blame`: every instruction with its results.
+
+        launches: their numbers, counted from 1 from now on; None for all. A recorded launch takes some 30 to 100 times
+        as long and keeps every value that was computed.
+        """
+        from ..debug.recording import Recorder
+
+        which = None if launches is None else frozenset(launches)
+        self.recordings = Recorder(None if which is None else lambda number, kernel: number in which)
+        self.runner = self.recordings.execute
+        return self.recordings
 
     def memory(self) -> Memory:
         """Return the memory that a launch may access now."""
@@ -282,6 +297,7 @@ class EmulatedDevice:
                 module.ptx,
                 _test(),
                 prediction,
+                None if self.recordings is None else self.recordings.last,
             )
         )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ..errors import EmulatorError, Fault, Level
 from ..machine.launch.launch import Dim3
@@ -12,6 +12,7 @@ from ..machine.launch.statistics import Stats
 
 if TYPE_CHECKING:
     from ..clock.prediction import Prediction
+    from ..debug.recording import Recording
 
 
 Word = Literal["clean", "formal", "incomplete", "fault"]
@@ -53,6 +54,21 @@ class LaunchResult:
     ptx: str = field(repr=False)
     test: str = ""
     prediction: Prediction | None = None
+    recording: Recording | None = field(default=None, repr=False, compare=False)
+    """What it did, if the device records."""
+
+    def blame(self, output: Any, expected: Any = None, element: Sequence[int] | None = None) -> str:
+        """Explain an element of an output: the instructions and inputs that made it, as text.
+
+        output: a tensor, or the name of the variable that holds it where the launch was made. expected: what the whole
+        output should be. element: an index, default the one that is furthest off `expected`. Raises ValueError for an
+        unknown output, an expected value of another shape, or a launch that was not recorded.
+        """
+        from ..debug.report import explained
+
+        if self.recording is None:
+            raise ValueError("the launch was not recorded; call device.record() before it")
+        return explained({1: self.recording}, output, expected, element)
 
     @property
     def verdict(self) -> Word:

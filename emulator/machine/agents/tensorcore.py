@@ -139,13 +139,13 @@ class Product:
         """Read the operands, multiply, write the accumulator."""
         shape = self.shape
         ctas = participating_ctas(self.warp.cta, shape.ctas)
-        b = [self._b(cta) for cta in ctas]
+        b = [self.b_of(cta) for cta in ctas]
         right = b[0] if len(b) == 1 else np.concatenate(b)
         for cta in ctas:
             if shape.block:
-                self._write(cta, *self._scaled_operands(cta, right, self._a(cta)))
+                self._write(cta, *self._scaled_operands(cta, right, self.a_of(cta)))
             else:
-                self._write(cta, right, self._a(cta))
+                self._write(cta, right, self.a_of(cta))
 
     def _scaled_operands(self, cta: Cta, b: np.ndarray, a: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return B [N, K] and A [K, M] times their scale factors, in float64, where no product overflows."""
@@ -160,7 +160,7 @@ class Product:
         wide_a, wide_b = (np.repeat(np.concatenate(f, 1), shape.block, 1) for f in (of_a, of_b))
         return b * wide_b, [part * wide_a.T for part in a]
 
-    def _b(self, cta: Cta) -> np.ndarray:
+    def b_of(self, cta: Cta) -> np.ndarray:
         """Return B of one CTA: float32[N of this CTA, K]."""
         shape, idesc = self.shape, self.shape.idesc
         descriptors = tuple(s.b for s in self.steps)
@@ -169,7 +169,7 @@ class Product:
             b = shape.zeros.of(b)
         return -b if idesc.negate_b else b
 
-    def _a(self, cta: Cta) -> list[np.ndarray]:
+    def a_of(self, cta: Cta) -> list[np.ndarray]:
         """Return A of one CTA, transposed: float32[K, M of this CTA], one for all of N or one for each part."""
         shape, idesc = self.shape, self.shape.idesc
         if self.steps[0].a_in_tmem:

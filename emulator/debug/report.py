@@ -1,0 +1,75 @@
+"""The reports of `blame`: which elements of an output are wrong, and what made one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .blame import Blame, Wrong, find, wrong
+from .recording import Recording
+from .tensors import NamedTensor
+from .versions import ROUNDING, Versions
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about an output.
+
+    element: an index; None for the element that is furthest off. rtol, atol: tolerated differences, None for defaults.
+    launch: the number of a recorded launch; None for the last that wrote the output.
+    """
+
+    output: Any
+    expected: Any = None
+    element: tuple[int, ...] | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    launch: int | None = None
+
+
+def explained(
+    recordings: Mapping[int, Recording], output: Any, expected: Any = None, element: Sequence[int] | None = None
+) -> str:
+    """Return the report on one element of an output. Raises ValueError."""
+    index = None if element is None else tuple(element)
+    return "\n".join(report(recordings, Question(output, expected, index)))
+
+
+def report(
+    recordings: Mapping[int, Recording], asked: Question, right: Mapping[int, Recording] | None = None
+) -> Iterator[str]:
+    """Yield the report. right: recordings of a right version of the program, to compare with. Raises ValueError."""
+    recording, tensor = find(recordings, asked.output, asked.launch)
+    beside = None if right is None else find(right, asked.output, asked.launch)
+    expected = asked.expected
+    if expected is None and beside is not None:
+        expected = beside[1].values()
+    off = None if expected is None else wrong(tensor, expected, asked.rtol, asked.atol)
+    if off is not None:
+        yield _summary(tensor, off)
+    if off is not None and not off.count and asked.element is None:
+        return
+    index = _element(tensor, off, asked.element)
+    blame = Blame(recording, tensor, index)
+    if beside is not None:
+        yield from Versions(blame, Blame(*beside, index), ROUNDING if asked.rtol is None else asked.rtol).lines()
+    yield from blame.lines(None if off is None else float(off.expected[index]))
+
+
+def _summary(tensor: NamedTensor, off: Wrong) -> str:
+    if not off.count:
+        return f"{tensor.name} is as expected"
+    return f"{off.count} of {off.mask.size} elements of {tensor.name} are wrong: {tensor.name}[{off.where()}]"
+
+
+def _element(tensor: NamedTensor, off: Wrong | None, element: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the element to explain. Raises ValueError."""
+    if element is None:
+        if off is None:
+            raise ValueError("which element? give the expected output, a right version, or an element")
+        return off.worst
+    inside = len(element) == len(tensor.shape) and all(0 <= i < n for i, n in zip(element, tensor.shape, strict=True))
+    if not inside:
+        raise ValueError(f"element {element}; {tensor.name} has the shape {tensor.shape}")
+    return element

@@ -1,0 +1,408 @@
+"""Where a value comes from: one step back through registers, memory, copies and products."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ..chip import LANES
+from ..engine.effects import Effect, registers
+from ..isa.mma_sync import COLUMNS, HIGH, ROWS
+from ..ptx.kinds import Kind
+from ..ptx.syntax import Address, Imm, Operand, Reg, Special, TensorAddress, Vector
+from .addresses import SHARED, UNKNOWN
+from .events import Copied, Executed, Multiplied
+from .tensors import MANTISSA, TYPES, numbers, width_of
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+_FLOAT: Final = re.compile(r"(f64|f32|tf32|f16|bf16)(x2)?")
+_INTEGER: Final = re.compile(r"([usb])(8|16|32|64)")
+Slot = tuple[int, int]
+"""Of an executed instruction: (register, lane), or (~register, lane) of the memory that a store wrote; of a copy:
+(piece, byte); of a product: (n, m)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value: a part of what an event wrote."""
+
+    event: int
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something that a value was computed from.
+
+    role: "value", "address", "guard", "a", "b" or "accumulator". node: the value; None for an input: an address of
+    global memory that the launch did not write, or a constant. offset: the byte in the node's value that is meant.
+    kind: the type as which it is read, "" if unknown.
+    """
+
+    role: str
+    node: Node | None
+    address: int = UNKNOWN
+    width: int = 0
+    text: str = ""
+    offset: int = 0
+    kind: str = ""
+
+
+class Slicer:
+    """Follows values of a recording back."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    def at_address(self, address: int) -> tuple[Node, int] | None:
+        """Return the value of which a byte is part at the launch's end, and which byte; None if nothing wrote it."""
+        event = self.recording.writers.last(address)
+        if event == UNKNOWN:
+            return None
+        node = self._wrote(event, address)
+        return node, self._offset(node, address)
+
+    def sources(self, node: Node, kind: str = "", offset: int = 0) -> Iterator[Source]:
+        """Yield what a value was computed from. kind: the type as which the value is read, from a byte `offset` on."""
+        event = self.recording.events[node.event]
+        if isinstance(event, Copied):
+            yield from self._of_copy(event, node.slot[0], node.slot[1] + offset, kind)
+        elif isinstance(event, Multiplied):
+            yield from self._of_product(event, *node.slot)
+        elif node.slot[0] < 0:
+            yield from self._of_store(event, ~node.slot[0], node.slot[1], kind, offset)
+        else:
+            yield from self._of_register(event, *node.slot, kind, offset)
+
+    def bits(self, node: Node) -> int | None:
+        """Return the bits of a value; None if they were not kept."""
+        event, (first, second) = self.recording.events[node.event], node.slot
+        if isinstance(event, Copied):
+            return int.from_bytes(event.values[first, second : second + 8].tobytes(), "little")
+        if isinstance(event, Multiplied):
+            return int(event.values[first, second])
+        if self.recording.effects[event.at].instr.opcode == "tcgen05.alloc":
+            return None
+        if first < 0:
+            source = next((s for s in self._of_store(event, ~first, second, "") if s.role == "value"), None)
+            if source is None:
+                return None
+            return _constant(source.text) if source.node is None else self.bits(source.node)
+        row = event.values[first]
+        if row is None:
+            return None
+        if row.ndim > 1:  # b128
+            return int(row[0, second]) | int(row[1, second]) << 64
+        return int(row[second])
+
+    def value(self, node: Node, kind: str, offset: int = 0) -> float | int | None:
+        """Return a value as a number of a type, from a byte on."""
+        bits = self.bits(node)
+        if bits is None or kind not in TYPES:
+            return bits
+        return number(bits >> 8 * offset, kind)
+
+    # one step ------------------------------------------------------------------------------------------------------
+
+    def _of_register(self, event: Executed, index: int, lane: int, kind: str, offset: int) -> Iterator[Source]:
+        effect = self.recording.effects[event.at]
+        if event.access is not None and event.access.reads and index < len(event.access.places):
+            yield from self._loaded(event, index, lane, kind or result_kind(effect), offset)
+            yield from self._registers(event, _addresses(effect), lane, "address")
+        if effect.instr.kind is Kind.WARP_MMA:
+            yield from self._of_warp_mma(event, effect, index, lane)
+        elif effect.instr.kind is Kind.GROUP_MMA:
+            yield Source("value", None, text="the operands of wgmma, which are not followed")
+        elif effect.instr.opcode == "shfl.sync":
+            yield from self._registers(
+                event, effect.sources[:1], self._shuffled(event, effect, lane), "value", kind, offset
+            )
+        elif effect.crosses_lanes and not effect.instr.opcode.startswith("elect"):
+            for other in range(LANES):
+                if event.lanes >> other & 1:
+                    yield from self._registers(event, effect.sources[:1], other, "value", operand_kind(effect))
+        elif event.access is None:
+            yield from self._computed(event, effect, index, lane, kind, offset)
+        if effect.instr.guard is not None:
+            yield from self._registers(event, (effect.instr.guard[0],), lane, "guard")
+
+    def _computed(
+        self, event: Executed, effect: Effect, index: int, lane: int, kind: str, offset: int
+    ) -> Iterator[Source]:
+        """Yield the operands of an instruction that works in each lane; of moves and packed ones, the part meant."""
+        if effect.instr.kind is Kind.PARAMETER:
+            yield Source("value", None, text=_parameter(self.recording, effect), kind=kind)
+            return
+        if effect.instr.kind is Kind.SELECT:
+            *_, by = effect.sources
+            held = self._predicate(event, by, lane)
+            chosen = effect.sources[:2] if held is None else (effect.sources[0 if held else 1],)
+            yield from self._registers(event, chosen, lane, "value", kind or result_kind(effect), offset)
+            yield from self._registers(event, (by,), lane, "guard")
+            return
+        moved = _moved_part(effect, index, offset, kind)
+        if moved is not None:
+            yield from self._registers(event, moved[:1], lane, "value", kind, moved[1])
+            return
+        packed = any(m.endswith("x2") for m in effect.instr.modifiers)
+        if packed and effect.instr.opcode == "cvt":
+            chosen = effect.sources[1:2] if offset == 0 and len(effect.sources) > 1 else effect.sources[:1]
+            yield from self._registers(event, chosen, lane, "value", operand_kind(effect))
+            return
+        yield from self._registers(
+            event, effect.sources, lane, "value", operand_kind(effect) or kind, offset if packed else 0
+        )
+
+    def _predicate(self, event: Executed, operand: Operand, lane: int) -> bool | None:
+        if not isinstance(operand, Reg):
+            return None
+        known = self.recording.definition(event.warp, operand, lane, event.number)
+        if known is None:
+            return None
+        node = self._register_node(known, operand, lane)
+        bits = self.bits(node)
+        return None if bits is None else bool(bits)
+
+    def _registers(
+        self, event: Executed, operands: tuple[Operand, ...], lane: int, role: str, kind: str = "", offset: int = 0
+    ) -> Iterator[Source]:
+        """Yield the registers and constants of operands, in a lane, as they were before an event."""
+        for operand in operands:
+            if isinstance(operand, Imm):
+                yield Source(role, None, text=str(operand), kind=kind)
+            for register in registers(operand):
+                if isinstance(register, Special):
+                    yield Source(role, None, text=register.name)
+                    continue
+                known = self.recording.definition(event.warp, register, lane, event.number)
+                if known is None:
+                    yield Source(role, None, text=f"{register.name}, which nothing wrote")
+                else:
+                    of = "pred" if register.type == "pred" else kind
+                    yield Source(role, self._register_node(known, register, lane), offset=offset, kind=of)
+
+    def _register_node(self, event: int, register: Reg, lane: int) -> Node:
+        executed = self.recording.events[event]
+        assert isinstance(executed, Executed)
+        return Node(event, (self.recording.effects[executed.at].writes.index(register), lane))
+
+    def _loaded(self, event: Executed, index: int, lane: int, kind: str, offset: int) -> Iterator[Source]:
+        """Yield the memory that a lane's register was loaded from: the element of `kind` at a byte, else all."""
+        access = event.access
+        assert access is not None and access.writers is not None
+        size = access.places.shape[1] * access.width
+        width = min(width_of(kind), size) if kind in TYPES else min(size, 4)
+        for byte in (offset,) if kind in TYPES and offset < size else range(0, size, width):
+            piece, inside = divmod(byte, access.width)
+            address = int(access.places[index, piece, lane]) + inside
+            yield self._memory("value", address, width, int(access.writers[index, piece, lane, inside]), kind)
+        if access.stores:
+            yield from self._registers(event, self.recording.effects[event.at].sources[1:], lane, "value", kind)
+
+    def _of_store(self, event: Executed, index: int, lane: int, kind: str, offset: int = 0) -> Iterator[Source]:
+        effect = self.recording.effects[event.at]
+        kind = kind or operand_kind(effect)
+        data = effect.sources[-1] if effect.instr.kind is Kind.TENSOR_STORE else effect.sources[1]
+        items: tuple[Operand, ...] = data.items if isinstance(data, Vector) else (data,)
+        chosen = items[index : index + 1] if index < len(items) else items
+        yield from self._registers(event, chosen, lane, "value", kind, offset)
+        access = event.access
+        if access is not None and access.reads and access.writers is not None:  # red, atom
+            place = int(access.places[index, 0, lane])
+            yield self._memory("accumulator", place, access.width, int(access.writers[index, 0, lane, 0]), kind)
+        yield from self._registers(event, _addresses(effect), lane, "address")
+        if effect.instr.guard is not None:
+            yield from self._registers(event, (effect.instr.guard[0],), lane, "guard")
+
+    def _of_copy(self, event: Copied, piece: int, byte: int, kind: str) -> Iterator[Source]:
+        width = min(width_of(kind), event.width - byte) if kind in TYPES else 1
+        if event.before is not None:
+            target = int(event.targets[piece]) + byte
+            yield self._memory("accumulator", target, width, int(event.before[piece, byte]), kind)
+        source = int(event.sources[piece])
+        if source == UNKNOWN:
+            yield Source("value", None, text="a fill, outside of the tensor", kind=kind)
+        else:
+            yield self._memory("value", source + byte, width, int(event.writers[piece, byte]), kind)
+        yield from self._issued(event.issuer)
+
+    def _of_product(self, event: Multiplied, n: int, m: int) -> Iterator[Source]:
+        left, right = event.a_of(n), event.b
+        for role, operand, row in (("a", left, m), ("b", right, n)):
+            width = max(operand.bits // 8, 1)
+            for k in range(operand.values.shape[1]):
+                place, writer = int(operand.places[row, k]), int(operand.writers[row, k])
+                yield self._memory(role, place, width, writer, operand.kind)
+        if event.before is not None:
+            place, before = int(event.places[n, m]), int(event.before[n, m])
+            yield self._memory("accumulator", place, 4, before, event.product.shape.idesc.d)
+        for issuer in event.issuers:
+            yield from self._issued(issuer)
+
+    def _issued(self, event: Executed) -> Iterator[Source]:
+        """Yield the registers by which an instruction says what an agent has to do: addresses, descriptors."""
+        lane = (event.lanes & -event.lanes).bit_length() - 1
+        yield from self._registers(event, self.recording.effects[event.at].sources, lane, "address")
+
+    def _of_warp_mma(self, event: Executed, effect: Effect, index: int, lane: int) -> Iterator[Source]:
+        """Yield the registers of mma.sync that hold the element's row of A and column of B."""
+        a, b, c = effect.sources
+        count = len(event.values)
+        row = int(ROWS[index if count == 4 else 2 * index, lane])
+        columns = (
+            [int(COLUMNS[index, lane])] if count == 4 else [int(COLUMNS[i, lane]) for i in (2 * index, 2 * index + 1)]
+        )
+        kinds = effect.instr.modifiers[-3:]
+        for operand, wanted, role, kind in ((a, [row], "a", kinds[0]), (b, columns, "b", kinds[1])):
+            items = operand.items if isinstance(operand, Vector) else (operand,)
+            for i, item in enumerate(items):
+                own = HIGH + 8 * (i % 2) if role == "a" else HIGH
+                for other in np.flatnonzero(np.isin(own, wanted)):
+                    yield from self._registers(event, (item,), int(other), role, kind)
+        items = c.items if isinstance(c, Vector) else (c,)
+        yield from self._registers(event, items[index : index + 1], lane, "accumulator", kinds[2])
+
+    def _shuffled(self, event: Executed, effect: Effect, lane: int) -> int:
+        """Return the lane from which shfl.sync brings a value to `lane`."""
+        _, distance, clamp, *_ = effect.sources
+        b, c = (self._number(event, operand, lane) for operand in (distance, clamp))
+        segment = c >> 8 & 31
+        lowest = lane & segment
+        highest = lowest | (c & 31 & ~segment)
+        mode = next(m for m in effect.instr.modifiers if m in ("idx", "up", "down", "bfly"))
+        match mode:
+            case "idx":
+                chosen = lowest | (b & 31 & ~segment)
+            case "up":
+                chosen = lane - (b & 31)
+            case "down":
+                chosen = lane + (b & 31)
+            case _:
+                chosen = lane ^ (b & 31)
+        inside = chosen >= highest if mode == "up" else chosen <= highest
+        return chosen if inside else lane
+
+    def _number(self, event: Executed, operand: Operand, lane: int) -> int:
+        if isinstance(operand, Imm):
+            return operand.value
+        source = next(self._registers(event, (operand,), lane, "value"))
+        return 0 if source.node is None else self.bits(source.node) or 0
+
+    def _memory(self, role: str, address: int, width: int, writer: int, kind: str) -> Source:
+        if writer == UNKNOWN:
+            text = "memory that no recorded instruction wrote" if address >= SHARED else ""
+            return Source(role, None, address, width, text, kind=kind)
+        node = self._wrote(writer, address)
+        return Source(role, node, address, width, offset=self._offset(node, address), kind=kind)
+
+    def _wrote(self, writer: int, address: int) -> Node:
+        """Return the value of an event that holds a byte that it wrote."""
+        event = self.recording.events[writer]
+        if isinstance(event, Copied):
+            piece = event.piece(address)
+            assert piece is not None
+            return Node(writer, (piece, address - int(event.targets[piece])))
+        if isinstance(event, Multiplied):
+            found = event.element(address)
+            assert found is not None
+            return Node(writer, found)
+        access = event.access
+        assert access is not None
+        holds = np.argwhere((access.places <= address) & (address < access.places + access.width)).tolist()
+        index, _, lane = [each for each in holds if event.lanes >> each[2] & 1][-1]
+        return Node(writer, (~index, lane))
+
+    def _offset(self, node: Node, address: int) -> int:
+        """Return the byte of a value at which an address lies."""
+        event = self.recording.events[node.event]
+        if isinstance(event, Multiplied):
+            return address & 3
+        if isinstance(event, Copied):
+            return 0
+        access = event.access
+        assert access is not None
+        index, lane = ~node.slot[0], node.slot[1]
+        for piece in range(access.places.shape[1]):
+            first = int(access.places[index, piece, lane])
+            if first <= address < first + access.width:
+                return piece * access.width + address - first
+        return 0
+
+
+def number(bits: int, kind: str) -> float | int:
+    """Return the number that bits hold, as a type."""
+    width = width_of(kind)
+    found = numbers(np.array([bits & (1 << 8 * width) - 1], f"u{width}"), kind)[0]
+    return float(found) if kind in MANTISSA else int(found)
+
+
+def result_kind(effect: Effect) -> str:
+    """Return the type of an instruction's result by its modifiers, "" if they do not tell."""
+    for modifier in effect.instr.modifiers:
+        match = _FLOAT.fullmatch(modifier)
+        if match is not None:
+            return "f32" if match[1] == "tf32" else match[1]
+    found = next((m for m in effect.instr.modifiers if _INTEGER.fullmatch(m)), "")
+    return "" if found.startswith("b") else found
+
+
+def operand_kind(effect: Effect) -> str:
+    """Return the type of an instruction's operands: the last one that its modifiers name, "" if none."""
+    kinds = [m for m in effect.instr.modifiers if _FLOAT.fullmatch(m) or _INTEGER.fullmatch(m)]
+    if not kinds:
+        return ""
+    match = _FLOAT.fullmatch(kinds[-1])
+    found = kinds[-1] if match is None else "f32" if match[1] == "tf32" else match[1]
+    return "" if found.startswith("b") and found != "bf16" else found
+
+
+def _addresses(effect: Effect) -> tuple[Operand, ...]:
+    return tuple(operand for operand in effect.sources if isinstance(operand, Address | TensorAddress))
+
+
+def _moved_part(effect: Effect, index: int, offset: int, kind: str) -> tuple[Operand, int] | None:
+    """Return the operand, and the byte in it, that a move puts at a byte of destination `index`.
+
+    None for other instructions, and if a value of `kind` has several operands.
+    """
+    if effect.instr.kind is not Kind.MOVE:
+        return None
+    (source,) = effect.sources
+    (to,) = effect.destinations
+    if isinstance(to, Vector):
+        before = to.items[: [i for i, item in enumerate(to.items) if isinstance(item, Reg)][index]]
+        width = _register_bytes(effect.writes[index])
+        return source, len(before) * width + offset
+    if isinstance(source, Vector):
+        width = _register_bytes(effect.writes[index]) // len(source.items)
+        fits = kind in TYPES and width_of(kind) <= width
+        return (source.items[offset // width], offset % width) if fits else None
+    return source, offset
+
+
+def _register_bytes(register: Reg) -> int:
+    return 1 if register.type == "pred" else int(register.type[1:]) // 8
+
+
+def _parameter(recording: Recording, effect: Effect) -> str:
+    """Name the parameter that an instruction loads."""
+    address = effect.instr.operands[1]
+    assert isinstance(address, Address) and isinstance(address.base, Imm)
+    at = address.base.value
+    for param in recording.kernel.params:
+        if param.offset <= at < param.offset + param.size:
+            inside = at - param.offset
+            return f"parameter {param.name}" + (f" + {inside}" if inside else "")
+    return "a parameter"
+
+
+def _constant(text: str) -> int | None:
+    if text.startswith(("0f", "0d")):
+        return int(text[2:], 16)
+    return int(text) if text.lstrip("-").isdecimal() else None

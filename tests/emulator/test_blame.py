@@ -1,0 +1,183 @@
+"""The search for a wrong value: ten planted bugs, each found by the report on one element."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from debug_programs import GEMM, bf16, core_matrices, operands
+from planted import PLANTED, PROBLEMS, PRODUCT, Planted, Problem
+from ptx_launch import kernel
+
+import emulator
+from emulator.debug.blame import pattern
+from emulator.debug.recording import Recording
+from emulator.debug.report import Question, report
+
+ROOT = Path(__file__).parents[2]
+
+
+def recorded(ptx: str, problem: Problem, completion: str = "lazy") -> Mapping[int, Recording]:
+    """Run a program and return its recording. Its tensors are called a and b, or s and v, and d."""
+    a, b, d = *problem.inputs.values(), problem.output
+    with emulator.emulate(completion=completion) as device:  # type: ignore[arg-type]
+        recorder = device.record()
+        result = emulator.launch(ptx, None, [a, b, d], block=problem.block)
+    assert not result.findings, "no check of the emulator finds the bug"
+    return recorder.recordings
+
+
+@cache
+def explained(name: str) -> tuple[str, str]:
+    """Return the reports on a planted bug: from the expected output alone, and beside the right version."""
+    bug, problem = PLANTED[name], PROBLEMS[PLANTED[name].program]()
+    wrong = recorded(bug.ptx, problem)
+    right = recorded(bug.program, PROBLEMS[bug.program]())
+    alone = "\n".join(report(wrong, Question("d", problem.expected)))
+    return alone, "\n".join(report(wrong, Question("d"), right))
+
+
+@pytest.mark.parametrize("program", PROBLEMS, ids=["product", "softmax"])
+@pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
+def test_the_right_programs_are_right(program: str, completion: str) -> None:
+    problem = PROBLEMS[program]()
+    recordings = recorded(program, problem, completion)
+    assert list(report(recordings, Question("d", problem.expected))) == ["d is as expected"]
+
+
+LOCATED = {
+    "wrong index": r"B row (\d+) is b\[(?!\1,)\d+, 192:256\]",
+    "wrong swizzle": r"A row (\d+) is a\[\1, 224:256\], a\[\1, 192:224\]; B row (\d+) is b\[\2, 192:256\]",
+    "wrong descriptor": r"A row (\d+) is a\[(?!\1,)\d+, 192:256\].*\n|with LBO 16, SBO 512",
+    "lost rescale": r"mul\.f32 %f2, %f2, 0f3F800000\n",
+    "wrong scale": r"mul\.f32 %f7, %f7, 0f3E000000\n",
+    "off-by-one tile": r"inputs that reach it\n(?:  .*\n)*  a\[\d+, 0:192\]",
+    "stale stage": r"A row (\d+) is a\[\1, 0:64\].*\n.*A row \1 is a\[\1, 0:64\]",
+    "wrong mask": r"conditions that chose\n  PTX line \d+: setp\.le\.u32 %p1, %r2, %r1\n",
+    "wrong lane mapping": r"to d\[(\d+), \d+\], (?s:.)*tensor memory column \d+ lane (?!\1\b)\d+",
+    "bf16 where fp32 was meant": r"so rounding made the difference; without the rounding of\n.*cvt\.rn\.bf16\.f32",
+}
+"""What the report says that names the bug, from the expected output alone."""
+
+
+@pytest.mark.parametrize("bug", PLANTED.values(), ids=lambda bug: bug.name)
+def test_the_report_on_one_element_shows_the_bug(bug: Planted) -> None:
+    alone, _ = explained(bug.name)
+    assert re.search(LOCATED[bug.name], alone), alone
+
+
+@pytest.mark.parametrize("bug", PLANTED.values(), ids=lambda bug: bug.name)
+def test_no_other_program_shows_it(bug: Planted) -> None:
+    """Reports on other bugs do not match, so that what is looked for says something."""
+    others = [explained(other)[0] for other in PLANTED if other != bug.name]
+    assert not any(re.search(LOCATED[bug.name], other) for other in others)
+
+
+@pytest.mark.parametrize("bug", PLANTED.values(), ids=lambda bug: bug.name)
+def test_beside_the_right_version_the_line_is_named(bug: Planted) -> None:
+    """The first instruction that is named is of the changed line, or the trip count shows the loop."""
+    _, beside = explained(bug.name)
+    named = re.findall(r"^  PTX line (\d+): ", beside.partition("computed by")[0], re.MULTILINE)
+    if bug.name == "off-by-one tile":
+        assert re.search(r"tcgen05.mma.*: 3 values, where the right version has 4", beside)
+    elif bug.name == "wrong lane mapping":
+        assert re.search(r"it writes d\[\d+, \d+\], where the right version writes d\[\d+, \d+\]", beside)
+    else:
+        assert int(named[0]) in bug.lines(), beside
+
+
+def test_a_right_element_is_explained_too() -> None:
+    problem = PROBLEMS[PRODUCT]()
+    said = "\n".join(report(recorded(PRODUCT, problem), Question("d", problem.expected, (7, 5))))
+    assert "d[7, 5] is " in said and "a[7, 0:256]" in said and "b[5, 0:256]" in said
+
+
+def test_what_an_unwritten_element_says() -> None:
+    ptx = kernel("one", ".param .u64 x", ".reg .b64 %rd<2>;\nld.param.b64 %rd1, [x];\nst.global.b32 [%rd1], 7;\nret;")
+    x = np.zeros(4, np.int32)
+    with emulator.emulate() as device:
+        device.record()
+        result = emulator.launch(ptx, None, [x], block=32)
+    assert "did not write it" in result.blame("x", [7, 7, 7, 7])
+    assert "7 to x[0]" in result.blame(x, element=[0]) or "7 to output[0]" in result.blame(x, element=[0])
+
+
+def test_a_launch_result_explains_its_output() -> None:
+    a, b = operands()
+    left, right, d = core_matrices(bf16(a)), core_matrices(bf16(b)), np.zeros((128, 32), np.float32)
+    with emulator.emulate() as device:
+        device.record()
+        result = emulator.launch(GEMM, None, [left, right, d], block=192)
+    said = result.blame("d", a @ b.T + np.eye(128, 32)[::-1])
+    assert "32 of 4096 elements of d are wrong: d[96:128, :]" in said
+    assert "cp.async.bulk" in said and "tcgen05.mma" in said
+
+
+def test_a_launch_that_was_not_recorded_says_so() -> None:
+    with emulator.emulate():
+        result = emulator.launch(
+            GEMM, None, [np.zeros(2048, "u2"), np.zeros(512, "u2"), np.zeros((128, 32), "f4")], block=192
+        )
+    with pytest.raises(ValueError, match=r"device\.record"):
+        result.blame("d", np.zeros((128, 32)))
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (Question("o", np.zeros(1)), "no launch had a tensor of that name; there were "),
+        (Question("d", np.zeros(3)), "expected has shape"),
+        (Question("d", None, (1, 2, 3)), "has the shape"),
+        (Question("d"), "which element"),
+        (Question("d", np.zeros((128, 32)), launch=2), "launch 2 was not recorded"),
+    ],
+)
+def test_questions_that_have_no_answer(question: Question, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        list(report(recorded(PRODUCT, PROBLEMS[PRODUCT]()), question))
+
+
+@pytest.mark.parametrize(
+    ("indices", "size", "text"),
+    [
+        (range(8), 8, ":"),
+        ([3], 8, "3"),
+        (range(2, 5), 8, "2:5"),
+        (range(1, 64, 4), 64, "1 of every 4"),
+        ([4, 5, 12, 13, 20, 21, 28, 29], 32, "4:6 of every 8"),
+        ([1, 5, 6], 8, "{1, 5:7}"),
+        ([0, 2, 5, 7, 11], 12, "{0, 2, 5, 7, ...}"),
+    ],
+)
+def test_patterns_of_indices(indices: range | list[int], size: int, text: str) -> None:
+    assert pattern(np.array(indices), size) == text
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    """Two scripts, a right one and a wrong one that fails its own check."""
+    bug = PLANTED["wrong scale"]
+    for name, ptx in (("right", bug.program), ("wrong", bug.ptx)):
+        (tmp_path / f"{name}.py").write_text(
+            f"import sys; sys.path.insert(0, {str(ROOT / 'tests/emulator')!r})\n"
+            f"import emulator, numpy as np\nfrom planted import product\nptx = {ptx!r}\n"
+            "def main():\n    problem = product()\n    a, b = problem.inputs.values()\n    o = problem.output\n"
+            "    emulator.launch(ptx, None, [a, b, o], block=128)\n"
+            f"    np.save({str(tmp_path / 'ref.npy')!r}, problem.expected)\n"
+            "    np.testing.assert_allclose(o, problem.expected, rtol=1e-5)\nmain()\n"
+        )
+    command = [sys.executable, "-m", "emulator", "blame", "--output", "o"]
+    right, wrong = str(tmp_path / "right.py"), str(tmp_path / "wrong.py")
+    done = subprocess.run([*command, "--against", right, wrong], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "wrong.py ended with AssertionError" in done.stderr
+    assert "128 of 4096 elements of o are wrong: o[:, 7]" in done.stdout
+    assert "the right version has: mul.f32 %f7, %f7, 0f3D800000" in done.stdout
+    reference = ["--expected", str(tmp_path / "ref.npy"), "--element", "3,7"]
+    done = subprocess.run([*command, *reference, wrong], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "o[3, 7] is " in done.stdout and "b[7, 0:256]" in done.stdout
+    assert subprocess.run([*command, wrong], cwd=ROOT, capture_output=True, check=False).returncode == 2
