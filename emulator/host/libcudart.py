@@ -66,6 +66,8 @@ _DRIVER_FUNCTIONS: Final = {
     "cudaStreamCreateWithFlags": "cuStreamCreate",
     "cudaStreamCreateWithPriority": "cuStreamCreateWithPriority",
     "cudaStreamEndCapture": "cuStreamEndCapture",
+    "cudaStreamGetDevice": "cuStreamGetDevice",
+    "cudaStreamGetId": "cuStreamGetId",
     "cudaStreamIsCapturing": "cuStreamIsCapturing",
     "cudaStreamQuery": "cuStreamQuery",
     "cudaStreamSynchronize": "cuStreamSynchronize",

@@ -47,6 +47,15 @@ def test_attributes_agree_between_driver_and_runtime(name, value):
     assert ask(runtime.cudaDeviceGetAttribute(runtime.cudaDeviceAttr(int(attribute)), 0)) == value
 
 
+def test_a_stream_has_a_device_and_an_id():
+    one, other = (ask(driver.cuStreamCreate(0)) for _ in range(2))
+    assert ask(driver.cuStreamGetId(one)) != ask(driver.cuStreamGetId(other))
+    cudart, number, device = ctypes.CDLL("libcudart.so.13"), ctypes.c_uint64(), ctypes.c_int(-1)
+    assert cudart.cudaStreamGetId(ctypes.c_size_t(int(one)), ctypes.byref(number)) == 0
+    assert cudart.cudaStreamGetDevice(ctypes.c_size_t(int(one)), ctypes.byref(device)) == 0
+    assert (number.value, device.value) == (ask(driver.cuStreamGetId(one)), 0)
+
+
 def test_device_questions(host):
     ask(driver.cuInit(0))
     assert ask(driver.cuDeviceGetCount()) == ask(runtime.cudaGetDeviceCount()) == 1
