@@ -10,6 +10,7 @@ from .engine.blocks import Instructions, StaticFault
 from .engine.code import Code, Layout
 from .engine.early_uses import early_uses
 from .engine.effects import Effect, Find, effects
+from .engine.elected import Elections, Published
 from .engine.liveness import Liveness
 from .engine.load_store import load_stores
 from .engine.reach import Reaches
@@ -23,7 +24,7 @@ from .isa import catalog as _catalog  # noqa: F401 - fills the registry
 from .isa import registry
 from .isa.ld_st import recording
 from .isa.registry import Action, Handler, accepts
-from .machine.convergence import report_unconverged
+from .machine.convergence import lane_bits, report_unconverged
 from .machine.launch.source import locating_errors
 from .ptx.flow import Flow
 from .ptx.kinds import Kind
@@ -47,15 +48,21 @@ class Lowered:
             row = (kernel.reqntid or (0, 0, 0))[1:] == (1, 1)
             self._varying = varying(flow, self.effects, liveness, row)
             self.stored = stored(self.effects)
+            elections = Elections(flow, self.effects, self._varying)
+            published = elections.published()
             layout = Layout.of(flow, liveness, self.effects, self._varying)
-            self.accesses = load_stores(self.effects, layout.fetcher, kernel.global_cell)
+            self.accesses = load_stores(self.effects, layout.fetcher, kernel.global_cell, elections.overwriting())
             self.reach = Reaches(flow, self.effects, self.accesses.stores, variables.values())
-            self._instructions = self._of_instructions(flow, liveness)
+            self._instructions = self._of_instructions(flow, liveness, published)
             self.code = Code(layout, self._instructions, self.accesses.steps)
 
-    def _of_instructions(self, flow: Flow, liveness: Liveness) -> Instructions:
+    def _of_instructions(self, flow: Flow, liveness: Liveness, published: Mapping[int, Published]) -> Instructions:
         unread = liveness.unread(flow, Kind.MBARRIER_WAIT)
         handlers = {id(e): _made(e, e.entry, id(e) not in unread) for e in self.effects if isinstance(e.entry, Handler)}
+        for each in self.effects:
+            them = published.get(id(each))
+            if them is not None and each.entry is registry.HANDLERS.get(each.instr.opcode):  # not the clock's
+                handlers[id(each)] = _publishing(each, handlers[id(each)], them)
         for number, (effect, step) in enumerate(self.accesses.steps.items()):
             instr, _ = self.accesses.instrs[number]
             handlers[effect] = recording(handlers[effect], instr, number, step.operation.uniform)
@@ -82,6 +89,27 @@ def _made(effect: Effect, handler: Handler, read: bool) -> Action:
     if not accepts(action, given):
         raise UnknownInstruction(instr, f"{len(instr.operands)} operands")
     return _aligned(instr, action) if "aligned" in instr.modifiers else action
+
+
+def _publishing(effect: Effect, run: Action, published: Published) -> Action:
+    """Make the action of an instruction by which lanes publish accesses of others."""
+    instr, entry = effect.instr, effect.entry
+    assert isinstance(entry, Handler)
+    flush = entry.flush
+
+    def publish(warp: Any, mask: Any, *operands: Any) -> Any:
+        apart = published.by(lane_bits(mask))
+        if not apart or warp.lane_syncs:
+            return run(warp, mask, *operands)
+        if flush is not None:
+            flush(warp)
+        with warp.releasing_for_some(instr, apart):
+            result = run(warp, mask, *operands)
+            if flush is not None:
+                flush(warp)
+        return result
+
+    return publish
 
 
 def _aligned(instr: Instr, run: Action) -> Action:

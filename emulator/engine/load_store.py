@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import Decoding
@@ -33,12 +33,17 @@ class LoadStores:
     stores: Mapping[int, int]
 
 
-def load_stores(effects: Sequence[Effect], fetcher: Fetcher, cell: int) -> LoadStores:
-    """Find the loads and stores that can be machine code. cell: of global memory, in bytes."""
+def load_stores(effects: Sequence[Effect], fetcher: Fetcher, cell: int, asking: Collection[int] = ()) -> LoadStores:
+    """Find the loads and stores that can be machine code.
+
+    cell: of global memory, in bytes. asking: the ids of effects whose handler has to check every access.
+    """
     found: dict[int, LoadStoreStep] = {}
     instrs: list[tuple[Instr, str]] = []
     stores: dict[int, int] = {}
     for effect in effects:
+        if id(effect) in asking:
+            continue
         with Decoding(effect.instr):
             step = load_store(effect, fetcher, len(found), cell)
         if step is not None:

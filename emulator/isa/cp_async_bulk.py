@@ -275,7 +275,7 @@ def _wait(ins: Instr) -> Action:
             warp.waiting = Wait(ins, tuple(waited_for), lambda: f"{len(waited_for)} bulk groups")
             return BLOCK
         for t in threads:
-            t.waited(count)
+            t.waited(count, ins)
             if not read_only:
                 t.writes.waited(count)
         return None

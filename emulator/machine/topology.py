@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +25,7 @@ from .synchronisation.pipe import Pipe
 from .synchronisation.registers import RegisterPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from random import Random
 
     from ..ptx.syntax import Instr
@@ -234,6 +235,24 @@ class Warp(Issuer):
             elif launch.result_used(load):
                 break
         loads.wait(done)
+
+    @contextmanager
+    def releasing_for_some(self, instr: Instr, apart: frozenset[Any]) -> Iterator[None]:
+        """Let `instr`, executed by some lanes, release what other lanes did only up to their last synchronisation.
+
+        apart: the accesses, by `Instr.place`, that other lanes may have made since.
+        """
+        met = self.clock.at(self.component + 1)
+        later = {self.component: met} | {p.component: p.waited_before(met) for p in (self.loads, self.stores)}
+        whole, whole_after_sync = self.clock, self.after_sync
+        self.clock = whole.without(later, instr, apart)
+        if whole_after_sync is not None:
+            self.after_sync = whole_after_sync.without(later, instr, apart)
+        try:
+            yield
+        finally:
+            whole.merge(self.clock)
+            self.clock, self.after_sync = whole, whole_after_sync
 
     def knows_started(self, cta: Cta) -> bool:
         """Return whether this warp is ordered after the start of a CTA of its cluster."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...chip import LANES
 from ...errors import Level, Misaligned
 from ..convergence import ALL
-from ..order.access import CLUSTER, GPU, Access, missing_release
+from ..order.access import CLUSTER, GPU, Access, LaneAgent, missing_release
 from ..order.completion import AsyncOperation
 from ..order.global_access import GlobalAccess
 from ..synchronisation.mbarrier import MBarrier, Party
@@ -35,7 +35,7 @@ class Group:
         self.waiters: list[Warp] = []
 
 
-class CopyThread:
+class CopyThread(LaneAgent):
     """The groups of one thread's bulk copies. Its component's time counts copies.
 
     generic: the copies go through the generic proxy, so PTX asks for fence.proxy.async before the async proxy reads
@@ -51,6 +51,8 @@ class CopyThread:
         self.issued = self.committed_until = 0
         self.open = Group()
         self.groups: list[Group] = []
+        self.waits: list[tuple[int, int, Instr]] = []
+        """Waits, as (copies complete by then, the warp's time, the waiting instruction)."""
         self.writes = Writes(self)
 
     def access(self, instr: Instr, what: str, after: int = 0) -> Access:
@@ -83,12 +85,23 @@ class CopyThread:
         """Return the incomplete groups among the committed ones except the latest `allowed`."""
         return [g for g in self._covered(allowed) if g.outstanding]
 
-    def waited(self, allowed: int) -> None:
+    def waited(self, allowed: int, by: Instr) -> None:
         """Note that all committed groups except the latest `allowed` were waited for."""
         covered = self._covered(allowed)
         if covered:
+            self.waits.append((covered[-1].last, self.warp.time, by))
             self.warp.clock.advance(self.component, covered[-1].last, visible=self.published)
             del self.groups[: len(covered)]
+
+    def wait_for(self, access: Access) -> tuple[int, int, Instr] | None:
+        """Return the first of `waits` that covers a copy, or None."""
+        at = bisect_left(self.waits, access.time, key=itemgetter(0))
+        return self.waits[at] if at < len(self.waits) else None
+
+    def waited_at(self, access: Access) -> int:
+        """Return the time at which each lane had waited for its own copies, 0 if something else reported them."""
+        wait = self.wait_for(access)
+        return 0 if wait is None else wait[1]
 
     def _covered(self, allowed: int) -> list[Group]:
         return self.groups[: max(len(self.groups) - allowed, 0)]
@@ -111,8 +124,6 @@ class WarpCopies(CopyThread):
 
     def __init__(self, warp: Warp) -> None:
         super().__init__(warp, "cp.async", "cp.async.wait_group", True, deque())
-        self.waits: list[tuple[int, int, Instr]] = []
-        """Waits, as (copies complete by then, the warp's time, the waiting instruction)."""
         self._makers: list[tuple[int, int]] = []
         """The lanes (bits) that issue copies, as (first copy, lanes)."""
         self._reached: list[int] | None = None
@@ -137,20 +148,20 @@ class WarpCopies(CopyThread):
         last = max((own[-1].last for own in self._own(allowed, lanes).values()), default=0)
         return [group for group in self.groups if group.last <= last and group.outstanding]
 
-    def waited(self, allowed: int, by: Instr | None = None, lanes: int = ALL) -> None:
+    def waited(self, allowed: int, by: Instr, lanes: int = ALL) -> None:
         """Note that these lanes (bits) waited for their groups except the latest `allowed`, each for its own copies."""
         before = self.warp.clock.at(self.component)
         if self._reached is None:
-            super().waited(allowed)
+            super().waited(allowed, by)
         else:
             for lane, own in self._own(allowed, lanes).items():
                 self._reached[lane] = max(self._reached[lane], own[-1].last)
             over = self._up_to(lambda makers: min(self._reached[lane] for lane in _lanes(makers)))  # type: ignore[index]
             self.warp.clock.advance(self.component, over, visible=self.published)
             self.groups = [group for group in self.groups if group.last > over]
+            if over > before:
+                self.waits.append((over, self.warp.time, by))
         over = self.warp.clock.at(self.component)
-        if over > before and by is not None:
-            self.waits.append((over, self.warp.time, by))
         while len(self._makers) > 1 and self._makers[1][0] <= over:
             del self._makers[0]
 
@@ -177,16 +188,6 @@ class WarpCopies(CopyThread):
                 if over < end:
                     break
         return over
-
-    def wait_for(self, access: Access) -> tuple[int, int, Instr] | None:
-        """Return the first of `waits` that covers a copy, or None."""
-        at = bisect_left(self.waits, access.time, key=itemgetter(0))
-        return self.waits[at] if at < len(self.waits) else None
-
-    def waited_at(self, access: Access) -> int:
-        """Return the time at which each lane had waited for its own copies, 0 if something else reported them."""
-        wait = self.wait_for(access)
-        return 0 if wait is None else wait[1]
 
     def _which(self) -> str:
         if self._reached is not None:
@@ -285,6 +286,7 @@ def bulk_thread(warp: Warp, lane: int) -> CopyThread:
     found: CopyThread | None = warp.bulk.get(lane)
     if found is None:
         found = warp.bulk[lane] = CopyThread(warp, ("bulk", lane), "cp.async.bulk.wait_group", False, None)
+        found.lane = lane
     return found
 
 

@@ -21,7 +21,6 @@ from ..formats.truncation import truncated_sum
 from ..formats.zero_columns import ZeroColumns
 from ..memory.tmem import GROUP
 from ..order.access import Access, Issuer
-from ..order.clocks import ASYNC_VISIBLE, ORDERED
 from ..order.completion import AsyncOperation
 from ..synchronisation.mbarrier import MBarrier, Party
 
@@ -338,8 +337,7 @@ class TensorThread:
         self.commits.append((instr, barriers))
         clock = self.warp.clock.copy()
         own = self.warp.component
-        clock.v[ORDERED, own] = self.issued_at
-        clock.v[ASYNC_VISIBLE:, own] = np.minimum(clock.v[ASYNC_VISIBLE:, own], self.issued_at)
+        clock.v[:, own] = np.minimum(clock.v[:, own], self.issued_at)
         clock.advance(self.component, len(self.commits))
         party = Party(instr, self.warp, "tcgen05.commit", (self.component, len(self.commits)))
 

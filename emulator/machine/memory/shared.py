@@ -11,7 +11,7 @@ import numpy as np
 from ...chip import RANK_SHIFT, RESERVED_SHARED_BYTES
 from ...errors import BarrierError, Fault, Level, Misaligned, OutOfBounds, place
 from ...ptx.syntax import ALL_BYTES
-from ..order.access import TaintedStore
+from ..order.access import LaneAgent, TaintedStore
 from ..order.cells import Cells, pieces, span
 from ..order.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 from ..reports.report import report_conflict, report_lane_race, report_store_collision, tainted_store_fault, written
@@ -145,7 +145,9 @@ class SharedMemory:
         assert other is not None
         other = other.last
         place = self._shown(np.arange(shadow.writer.size)[cells][at].reshape(1))
-        report_lane_race(me, verb, place, int(mine[at]), other, kind, int(theirs[at]), part)
+        agent = other.via if isinstance(other.via, LaneAgent) else None
+        lanes = int(theirs[at]) if agent is None or agent.lane is None else 1 << agent.lane
+        report_lane_race(me, verb, place, int(mine[at]), other, kind, lanes, part)
 
     def _mixed(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None:
         hit = np.arange(self.shadow.writer.size)[cells][self.shadow.writer[cells] == number]

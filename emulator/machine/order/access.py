@@ -153,6 +153,17 @@ class Agent:
         return False
 
 
+class LaneAgent:
+    """Asynchronous work that lanes of a warp wait for, each for its own."""
+
+    lane: int | None = None
+    """The lane that issues all of it, None if several do."""
+
+    def waited_at(self, access: Access) -> int:
+        """Return the warp's time when the lanes had waited for `access`, 0 if something else reported it."""
+        return 0
+
+
 @dataclass(slots=True, eq=False)
 class Access:
     """One instruction's access of memory, by a warp or by the agent that the warp started.
@@ -196,7 +207,9 @@ class Access:
         """Return whether this access happens before the owner of `clock`."""
         if self.parts:
             return all(part.seen_by(clock, row) for part in self.parts)
-        return clock.at(self.component, row) >= self.time
+        if clock.at(self.component, row) >= self.time:
+            return True
+        return clock.unsynced is not None and clock.shares(self.component, self.time, row, self.instr.place)
 
     def orders(self, earlier: Access, clock: Clock, row: int = ORDERED) -> bool:
         """Return whether this access, issued under `clock`, cannot race with `earlier`."""
@@ -226,7 +239,7 @@ class Access:
         lanes = self.warp.component
         if earlier.component == lanes:
             since = 0 if self.strong and earlier.strong else earlier.time
-        elif earlier.generic and earlier.via is not None and earlier.warp is self.warp:
+        elif earlier.warp is self.warp and isinstance(earlier.via, LaneAgent):
             since = earlier.via.waited_at(earlier)
         else:
             return 0

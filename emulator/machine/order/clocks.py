@@ -8,11 +8,15 @@ component, the time up to which its owner has seen everything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ...native.memory_layout import address_of
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Instr
 
 ORDERED: Final = 0
 ASYNC_VISIBLE: Final = 1
@@ -26,18 +30,33 @@ Remote = Mapping[Any, np.ndarray]
 """Clock rows of other clusters, by the cluster's index. Never changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unsynced:
+    """The times of a warp's component that some of its lanes released, although the lanes had not synchronised.
+
+    times: what the clock would hold if they had, int64[ROWS]. by: the instruction that released. apart: the accesses,
+    by `Instr.place`, that other lanes may have made: only these need the synchronisation.
+    """
+
+    times: np.ndarray
+    by: Instr
+    apart: frozenset[Any]
+
+
 class Clock:
     """A vector clock, int64[ROWS, components]; components beyond its length are at time 0.
 
     cluster_id: the cluster whose components these are. remote: clocks of other clusters, None for nothing seen.
+    unsynced: by component, later times than in `v`, see `Unsynced`. Never changed in place; None if there are none.
     """
 
-    __slots__ = ("_address", "_of", "cluster_id", "remote", "v")
+    __slots__ = ("_address", "_of", "cluster_id", "remote", "unsynced", "v")
 
     def __init__(self, components: int, cluster_id: Any = None) -> None:
         self.v = np.zeros((ROWS, components), np.int64)
         self.cluster_id = cluster_id
         self.remote: Remote | None = None
+        self.unsynced: Mapping[int, Unsynced] | None = None
         self._of: np.ndarray | None = None
 
     @property
@@ -51,6 +70,8 @@ class Clock:
         """Take the later time of each component of both clocks."""
         if other.remote is not None:
             self._merge_remote(other.remote)
+        if self.unsynced is not None or other.unsynced is not None:
+            self._merge_unsynced(other)
         a, b = self.v, other.v
         n = b.shape[1]
         if a.shape[1] == n:
@@ -65,8 +86,42 @@ class Clock:
         """Return an independent clock with the same times."""
         new = Clock.__new__(Clock)
         new.v, new._of = self.v.copy(), None
-        new.cluster_id, new.remote = self.cluster_id, self.remote
+        new.cluster_id, new.remote, new.unsynced = self.cluster_id, self.remote, self.unsynced
         return new
+
+    def times(self, component: int) -> np.ndarray:
+        """Return the times of a component, by row."""
+        there: np.ndarray = self.v[:, component] if component < self.v.shape[1] else np.zeros(ROWS, np.int64)
+        return there
+
+    def without(self, later: Mapping[int, int], by: Instr, apart: frozenset[Any]) -> Clock:
+        """Return a copy without the times of components after `later`, which it keeps as unsynced ones."""
+        new, unsynced = self.copy(), dict(self.unsynced or {})
+        for component, time in later.items():
+            known = self.times(component)
+            if (known > time).any():
+                unsynced[component] = Unsynced(known.copy(), by, apart)
+                new.v[:, component] = np.minimum(known, time)
+        new.unsynced = unsynced or None
+        return new
+
+    def shares(self, component: int, time: int, row: int, place: Any) -> bool:
+        """Return whether an access is covered by unsynced times and was made by the lanes that released them."""
+        found = (self.unsynced or {}).get(component)
+        return found is not None and found.times[row] >= time and place not in found.apart
+
+    def _merge_unsynced(self, other: Clock) -> None:
+        """Keep the unsynced times that neither clock knows. Called before the known times are merged."""
+        ours, theirs = self.unsynced or {}, other.unsynced or {}
+        merged: dict[int, Unsynced] = {}
+        for component in ours.keys() | theirs.keys():
+            found = [u for u in (ours.get(component), theirs.get(component)) if u is not None]
+            known = np.maximum(self.times(component), other.times(component))
+            left = [u for u in found if (u.times > known).any()]
+            if left:
+                times = np.maximum.reduce([known, *(u.times for u in left)])
+                merged[component] = Unsynced(times, left[0].by, frozenset().union(*(u.apart for u in left)))
+        self.unsynced = merged or None
 
     def _merge_remote(self, seen: Remote) -> None:
         known = dict(self.remote or {})
@@ -83,8 +138,10 @@ class Clock:
 
     def for_other_clusters(self) -> Clock:
         """Return the clock as clusters other than its own keep it."""
-        new = Clock(0)
-        new.remote = {**(self.remote or {}), self.cluster_id: self.v.copy()}
+        new, rows = Clock(0), self.v.copy()
+        for component, unsynced in (self.unsynced or {}).items():
+            rows[:, component] = np.maximum(rows[:, component], unsynced.times)
+        new.remote = {**(self.remote or {}), self.cluster_id: rows}
         return new
 
     def at(self, component: int, row: int = ORDERED) -> int:

@@ -63,7 +63,7 @@ class GlobalAccess(Access):
         if self.parts:
             return all(part.seen_by(clock, row) for part in self.parts)
         if clock.cluster_id == self.cluster_id:
-            return clock.at(self.component, row) >= self.time
+            return Access.seen_by(self, clock, row)
         rows = None if clock.remote is None else clock.remote.get(self.cluster_id)
         return rows is not None and self.component < rows.shape[1] and int(rows[row, self.component]) >= self.time
 

@@ -11,7 +11,7 @@ from ...chip import LANES
 from ...native.memory_layout import ALL_LANES, address_of
 from ...native.shadow_check import ACCESSES, DONE, FLUSH, MERGED, REPLACED, SHADOW, checks
 from ...ptx.kinds import Kind
-from .access import GPU, Access
+from .access import GPU, Access, LaneAgent
 from .cells import Cells
 from .clocks import ORDERED, Clock
 
@@ -402,6 +402,9 @@ class Shadow:
         if not since:
             return
         before = (self.writer_lanes if kind == "write" else self.reader_lanes)[cells]
+        via = self._last(number).via
+        if isinstance(via, LaneAgent) and via.lane is not None:
+            before = np.full_like(before, 1 << via.lane)
         other = before != lanes
         if kind == "read" and lanes.size == 1:  # one for all active lanes
             other |= lanes & lanes - 1 != 0

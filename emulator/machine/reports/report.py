@@ -22,7 +22,7 @@ from ...errors import (
 from ...ptx.kinds import Kind
 from ...ptx.syntax import Vector
 from ..order.access import Access, TaintedStore
-from ..order.clocks import ASYNC_VISIBLE_OUTSIDE, Clock
+from ..order.clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock, Unsynced
 from ..order.shadow import MBARRIER, UNWRITTEN
 from ..synchronisation.mbarrier import MBarrier
 from ..synchronisation.pipe import Pipe
@@ -101,6 +101,9 @@ def _race(
         )
         me.warp.cta.launch.report(fence)
         return False
+    unsynced = (clock.unsynced or {}).get(other.component)
+    if not ordered and unsynced is not None and unsynced.times[ORDERED] >= other.time:
+        return _report(me, verb, _released_by_some(me, verb, cells, other, kind, unsynced), other, kind, part)
     earlier = me.intended_write(other, clock, history.accesses) if verb == "reads" else None
     if earlier is not None:
         missing = (
@@ -131,6 +134,23 @@ def _race(
     what = f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it"
     race = fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing)), level)
     return _report(me, verb, race, other, kind, part)
+
+
+def _released_by_some(me: Access, verb: str, cells: str, other: Access, kind: str, unsynced: Unsynced) -> DataRace:
+    """Return the race with accesses that other lanes made than those which released them.
+
+    The level is formal if an instruction in between makes the lanes converge, as for `report_lane_race`.
+    """
+    by = unsynced.by
+    what = (
+        f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it: other lanes of {other.warp} "
+        f"than those that released it with {by.opcode}"
+    )
+    steps = (other.instr, *me.warp.cta.launch.between(other.instr, by), by)
+    level = Level.FORMAL if any(map(_brings_lanes_together, steps)) else Level.FAULT
+    missing = f"bar.warp.sync between PTX lines {other.instr.line} and {by.line}"
+    lines = (*_party(other, kind), ("released at", place(by, other.warp)), ("missing", missing))
+    return (DataRace if other.via is None else MissingWait)(what, me.instr, me.warp, lines, level)
 
 
 def report_lane_race(

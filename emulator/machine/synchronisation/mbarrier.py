@@ -183,10 +183,6 @@ class MBarrier:
             ),
         )
 
-    def waited_at(self, access: Access) -> int:
-        """Return 0: an acquire of a phase covers the copies of all lanes."""
-        return 0
-
     def missing(self, access: Access, me: Access) -> str:
         """Describe what must order `me` after a copy that reports here, for the report of a conflict."""
         phase, last = access.time - 1, self.last

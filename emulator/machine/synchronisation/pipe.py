@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...errors import Level, MissingWait, place
 from ..launch.launch import registers
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
     from ...ptx.syntax import Instr
     from ..order.clocks import Clock
+
+
+KNOWN_WAITS: Final = 15
+"""The number of waits that a pipe remembers besides the newest. Older ones count as known to all lanes."""
 
 
 class Pipe(Agent):
@@ -31,6 +35,8 @@ class Pipe(Agent):
         self.issued_at: list[int] = []
         """The warp's time at each issue."""
         self.waited = 0
+        self._known: list[tuple[int, int]] = []
+        """The newest waits, as (the warp's time, operations waited for)."""
         self.waits: list[tuple[int, int]] = []
         """Pedantic: waits that release nothing by themselves, as (operations waited for, the warp's time)."""
 
@@ -47,6 +53,7 @@ class Pipe(Agent):
         if count:
             self.waited += count
             del self.issued[:count], self.issued_at[:count]
+            self._known = [*self._known[-KNOWN_WAITS:], (self.warp.time, self.waited)]
             if self.fenced and self.warp.cta.launch.asks(Level.PEDANTIC):
                 self.waits.append((self.waited, self.warp.time))
             else:
@@ -55,6 +62,11 @@ class Pipe(Agent):
     def release(self) -> None:
         """Let the warp's next release cover what was waited for. Pedantic: called by tcgen05.fence only."""
         self.warp.clock.advance(self.component, self.waited)
+
+    def waited_before(self, time: int) -> int:
+        """Return how many operations the warp had waited for at one of its times, or at the oldest known later one."""
+        forgotten = self._known[0][1] if len(self._known) > KNOWN_WAITS else 0
+        return max((waited for at, waited in self._known if at <= time), default=forgotten)
 
     def report_early_uses(self, uses: Mapping[int, tuple[Instr, str, str]]) -> None:
         """Report each use of registers of an outstanding load, once per launch.
