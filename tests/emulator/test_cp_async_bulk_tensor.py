@@ -192,6 +192,40 @@ def test_nan_outside_the_tensor(dtype: str, nan: int) -> None:
     np.testing.assert_array_equal(out.view(wanted.dtype), wanted)
 
 
+def ragged(array: np.ndarray, box: tuple[int, int]) -> bytes:
+    """Return a map of a matrix whose boxes end where a slice of its rows ends, as Triton's ragged_tma builds it.
+
+    Its outer coordinates add up modulo 2^64: 2^30 rows of (2^34 elements - 1 row), the slice's end, and the row.
+    """
+    row = array.strides[0]
+    sizes = np.array([array.shape[1], BILLION, 0x7FFF0000, 0x7FFF0000], np.uint64)
+    strides = np.array([row, row, (1 << 34) * array.itemsize - row], np.uint64)
+    extents, steps = np.array([*box, 1, 1], np.uint32), np.ones(4, np.uint32)
+    a, b, c, d = (each.ctypes.data for each in (sizes, strides, extents, steps))
+    return encode_tiled(TYPES[array.dtype.str[1:]], 4, array.ctypes.data, a, b, c, d, 0, 0, 0, 0)
+
+
+BILLION = 1 << 30
+
+
+@pytest.mark.parametrize(("offset", "length", "row"), [(0, 64, 16), (10, 12, 0), (10, 12, 8), (50, 14, 8)])
+def test_boxes_of_a_ragged_tensor(offset: int, length: int, row: int) -> None:
+    """A box that starts at `row` of the slice reads zeros after its end, and stores nothing there."""
+    array = aligned(np.arange(1, 64 * 32 + 1, dtype=np.uint16).reshape(64, 32))
+    at = struct.pack("<5i", 0, BILLION - length + row, offset + length, BILLION, 0)
+    raw, out = ragged(array, (32, 8)), np.zeros((8, 32), np.uint16)
+    expected = np.zeros_like(out)
+    inside = array[offset + row : offset + length][:8]
+    expected[: len(inside)] = inside
+    launch(program(4, out.nbytes), [raw, raw, at, out])
+    np.testing.assert_array_equal(out, expected)
+    target = aligned(np.zeros_like(array))
+    launch(program(4, out.nbytes, store(4, "cp.async")), [raw, ragged(target, (32, 8)), at, target])
+    wanted = np.zeros_like(array)
+    wanted[offset + row : offset + length][:8] = inside
+    np.testing.assert_array_equal(target, wanted)
+
+
 def test_loads_of_tf32_round() -> None:
     """Rounded to 10 mantissa bits, ties to even. Infinities are kept, NaN becomes 7fffe000, and the outside is zero."""
     rng = np.random.default_rng(0)

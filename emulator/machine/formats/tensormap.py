@@ -35,6 +35,8 @@ DTYPES: Final = {
 }  # fmt: skip
 FLOAT32: Final = 7
 BF16: Final = 10
+ADDRESSES: Final = (1 << 64) - 1
+"""Mask of an address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +200,16 @@ class TensorMap:
         return cls(q[0], element, swizzle, dims, strides, box, outside, rounds, columns)
 
     def part(self, coordinates: tuple[int, ...]) -> Part | None:
-        """Return the part of the box at `coordinates` that lies in the tensor, or None."""
+        """Return the part of the box at `coordinates` that lies in the tensor, or None.
+
+        Addresses wrap modulo 2^64. Descriptors of ragged tensors rely on that: one dimension moves the box backwards.
+        """
         low = self.address
         for at, last, stride in zip(coordinates, self._last, self.strides, strict=True):
             if not 0 <= at <= last:
                 return self._part(coordinates)
             low += at * stride
+        low &= ADDRESSES
         return Part(low, low + self._reach, self._whole)
 
     @cached_property
@@ -221,16 +227,17 @@ class TensorMap:
         return tuple(slice(0, box) for box in self.shape)
 
     def _part(self, coordinates: tuple[int, ...]) -> Part | None:
-        low = high = self.address
+        low, reach = self.address, self.width
         slices = []
         for at, box, dim, stride in zip(coordinates, self.box, self.dims, self.strides, strict=True):
             start, stop = -at if at < 0 else 0, box if at + box <= dim else dim - at
             if stop <= start:
                 return None
             low += (at + start) * stride
-            high += (at + stop - 1) * stride
+            reach += (stop - 1 - start) * stride
             slices.append(slice(start, stop))
-        return Part(low, high + self.width, tuple(slices[::-1]))
+        low &= ADDRESSES
+        return Part(low, low + reach, tuple(slices[::-1]))
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
