@@ -10,7 +10,7 @@ import csv
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
@@ -53,7 +53,17 @@ class Comparison:
 def main() -> None:
     """Print a line for each set of measurements, then the ladder of this project's kernel."""
     print(f"{'set':<44}{'points':>6}{'mean':>9}{'worst':>9}   {'goal':<12}")
-    of_b200 = (umma, in_flight, tma_throughput, tma_rows, tma_multicast, cp_async_throughput, cp_async_latency)
+    of_b200 = (
+        umma,
+        in_flight,
+        umma_ws,
+        tensor_memory,
+        tma_throughput,
+        tma_rows,
+        tma_multicast,
+        cp_async_throughput,
+        cp_async_latency,
+    )
     for measure in (*of_b200, hopper, fa4_forward):
         for found in measure():
             print(found, flush=True)
@@ -216,6 +226,89 @@ def in_flight() -> Iterator[Comparison]:
         return group_cycles(row, int(row["in_flight"])) / int(row["in_flight"])
 
     yield compared("umma: in flight", rows("umma_in_flight"), "cycles_each", each, (0.05,))
+
+
+@cache
+def ws_program(a_in_tmem: bool, collector: str) -> str:
+    """Return a program of one round: `threes` times three tcgen05.mma.ws, one commit, a wait by all warps."""
+    a = "[%r9]" if a_in_tmem else "%d1"
+    uses = ("fill", "use", "lastuse") if collector == "reuse" else ("discard",) * 3
+    name = f"tcgen05.mma.ws.cta_group::1.{KIND['BF16'][0]}"
+    mmas = "\n".join(f"@%p1 {name}.collector::b0::{use} [%r8], {a}, %d2, %r1, %p2;" for use in uses)
+    text = mma_program("BF16", a_in_tmem, 1)
+    plain = f"@%p1 tcgen05.mma.cta_group::1.{KIND['BF16'][0]} [%r8], {a}, %d2, %r1, %p2;"
+    return text.replace(plain * UNROLLED, mmas).replace(plain, mmas.splitlines()[-1])
+
+
+def umma_ws() -> Iterator[Comparison]:
+    """Compare groups of tcgen05.mma.ws with one commit, whose B is loaded by each or by every third."""
+
+    def each(count: int, row: Row) -> float:
+        idesc = KIND["BF16"][1] | int(row["n"]) >> 3 << 17 | int(row["m"]) >> 4 << 24
+        text = ws_program(row["a"] == "tmem", row["collector"])
+        few, many = (end(cycles(text, [idesc, rounds, *divmod(count, 3)], threads=128)) for rounds in (1, 3))
+        return (many - few) / 2 / count
+
+    for count in (16, 64, 256):
+        goals = (0.02,) if count == 256 else (0.05,)
+        yield compared(f"umma.ws: {count} in flight", rows("umma_ws"), f"cycles_{count}", partial(each, count), goals)
+
+
+@cache
+def transfer_program(op: str, repeats: int, each: int) -> str:
+    """Return a program in which a warp loads or stores tensor memory, with a wait after `each` instructions."""
+    registers = [f"%r{10 + i}" for i in range(repeats)]
+    names = f"{{{', '.join(registers)}}}"
+    one = f"tcgen05.{op}.sync.aligned.32x32b.x{repeats}.b32 " + (
+        f"{names}, [%r8];" if op == "ld" else f"[%r8], {names};"
+    )
+    uses = "max.u32 %r9, %r9, %r10;" if op == "ld" else ""
+    lines = "\n".join([*[one] * each, f"tcgen05.wait::{op}.sync.aligned; {uses}"] * UNROLLED)
+    return entry(
+        "u32 rounds",
+        f"""
+ld.param.u32 %r3, [rounds]; mov.b32 %r8, 0; mov.b32 %r9, 0; {"".join(f"mov.b32 {r}, 0;" for r in registers)}
+ROUND: {lines}
+sub.u32 %r3, %r3, 1; setp.ne.u32 %p3, %r3, 0; @%p3 bra ROUND;
+ret;""",
+    )
+
+
+@cache
+def tensor_copy_program() -> str:
+    """Return a program in which each warp copies to tensor memory, commits and waits."""
+    return entry(
+        "u32 rounds",
+        f"""
+.shared .align 8 .b8 bars[256];
+ld.param.u32 %r3, [rounds]; mov.b32 %r8, 0; mov.b64 %d1, 0; elect.sync _|%p1, -1;
+mov.u32 %r4, %tid.x; shr.u32 %r4, %r4, 5; shl.b32 %r4, %r4, 3; mov.b32 %r5, bars; add.u32 %r9, %r4, %r5;
+@%p1 mbarrier.init.shared.b64 [%r9], 1;
+ROUND: {"@%p1 tcgen05.cp.cta_group::1.128x256b [%r8], %d1;" * UNROLLED}
+sub.u32 %r3, %r3, 1; setp.ne.u32 %p3, %r3, 0; @%p3 bra ROUND;
+@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r9];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p5, [%r9], 0; @!%p5 bra WAIT;
+ret;""",
+    )
+
+
+def tensor_memory() -> Iterator[Comparison]:
+    """Compare tcgen05.ld, tcgen05.st and tcgen05.cp."""
+
+    def rate(row: Row) -> float:
+        each, repeats = int(row["each"]), int(row["repeats"])
+        text = transfer_program(row["op"], repeats, each)
+        few, many = (end(cycles(text, [n], threads=32)) for n in ROUNDS)
+        return 128 * repeats * each * UNROLLED * (ROUNDS[1] - ROUNDS[0]) / (many - few)
+
+    yield compared("tensor memory: ld, st", rows("tmem"), "bytes_per_cycle", rate, (0.15,))
+
+    def copied(row: Row) -> float:
+        warps = int(row["warps"])
+        few, many = (end(cycles(tensor_copy_program(), [n], threads=32 * warps)) for n in ROUNDS)
+        return 4096 * UNROLLED * warps * (ROUNDS[1] - ROUNDS[0]) / (many - few)
+
+    yield compared("tensor memory: cp", rows("tensor_copy"), "bytes_per_cycle", copied, (0.05,))
 
 
 # ---- copies ----

@@ -38,6 +38,8 @@ class Chip:
     alu_cycles: float
     mufu_cycles: float
     convert_cycles: float
+    unpack_cycles: float
+    scalar_convert_cycles: float
     max_operands: float
     fma_latency: float
     alu_latency: float
@@ -83,9 +85,15 @@ class Chip:
     mma_scaled_latency: float = 0.0
     mma_pair_smem: float = 0.0
     mma_pair_least: float = 0.0
+    mma_ws_stall: float = 0.0
+    mma_ws_narrow_stall: float = 0.0
     mma_group_overhead: float = 0.0
+    smem_backlog_cycles: float = 0.0
+    tensor_copy_bytes_per_cycle: float = 0.0
+    tensor_copy_warp_bytes_per_cycle: float = 0.0
     tmem_bytes_per_cycle: float = 0.0
     tmem_latency: float = 0.0
+    tmem_store_latency: float = 0.0
     wgmma_latency: float = 0.0
     wgmma_registers_latency: float = 0.0
     wgmma_least: float = 0.0

@@ -197,7 +197,7 @@ def _busy(chip: Chip, time: GridTime, cycles: float, ghz: float) -> dict[str, fl
     found = {"tensor core": used.get("tensor core", 0.0) / whole}
     for pipe in (ISSUE, FMA, ALU, MUFU):
         found[PIPES[pipe]] = used.get(pipe, 0.0) / SUB_PARTITIONS / whole
-    found["shared memory (ld, st)"] = used.get(LSU, 0.0) / whole
+    found["shared memory"] = (used.get("shared memory", 0.0) + used.get(LSU, 0.0)) / whole
     found["TMA"] = used.get("TMA", 0.0) / whole
     found["L2"] = used.get("L2 bytes", 0.0) / chip.l2_share(chip.sms) / whole
     found["HBM"] = used.get("HBM bytes", 0.0) / chip.hbm_share(chip.sms, ghz) / whole

@@ -148,13 +148,21 @@ def _cost(instr: Instr, timing: Timing | None, chip: Chip) -> tuple[int, float, 
         case Timing.SPECIAL:
             return MUFU, chip.mufu_cycles, chip.mufu_latency + chip.mufu_cycles
         case Timing.CONVERT:
-            return ALU, chip.convert_cycles, chip.alu_latency
+            return ALU, _convert_cycles(instr, chip), chip.alu_latency
         case Timing.ADD | Timing.MULTIPLY if types & FLOATS:
             return FMA, chip.packed_cycles if "f32x2" in types else chip.fma_cycles, chip.fma_latency
         case Timing.MULTIPLY:
             return _product(chip)
     wide = 2.0 if timing is Timing.ADD and types & {"s64", "u64", "b64"} else 1.0
     return ALU, wide * chip.alu_cycles, chip.alu_latency
+
+
+def _convert_cycles(instr: Instr, chip: Chip) -> float:
+    """Return the cycles of a conversion: of two values to a narrower type, of two narrower ones, of one, or of none."""
+    to, of = instr.modifiers[-2:]
+    if to.endswith(("x2", "x4")):
+        return chip.convert_cycles if of == "f32" else chip.unpack_cycles
+    return chip.scalar_convert_cycles if (to, of) == ("bf16", "f32") else chip.alu_cycles
 
 
 def _memory_cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:

@@ -173,6 +173,7 @@ class Timeline:
                 if pipe == LSU:
                     taken = (sm.lsu if sm.lsu > now else now) + cycles
                     sm.lsu = taken
+                    sm.port_backlog += cycles
                 else:
                     taken = (free[pipe] if free[pipe] > now else now) + cycles
                     free[pipe] = taken
@@ -303,11 +304,12 @@ class Timeline:
         sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.l2_share
         sm.use("L2 bytes", size)
         sm.use("HBM bytes", to_hbm)
+        sm.occupy_port(size / chip.smem_bytes_per_cycle)
         return max(sm.out + chip.tma_store_latency, sm.hbm if to_hbm else 0.0, sm.l2), sm.out
 
-    @staticmethod
-    def _landed(sm: Sm, size: int, _now: float) -> None:
+    def _landed(self, sm: Sm, size: int, _now: float) -> None:
         sm.outstanding -= size
+        sm.occupy_port(size / self.chip.smem_bytes_per_cycle)
 
     def _leave(self, warp: TimedWarp, now: float) -> None:
         cta, cluster = warp.cta, warp.cta.cluster

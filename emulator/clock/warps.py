@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SUB_PARTITIONS = 4
 IN_FLIGHT = 8
 """The maximum number of incomplete warp group MMAs of a warp; the next waits to issue (measured on an H200)."""
+FETCHED_AHEAD = 2
+"""The number of MMAs whose operands are fetched before they start."""
 Op = tuple[Any, ...]
 """The next operation of a warp: a function of (warp, time, *arguments).
 
@@ -54,6 +56,14 @@ class Sm:
         self.pipes = [[0.0] * len(PIPES) for _ in range(SUB_PARTITIONS)]
         self.lsu = 0.0
         self.tensor = self.tma = self.out = self.hbm = self.l2 = 0.0
+        self.fetched = 0.0
+        """The time until which the operands of MMAs occupy the shared memory port."""
+        self.started: deque[float] = deque((0.0, 0.0), maxlen=FETCHED_AHEAD)
+        """Start times of the last MMAs."""
+        self.collector = ""
+        """The collector buffer of the last tcgen05.mma."""
+        self.port_backlog = 0.0
+        """Cycles that other accesses took from the port and fetches have not made up for."""
         self.sent = 0.0
         self.received = 0.0
         """The times until which copies to other CTAs of the cluster are sent, and copies from them are received."""
@@ -69,6 +79,11 @@ class Sm:
         """The time at which the launch's first load completed. Earlier loads take longer."""
         self.busy: dict[str | int, float] = {}
         """Cycles (or bytes) of use, by the number of a pipe or the name of a part."""
+
+    def occupy_port(self, cycles: float) -> None:
+        """Take cycles of the shared memory port beside the operands of MMAs."""
+        self.port_backlog += cycles
+        self.use("shared memory", cycles)
 
     def use(self, what: str, cycles: float) -> None:
         """Count cycles (or bytes) of use of a part."""
@@ -177,7 +192,7 @@ class TimedWarp:
         self.running_cycles = 0.0
         self.loaded = 0
         """Bytes of the copies from global memory that the warp issued."""
-        self.stores_done = self.tensor_done = 0.0
+        self.stores_done = self.tensor_done = self.copied = 0.0
         self.loading: set[int] = set()
         """PTX lines of loads for which the warp will wait at the first use."""
         self.loads_done: dict[int, tuple[float, Instr, str]] = {}

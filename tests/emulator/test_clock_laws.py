@@ -121,6 +121,23 @@ def test_no_part_is_busy_for_longer_than_the_launch(misses: float) -> None:
     assert busy["TMA"] <= whole and busy["tensor core"] <= whole
 
 
+@pytest.mark.parametrize("width", [4, 16])
+def test_stores_to_shared_memory_take_the_port_from_mmas(width: int) -> None:
+    """Operands of N = 64 take the port for 48 of every 48 cycles. Stores of the same warp add their bytes."""
+    stored = {4: "u32 [%r3], %r3", 16: "v4.u32 [%r3], {%r3, %r3, %r3, %r3}"}[width]
+    mma = bench.mma_program("BF16", False, 1)
+    idesc = bench.KIND["BF16"][1] | 64 >> 3 << 17 | 128 >> 4 << 24
+
+    def cycles(text: str) -> float:
+        few, many = (bench.end(bench.cycles(text, [idesc, 1, n, 0], threads=128)) for n in (8, 16))
+        return (many - few) / 8
+
+    alone = cycles(mma)
+    beside = cycles(mma.replace("@%p1 tcgen05.mma", f"st.shared.{stored}; @%p1 tcgen05.mma"))
+    assert alone == pytest.approx(16 * 48, rel=0.02)
+    assert beside == pytest.approx(alone + 16 * 32 * width / 128, rel=0.05)
+
+
 def predicted(text: str, args: list[Any], ctas: int, threads: int = 32, **conditions: Any) -> Prediction:
     with emulate(clock="b200", conditions=Conditions(**conditions)):
         found = launch(text, args=args, grid=ctas, block=threads).prediction

@@ -160,6 +160,8 @@ def _copy_to_peer(warp: TimedWarp, now: float, ins: Instr, to: Sm, barrier: Time
     sm.sent = max(sm.sent, _engine(warp, now, lines_of(size))) + size / chip.peer_copy_bytes_per_cycle
     to.received = max(to.received + size / chip.peer_received_bytes_per_cycle, sm.sent)
     done = to.received + chip.peer_copy_latency
+    for each in (sm, to):
+        each.occupy_port(size / chip.smem_bytes_per_cycle)
     timeline.at(done, partial(timeline.complete, barrier, size, by=(warp.cta.rank, COPIES)))
     if timeline.recorder is not None:
         timeline.recorder.copied(warp, ins, now, done, size)
