@@ -101,7 +101,7 @@ trust: $(READY) ## show the key of a target's host, and pin it after you confirm
 provision: $(READY) ## build the environment of a target in its work folder
 	@$(PY) -m harness provision $(TARGETED)
 
-milestones: $(READY) ## list the milestones, and which are built
+milestones: $(READY) ## list the milestones, and whether each is built
 	@$(PY) -m harness milestones
 
 report: $(READY) ## print the path of the newest report, and open it if there is a browser
@@ -113,7 +113,7 @@ notes: $(READY) ## update the table of STAGE_NOTES.md from the accepted runs
 layout: $(READY) ## make layout D1.3: draw and print where logits and P are stored
 	@$(PY) -m harness.tools.layout $(call quoted,$(MILESTONE))
 
-budget: $(READY) ## print what every configuration of the kernel takes: memory, registers, instructions, flops, bytes
+budget: $(READY) ## print the resources of every kernel configuration: memory, registers, instructions, flops, bytes
 	@$(PY) -m harness.tools.budget
 
 bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
@@ -126,7 +126,7 @@ perf: $(READY) ## make perf D1.4, or make perf [SHAPE="decode-64h-*"]: predicted
 	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers $(if $(WRITE),--write))
 	$(if $(WRITE),@$(PY) -m bench.pages predicted peers)
 
-survey: $(READY) ## print which programs of others were run, and write it into docs/reference/survey.md
+survey: $(READY) ## print the tables of third-party programs, and write them into docs/reference/survey.md
 	@$(PY) -m bench.pages survey found
 
 docs: $(DOCS_READY) ## build the pages as a site in site/: warnings and broken links are errors
@@ -141,7 +141,7 @@ clock: $(READY) ## compare the clock's predictions with published measurements o
 silicon: $(READY) ## compare the emulator with this machine's NVIDIA GPU, bit by bit, in one report
 	@$(PY) -m bench.silicon
 
-mutants: $(READY) ## run wrong versions of the kernel against the milestones: which are not noticed? (hours; ARGS="--help")
+mutants: $(READY) ## run wrong versions of the kernel against the milestones, and list the unnoticed ones (hours; ARGS="--help")
 	@$(PY) -m harness.tools.mutants $(ARGS)
 
 lint: $(READY) ## run ruff and mypy

@@ -55,7 +55,7 @@ def markdown(head: tuple[str, ...], body: list[tuple[str, ...]]) -> Lines:
 
 
 def survey() -> Lines:
-    """Yield the programs of others that were run: for each group a table, then why the rest does not agree."""
+    """Yield the third-party programs that were run: a table per group, then the reasons why programs do not agree."""
     for group, named in groupby(toml(DATA / "survey.toml")["set"], key=lambda each: each["group"]):
         sets, names = list(named), ("set", "version", "date", "cases", "agree", "fault")
         yield f"### {group}\n"

@@ -34,13 +34,13 @@ PAGE = ROOT / "docs/reference/mutants.md"
 def main() -> int:
     """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m harness.tools.mutants", description=__doc__)
-    parser.add_argument("-j", type=int, default=os.cpu_count(), metavar="N", help="processes; default: one a core")
+    parser.add_argument("-j", type=int, default=os.cpu_count(), metavar="N", help="number of processes (default: one per core)")
     parser.add_argument("--only", action="append", metavar="PATTERN", help="mutants by id or file, as in '*mma.py*'")
     parser.add_argument("--case", metavar="PATTERN", help="run these cases alone, as in 'D5d*'; keeps no results")
     parser.add_argument("--all", action="store_true", help="every mutant, not a sample of the less likely bugs")
     parser.add_argument("--list", action="store_true", help="print the mutants and run none")
     parser.add_argument("--show", metavar="ID", help="print a mutant as a diff, and its cases if they are known")
-    parser.add_argument("--rerun-holes", action="store_true", help="run the holes again, and what was never run")
+    parser.add_argument("--rerun-holes", action="store_true", help="run the holes again, and mutants without a result")
     parser.add_argument("--quick", action="store_true", help="run the first configurations alone: leaves suspects")
     parser.add_argument("--equivalent", action="store_true", help="run the mutants that are listed as equivalent too")
     args = parser.parse_args()
