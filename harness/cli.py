@@ -86,7 +86,9 @@ def parser() -> argparse.ArgumentParser:
     clear = _option("--clear-broken", action="store_true", help="remove the mark of a broken device; look at it first")
     judging = (target, unpin, because)
 
-    top = argparse.ArgumentParser(prog="python -m harness", description="Judge changes of the kernel, and manage runs and targets.")
+    top = argparse.ArgumentParser(
+        prog="python -m harness", description="Judge changes of the kernel, and manage runs and targets."
+    )
     commands = top.add_subparsers(metavar="COMMAND", required=True)
 
     def add(name: str, command: Callable[..., int], *options: argparse.ArgumentParser) -> None:

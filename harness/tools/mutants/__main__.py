@@ -34,7 +34,9 @@ PAGE = ROOT / "docs/reference/mutants.md"
 def main() -> int:
     """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m harness.tools.mutants", description=__doc__)
-    parser.add_argument("-j", type=int, default=os.cpu_count(), metavar="N", help="number of processes (default: one per core)")
+    parser.add_argument(
+        "-j", type=int, default=os.cpu_count(), metavar="N", help="number of processes (default: one per core)"
+    )
     parser.add_argument("--only", action="append", metavar="PATTERN", help="mutants by id or file, as in '*mma.py*'")
     parser.add_argument("--case", metavar="PATTERN", help="run these cases alone, as in 'D5d*'; keeps no results")
     parser.add_argument("--all", action="store_true", help="every mutant, not a sample of the less likely bugs")
