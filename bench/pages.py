@@ -59,10 +59,15 @@ def survey() -> Lines:
     for group, named in groupby(toml(DATA / "survey.toml")["set"], key=lambda each: each["group"]):
         sets, names = list(named), ("set", "version", "date", "cases", "agree", "fault")
         yield f"### {group}\n"
-        yield from markdown(names, [tuple(str(each[name]) for name in names) for each in sets])
+        yield from markdown(names, [tuple(_unbroken(str(each[name])) for name in names) for each in sets])
         yield ""
         yield from (f"- {each['set']}: {each['rest']}." for each in sets if each["rest"])
         yield ""
+
+
+def _unbroken(text: str) -> str:
+    """Keep a date on one line of a narrow column, by hyphens that do not break."""
+    return re.sub(r"^(\d+)-(\d+)-(\d+)$", "\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", text)
 
 
 def found() -> Lines:
