@@ -22,6 +22,7 @@ from .bridge.result import worst
 from .chip import DEVICES, VARIABLE
 from .debug_cli import add_commands
 from .findings import Verdict, report_lines
+from .sarif import as_text
 from .scripts import elsewhere, prepare
 
 REPORT_EXIT: Final = 3
@@ -88,7 +89,12 @@ def _parser() -> argparse.ArgumentParser:
         help="split the clusters of a launch between N processes; the results do not depend on N. A kernel whose "
         "clusters communicate through global memory runs in one process (default: chosen per launch)",
     )
-    run.add_argument("--report", type=Path, metavar="FILE", help="write the verdict and all findings to FILE as JSON")
+    run.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write the verdict and all findings to FILE: as SARIF if it ends in .sarif, else as JSON",
+    )
     run.add_argument("script", type=Path, metavar="SCRIPT")
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
     run.set_defaults(do=_run)
@@ -202,6 +208,6 @@ def _end_run(device: EmulatedDevice, children: Path | None, report: Path | None,
         verdict["verdict"] = worst(one["verdict"] for one in everyone)
         verdict["exit_code"] = code
         report.parent.mkdir(parents=True, exist_ok=True)
-        report.write_text(json.dumps(verdict, indent=2) + "\n")
+        report.write_text(as_text(verdict, report))
     device.error = None
     return code

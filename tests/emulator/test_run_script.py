@@ -13,6 +13,7 @@ import pytest
 import emulator
 from emulator.cli import REPORT_EXIT, main
 from emulator.errors import EmulatorError
+from emulator.sarif import sarif
 
 ROOT = Path(__file__).parents[2]
 
@@ -544,3 +545,36 @@ def test_a_launch_that_cannot_be_predicted_is_an_error_with_its_reason(tmp_path)
 def test_a_script_that_launches_nothing_is_told_so(tmp_path):
     done = timed(tmp_path, "pass")
     assert done.returncode == 0 and "nothing was launched" in done.stderr
+
+
+def test_the_report_as_sarif(run, tmp_path):
+    """Each finding is a result at its source line, with the other access beside it."""
+    path = tmp_path / "report.sarif"
+    run(UNORDERED, "--report", str(path))
+    log = json.loads(path.read_text())
+    assert log["version"] == "2.1.0"
+    (of_tool,) = log["runs"]
+    (result,), (rule,) = of_tool["results"], of_tool["tool"]["driver"]["rules"]
+    assert (result["ruleId"], result["ruleIndex"], result["level"]) == (rule["id"], 0, "error")
+    (place,) = (at["physicalLocation"] for at in result["locations"])
+    script = (tmp_path / "script.py").read_text().splitlines()
+    assert place["artifactLocation"]["uri"].endswith("script.py")
+    assert "shared[63 - thread]" in script[place["region"]["startLine"] - 1]
+
+
+def test_clean_and_other_reports_are_sarif_too():
+    """PTX without source lines has logical locations; a deadlock, which has no instruction, has none."""
+    clean = {"verdict": "clean", "findings": []}
+    assert sarif(clean)["runs"][0]["results"] == []
+    stopped = {"class": "Deadlock", "level": "fault", "message": "deadlock", "kernel": "k", "times": 1}
+    raced = {"class": "DataRace", "level": "formal", "message": "race", "kernel": "k", "times": 3, "ptx_line": 7}
+    raced |= {"source": None, "instruction": "ld.shared.b32 %r1, [%r2]", "missing": "bar.sync", "other_places": []}
+    children = [{"verdict": "formal", "findings": [raced]}]
+    log = sarif({"verdict": "fault", "findings": [stopped], "children": children})
+    first, second = log["runs"][0]["results"]
+    assert "locations" not in first and first["level"] == "error"
+    assert second["locations"] == [
+        {"logicalLocations": [{"name": "PTX line 7", "decoratedName": raced["instruction"]}]}
+    ]
+    assert (second["level"], second["occurrenceCount"]) == ("warning", 3)
+    assert second["message"]["text"] == "race\nmissing: bar.sync"

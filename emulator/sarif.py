@@ -1,0 +1,89 @@
+"""The verdict on a run as SARIF 2.1.0, the format by which code hosts show findings on the lines of a change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any, Final
+from urllib.parse import quote
+
+from . import errors
+
+VERSION: Final = "2.1.0"
+SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+SUFFIX: Final = ".sarif"
+LEVELS: Final = {"fault": "error", "incomplete": "error", "formal": "warning", "pedantic": "note"}
+"""SARIF's level of each level of a finding."""
+Json = dict[str, Any]
+
+
+def sarif(verdict: Mapping[str, Any]) -> Json:
+    """Return a verdict, as `run --report` or pytest's `--emulator-report` writes it as JSON, as SARIF."""
+    parts = (verdict, *verdict.get("children", ()), *verdict.get("tests", ()))
+    every = [finding for one in parts for finding in one.get("findings", ())]
+    classes = list(dict.fromkeys(finding["class"] for finding in every))
+    return {
+        "$schema": SCHEMA,
+        "version": VERSION,
+        "runs": [
+            {
+                "tool": {"driver": {"name": "ptx-emulator", "rules": [_rule(name) for name in classes]}},
+                "invocations": [{"executionSuccessful": verdict["verdict"] != "incomplete"}],
+                "results": [_result(finding, classes.index(finding["class"])) for finding in every],
+            }
+        ],
+    }
+
+
+def as_text(verdict: Mapping[str, Any], file: PurePath) -> str:
+    """Return a verdict as the text of a file: SARIF if its name ends in .sarif, else JSON."""
+    return json.dumps(sarif(verdict) if file.suffix == SUFFIX else verdict, indent=2) + "\n"
+
+
+def _rule(name: str) -> Json:
+    known = getattr(errors, name, None)
+    text = (known.__doc__ or name).strip().splitlines()[0] if known is not None else name
+    return {"id": name, "name": name, "shortDescription": {"text": text}}
+
+
+def _result(finding: Mapping[str, Any], rule: int) -> Json:
+    missing = finding.get("missing")
+    where = _location(finding.get("source"), finding.get("ptx_line"), finding.get("instruction"))
+    result: Json = {
+        "ruleId": finding["class"],
+        "ruleIndex": rule,
+        "level": LEVELS[finding["level"]],
+        "message": {"text": finding["message"] + (f"\nmissing: {missing}" if missing else "")},
+        "occurrenceCount": max(int(finding["times"]), 1),
+        "properties": {key: finding[key] for key in ("kernel", "ptx_line", "test", "report") if finding.get(key)},
+    }
+    if where is not None:
+        result["locations"] = [where]
+    if related := list(_related(finding)):
+        result["relatedLocations"] = related
+    return result
+
+
+def _related(finding: Mapping[str, Any]) -> Iterator[Json]:
+    """Yield the places of the other accesses that a finding names."""
+    for other in finding.get("other_places", ()):
+        where = _location(other["source"], other["ptx_line"], other["instruction"])
+        if where is not None:
+            yield where | {"message": {"text": f"{other['label']}: {other['instruction']}"}}
+
+
+def _location(source: Mapping[str, Any] | None, ptx_line: int | None, instruction: str | None) -> Json | None:
+    """Return a source line, or a line of the PTX as a logical location; None if neither is known."""
+    if source is None:
+        if ptx_line is None:
+            return None
+        return {"logicalLocations": [{"name": f"PTX line {ptx_line}", "decoratedName": instruction or ""}]}
+    path = PurePath(source["file"])
+    uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    found: Json = {
+        "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": max(int(source["line"]), 1)}}
+    }
+    if source.get("function"):
+        found["logicalLocations"] = [{"fullyQualifiedName": source["function"], "kind": "function"}]
+    return found
