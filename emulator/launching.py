@@ -14,10 +14,12 @@ from .bridge.allocations import ADDRESSES_FROM, Allocation, Memory
 from .bridge.device import EmulatedDevice
 from .bridge.driver import current
 from .bridge.launchconfig import LaunchConfig
-from .bridge.modules import load
+from .bridge.modules import LoadedModule, load
 from .bridge.result import LaunchResult
+from .chip import DEVICE, VARIABLE
 from .errors import LaunchError
 from .machine.launch.launch import Dim3
+from .ptx.syntax import Param
 
 _FLOATS = {2: "<e", 4: "<f", 8: "<d"}
 
@@ -42,16 +44,15 @@ def launch(
     - `block`: number of threads, as x or (x, y, z).
     - `dynamic_shared_bytes`: size of dynamic shared memory.
 
-    Raises EmulatorError for errors of the program, LaunchError for a launch that the device would reject or an invalid
-    argument, KeyError for an unknown kernel.
+    Raises EmulatorError for errors of the program, LaunchError for a launch that the device would reject, an unknown
+    kernel or an invalid argument.
     """
     module = load(ptx)
-    if kernel is None:
-        (kernel,) = (*module.syntax.kernels, *module.syntax.rejected)
+    kernel = _chosen(module, kernel)
     params = module.kernel(kernel).params
     if len(args) != len(params):
         raise LaunchError(f"{len(args)} arguments for {kernel}; it has {len(params)} parameters")
-    values = [_bytes(value, param.size, param.name) for value, param in zip(args, params, strict=True)]
+    values = [_bytes(value, param) for value, param in zip(args, params, strict=True)]
     copies = [ctypes.create_string_buffer(value, len(value)) for value in values]
     pointers = (ctypes.c_void_p * len(copies))(*map(ctypes.addressof, copies))
     shape = None if cluster is None else _dim3(cluster)
@@ -68,8 +69,26 @@ def _dim3(shape: int | Sequence[int]) -> Dim3:
     return x, y, z
 
 
-def _bytes(value: Any, size: int, name: str) -> bytes:
+def _chosen(module: LoadedModule, kernel: str | None) -> str:
+    """Return the name of the kernel to launch. Raises LaunchError if there is none, or the device cannot run it."""
+    target = module.syntax.target
+    if target.endswith("a") and target != DEVICE.target:
+        what = f"PTX for {target}, which runs on no other chip; the device has {DEVICE.target}"
+        raise LaunchError(f"{what}: compile for it, or choose the device by the variable {VARIABLE}")
+    known = (*module.syntax.kernels, *module.syntax.rejected)
+    names = ", ".join(known) or "none"
+    if kernel is None and len(known) != 1:
+        raise LaunchError(f"no kernel is named; the module has {names}")
+    if kernel is not None and kernel not in known:
+        raise LaunchError(f"kernel is {kernel!r}; the module has {names}")
+    return known[0] if kernel is None else kernel
+
+
+def _bytes(value: Any, param: Param) -> bytes:
     """Return a parameter's bytes. Raises LaunchError for a value that does not fit."""
+    size, name = param.size, param.name
+    if isinstance(value, float | np.floating) and param.type[:1] in ("u", "s"):
+        raise LaunchError(f"{name} is {value!r}; the parameter is .{param.type}: pass an integer")
     if (place := _place(value)) is not None:
         value = place.address
     if isinstance(value, int) and -(1 << 8 * size - 1) <= value < 1 << 8 * size:

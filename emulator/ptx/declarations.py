@@ -170,7 +170,7 @@ def parameters(text: str) -> tuple[Param, ...]:
         size = element * int(count or 1)
         alignment = _alignment(align, element)
         offset = -(-offset // alignment) * alignment
-        found.append(Param(name, offset, size, alignment))
+        found.append(Param(name, offset, size, alignment, type_name))
         offset += size
     return tuple(found)
 

@@ -161,12 +161,13 @@ class Instr:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One kernel parameter: `offset` and `size` in bytes within the parameter space."""
+    """One kernel parameter: `offset` and `size` in bytes within the parameter space, and its PTX type, as in `u32`."""
 
     name: str
     offset: int
     size: int
     align: int
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

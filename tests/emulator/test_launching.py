@@ -60,11 +60,28 @@ def test_there_is_no_other_memory() -> None:
         ([0, 0, "0.5", 1], "a is '0.5'; allowed: an array, a number or bytes that 4 bytes hold"),
         ([0, 0, 0.5, 1 << 32], "n is 4294967296; allowed"),
         ([0, 0, np.float64(0.5), 1], "of 8 bytes; the parameter has 4"),
+        ([0, 0, 0.5, 32.0], r"n is 32\.0; the parameter is \.u32: pass an integer"),
+        ([0, 0, 0.5, np.float32(32)], r"n is .*; the parameter is \.u32: pass an integer"),
     ],
 )
 def test_what_is_no_argument(args, said) -> None:
     with pytest.raises(LaunchError, match=said):
         emulator.launch(AXPY, args=args)
+
+
+def test_an_unknown_kernel_names_those_that_there_are() -> None:
+    with pytest.raises(LaunchError, match=r"kernel is 'axpq'; the module has axpy$"):
+        emulator.launch(AXPY, "axpq", [])
+    both = AXPY + AXPY[AXPY.index(".visible") :].replace("axpy", "axpz")
+    with pytest.raises(LaunchError, match="no kernel is named; the module has axpy, axpz"):
+        emulator.launch(both, args=[])
+
+
+def test_ptx_for_another_chip_only() -> None:
+    with pytest.raises(LaunchError, match=r"PTX for sm_90a, which runs on no other chip; the device has sm_100a"):
+        emulator.launch(AXPY.replace("sm_100a", "sm_90a"), args=[0, 0, 0.5, 1])
+    x, y = np.ones(32, np.float32), np.ones(32, np.float32)
+    emulator.launch(AXPY.replace("sm_100a", "sm_90"), args=[x, y, 0.5, 32])
 
 
 @pytest.mark.parametrize(
