@@ -30,6 +30,8 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
+from .html import preformatted
+
 if TYPE_CHECKING:
     from .ptx.syntax import Instr
 
@@ -152,6 +154,10 @@ class Fault(EmulatorError):
 
         self.places = tuple(_source_line(text) for label, text in shown if label.endswith("at"))
         self.missing = "; ".join(text for label, text in lines if label == "missing")
+
+    def _repr_html_(self) -> str:
+        """Return the report for a notebook."""
+        return preformatted(f"{type(self).__name__}: {self}")
 
     def same_cause(self, other: Fault) -> bool:
         """Return whether one fix would probably remove both faults.

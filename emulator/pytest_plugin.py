@@ -16,13 +16,17 @@ import pytest
 
 from .bridge.patches import CACHE_WARNING
 from .errors import EmulatorError
-from .machine.launch.launch import LevelName
+from .machine.launch.launch import Diagnostics, LevelName, Numerics
 from .machine.order.completion import Completion
+from .sarif import as_text
 
 if TYPE_CHECKING:
     from .bridge.device import EmulatedDevice
 
 FIXTURE: Final = "emulated_device"
+MARKER: Final = "emulator"
+_OPTIONS: Final = ("seed", "level", "numerics", "diagnostics", "budget", "clock")
+"""The options of `emulate` that the command line sets, besides the completion mode."""
 PACKAGE: Final = Path(__file__).parent
 VERDICT: Final = "emulator_verdict"
 FINDINGS: Final = "emulator_findings"
@@ -52,6 +56,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="which findings are errors (default: fault). Formal findings below this level are warnings.",
     )
     group.addoption(
+        "--emulator-numerics",
+        choices=get_args(Numerics),
+        default="fp32",
+        help="rounding of tensor core products (default: fp32)",
+    )
+    group.addoption(
+        "--emulator-diagnostics",
+        choices=get_args(Diagnostics),
+        default="stop",
+        help="stop at the first error of a launch, or go on where that is possible (default: stop)",
+    )
+    group.addoption(
+        "--emulator-budget", type=int, metavar="N", help="most warp-instructions of a warp (default: no limit)"
+    )
+    group.addoption(
+        "--emulator-clock",
+        metavar="CHIP",
+        help="predict the time of launches on a chip, like b200. Launches then compute no outputs.",
+    )
+    group.addoption(
         _REPORT, type=Path, metavar="FILE", help="write the verdict and findings of each test to FILE as JSON"
     )
 
@@ -59,6 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Silence CuTeDSL's warning that it caches nothing while it keeps the PTX, and start the report if asked for."""
     config.addinivalue_line("filterwarnings", f"ignore:{CACHE_WARNING}")
+    config.addinivalue_line("markers", f"{MARKER}(**options): options of emulate() for the emulated device of a test")
     path = config.getoption(_REPORT)
     if path is not None and not hasattr(config, "workerinput"):  # a worker of pytest-xdist sends its reports
         config.pluginmanager.register(_Report(path), "emulator-report")
@@ -67,8 +92,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test of the device once for each order of completion."""
     if FIXTURE in metafunc.fixturenames:
-        modes = metafunc.config.getoption("emulator_completion") or ["lazy"]
+        marked = [
+            marker.kwargs["completion"] for marker in _markers(metafunc.definition) if "completion" in marker.kwargs
+        ]
+        modes = marked[:1] or metafunc.config.getoption("emulator_completion") or ["lazy"]
         metafunc.parametrize(FIXTURE, list(dict.fromkeys(modes)), indirect=True)
+
+
+def _markers(node: pytest.Item) -> Iterator[pytest.Mark]:
+    """Yield the markers of a test, the closest first. Raises UsageError for one with positional arguments."""
+    for marker in node.iter_markers(MARKER):
+        if marker.args:
+            raise pytest.UsageError(f"@pytest.mark.{MARKER}{marker.args}: give options of emulate() by name")
+        yield marker
 
 
 @pytest.fixture
@@ -76,14 +112,16 @@ def emulated_device(request: pytest.FixtureRequest) -> Iterator[EmulatedDevice]:
     """Provide an emulated B200 as this test's only GPU: torch's `cuda` device, CUDA's driver, and every launch.
 
     Errors raise from the launch. An error that the test's host code saw only as a CUDA error fails the test at its end.
-    Findings that are no errors at the chosen level are a warning.
+    Findings that are no errors at the chosen level are a warning. `@pytest.mark.emulator(clock="b200")` sets options of
+    `emulate` for a test, before those of the command line.
     """
     from .findings import finding_lines
     from .host.session import emulated_gpu
 
-    config = request.config
-    seed, level = config.getoption("emulator_seed"), config.getoption("emulator_level")
-    with emulated_gpu(completion=request.param, seed=seed, level=level) as device:
+    options = {name: request.config.getoption(f"emulator_{name}") for name in _OPTIONS}
+    for marker in reversed([*_markers(request.node)]):
+        options |= marker.kwargs
+    with emulated_gpu(**{**options, "completion": request.param}) as device:
         request.node.stash[_DEVICE] = device
         yield device
     said = "".join(finding_lines(device))
@@ -150,7 +188,7 @@ class _Report:
 
         verdict = worst(test["verdict"] for test in self._tests)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(json.dumps({"format": FORMAT, "verdict": verdict, "tests": self._tests}, indent=2) + "\n")
+        self._path.write_text(as_text({"format": FORMAT, "verdict": verdict, "tests": self._tests}, self._path))
 
 
 def _end_outside(trace: TracebackType | None) -> None:

@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
 """The modules that files of a folder may import, besides each other."""
 PARTS: dict[str, tuple[set[str], ...]] = {
     "emulator": (
-        {"chip", "garbage"},
+        {"chip", "garbage", "html"},
         {"ptx", "errors"},
         {"native"},
         {"machine"},
@@ -36,7 +36,7 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"host"},
         {"coverage"},
         {"launching", "findings"},
-        {"scripts", "debug_cli", "time_cli", "", "cli", "__main__", "pytest_plugin"},
+        {"sarif", "scripts", "debug_cli", "time_cli", "", "cli", "__main__", "pytest_plugin"},
     ),
     "emulator.machine": (
         {"launch"},

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ..errors import EmulatorError, Fault, Level
+from ..html import folded, table
 from ..machine.launch.launch import Dim3
 from ..machine.launch.statistics import Stats
 
@@ -74,6 +75,21 @@ class LaunchResult:
     def verdict(self) -> Word:
         """The verdict on this launch: clean, formal or fault. A launch that did not end raised its error."""
         return worst(WORDS[fault.level] for fault in self.findings)
+
+    def _repr_html_(self) -> str:
+        """Return the result for a notebook: its configuration, its counts, and each finding below a line."""
+        stats = self.stats
+        counts = [
+            ("warp-instructions", stats.instructions),
+            ("tensor core FLOP", stats.mma_flops),
+            ("bytes copied in, out", f"{stats.copied_in_bytes:,}, {stats.copied_out_bytes:,}"),
+            ("bank conflicts", f"{stats.shared_conflicts:,} of {stats.shared_wavefronts:,} wavefronts"),
+        ]
+        shape = [("kernel", self.kernel), ("grid, block, cluster", f"{self.grid}, {self.block}, {self.cluster}")]
+        if self.prediction is not None:
+            return table(shape) + self.prediction._repr_html_()
+        found = "".join(folded(fault.what, fault._repr_html_()) for fault in self.findings)
+        return table([*shape, *counts, ("verdict", self.verdict)]) + found
 
     @property
     def instructions(self) -> int:

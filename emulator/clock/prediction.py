@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from ..html import folded, preformatted
 from .chips import Chip
 from .conditions import USUAL, Conditions
 from .grid import Grid, GridTime
@@ -106,6 +107,11 @@ class Prediction:
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        """Return the prediction for a notebook, its assumptions below a line."""
+        text, _, assumed = str(self).partition("\n  assumed:\n")
+        return preformatted(text) + folded("assumptions", preformatted(assumed))
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.kernel[:60]}: predicted {self.seconds * 1e6:,.1f} us on a {self.chip} (nothing was measured)"

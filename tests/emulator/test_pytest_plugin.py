@@ -138,3 +138,58 @@ def test_the_verdict_of_each_test_is_written(run, tmp_path: Path, workers: tuple
     (found,) = tests["test_wrong[lazy]"]["findings"]
     assert (found["class"], found["kernel"]) == ("UnwrittenRead", "k")
     assert '<property name="emulator_verdict" value="formal"' in (tmp_path / "junit.xml").read_text()
+
+
+MARKED = """
+import pytest
+import torch
+from emulator import launch
+
+PTX = ".version 8.8\\n.target sm_100a\\n.address_size 64\\n.visible .entry k(.param .u64 out) {"
+PTX += ".reg .b64 %a; ld.param.u64 %a, [out]; st.global.b32 [%a], 7; ret; }"
+
+
+@pytest.mark.emulator(clock="b200")
+def test_time(emulated_device):
+    launch(PTX, "k", [torch.zeros(1, dtype=torch.int32, device="cuda")])
+    assert 0 < emulated_device.launches[-1].prediction.cycles < 5000
+
+
+@pytest.mark.emulator(completion="random", seed=3, numerics="tc")
+class TestAll:
+    @pytest.mark.emulator(seed=4)
+    def test_options(self, emulated_device):
+        device = emulated_device
+        assert (device.completion, device.seed, device.numerics) == ("random", 4, "tc")
+        assert (device.diagnostics, device.budget) == ("report", 9)
+
+
+@pytest.mark.emulator("random")
+def test_positional(emulated_device):
+    pass
+"""
+
+
+def test_options_and_the_marker(tmp_path):
+    """The closest marker goes before others, and markers go before the command line."""
+    (tmp_path / "test_marked.py").write_text(MARKED)
+    options = ["--emulator-diagnostics", "report", "--emulator-budget", "9", "--emulator-seed", "1", "--strict-markers"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "emulator.pytest_plugin", *options, "test_marked.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "give options of emulate() by name" in done.stdout + done.stderr
+    (tmp_path / "test_marked.py").write_text(MARKED.partition('@pytest.mark.emulator("random")')[0])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "emulator.pytest_plugin", *options, "test_marked.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout
