@@ -164,6 +164,28 @@ def test_broken(twin: Twin, completion: str) -> None:
         assert words in report, report
 
 
+UNORDERED = {
+    "no barrier between store and load": r"a barrier that warp \d of CTA .* arrives on after PTX line {store} and",
+    "load without the wait for the commit": r"a barrier that tcgen05.mma of PTX line {mma} completes and",
+    "a result is sent before it is there": r"a barrier that warp 1 of CTA .* arrives on after PTX line {give} and",
+}
+
+
+@pytest.mark.parametrize("level", [errors.Level.FAULT, errors.Level.FORMAL])
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("name", UNORDERED)
+def test_a_read_that_came_too_early_names_the_writer(name: str, completion: str, level: errors.Level) -> None:
+    (twin,) = (twin for twin in TWINS if twin.name == name)
+    with pytest.raises((errors.UnwrittenRead, errors.DataRace)) as caught:
+        run(twin.program, twin.text(), completion, level=level)
+    report, fault = str(caught.value), caught.value
+    missing = UNORDERED[name].split("{")[1].split("}")[0]
+    line = line_of(twin.program, missing)
+    assert re.search(UNORDERED[name].replace("{" + missing + "}", str(line)), fault.missing), report
+    if isinstance(fault, errors.UnwrittenRead):
+        assert "nothing had written yet" in report and "written later at" in report
+
+
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("mark", ["arrive summed", "wait summed"])
 def test_a_relaxed_arrival_or_wait_hands_nothing_over_where_that_is_asked(mark: str, completion: str) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...errors import BudgetExceeded, Deadlock, Interrupted, source
+from ...errors import BudgetExceeded, Deadlock, Interrupted, UnwrittenRead, source
 from ...garbage import uncollected
 from ..launch.source import locating_errors
 from ..memory.global_shadow import GlobalShadow
@@ -21,6 +22,7 @@ from ..synchronisation.mbarrier import MBarrier
 from ..topology import Cluster
 from .blas import one_thread
 from .ending import finish
+from .look_ahead import with_writer
 from .processes import can_fork, spread
 
 if TYPE_CHECKING:
@@ -181,7 +183,12 @@ def _run_ready(cluster: Cluster, program: Program) -> bool:
         warp = ready.popleft()
         warp.progress = "went on"
         warp.until = min(warp.executed + QUANTUM, warp.budget)
-        program.advance(warp)
+        try:
+            program.advance(warp)
+        except UnwrittenRead as fault:
+            if fault.warp is not warp:
+                raise
+            raise with_writer(fault, cluster, partial(_go_on, cluster, program)) from None
         if warp.executed >= warp.until:
             warp.progress = "polled"
         if warp.done or warp.progress == "went on":
@@ -199,6 +206,14 @@ def _run_ready(cluster: Cluster, program: Program) -> bool:
         if cluster.unchanged > UNCHANGED:
             return False
     return gone_on
+
+
+def _go_on(cluster: Cluster, program: Program) -> bool:
+    """Run the cluster's other warps after one failed. Return False if none can run."""
+    if not cluster.ready and not _unblock(cluster) and not _peek(cluster):
+        return False
+    _run_ready(cluster, program)
+    return True
 
 
 def _shuffle(cluster: Cluster) -> None:

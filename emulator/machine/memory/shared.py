@@ -14,7 +14,14 @@ from ...ptx.syntax import ALL_BYTES
 from ..order.access import LaneAgent, TaintedStore
 from ..order.cells import Cells, pieces, span
 from ..order.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
-from ..reports.report import report_conflict, report_lane_race, report_store_collision, tainted_store_fault, written
+from ..reports.report import (
+    report_conflict,
+    report_lane_race,
+    report_store_collision,
+    tainted_store_fault,
+    unwritten_cells,
+    written,
+)
 from ..reports.suspects import LoadedPart, part_of_load, report_read
 from ..synchronisation.mbarrier import MAX_COUNT, MBarrier
 from .tmem import ALLOC
@@ -82,6 +89,8 @@ class SharedMemory:
                 return
             number = tainted.store
         near = self._near(int(where.min())) if number == UNWRITTEN else ()
+        if near:
+            self.cta.launch.registry[unwritten_cells(me.warp, me.instr.line)] = shadow, where
         rewrites = shadow.history.accesses[number] is not None and verb == "writes" and kind == "write"
         level = self._level_of_rewriting(me, clock, cells, number) if rewrites else Level.FAULT
         report_conflict(me, clock, verb, self._shown(where), shadow.history, number, kind, near, level, part)

@@ -16,7 +16,7 @@ from ...errors import Level, OutOfBounds, TensorMemoryError, place
 from ...ptx.kinds import Kind
 from ..order.cells import Cells
 from ..order.shadow import UNWRITTEN, Shadow
-from ..reports.report import report_conflict, written
+from ..reports.report import report_conflict, unwritten_cells, written
 from ..reports.suspects import WHOLE, LoadedPart
 from ..synchronisation.pipe import Pipe
 
@@ -97,6 +97,8 @@ class TensorMemory:
             f"lanes {group.min() * GROUP} to {group.max() * GROUP + GROUP - 1} of CTA {self.cta.name}"
         )
         near = self._near(int(column.min()), int(group.min()), column) if number == UNWRITTEN else ()
+        if near:
+            self.cta.launch.registry[unwritten_cells(me.warp, me.instr.line)] = shadow, (column, group)
         level, other = Level.FAULT, shadow.history.accesses[number]
         if kind == "read" and other is not None and isinstance(other.via, Pipe) and other.via.unused(clock):
             level = Level.FORMAL  # nothing uses the loaded values

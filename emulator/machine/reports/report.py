@@ -63,6 +63,11 @@ def report_conflict(
             return
 
 
+def unwritten_cells(warp: object, line: int) -> tuple[object, object, int]:
+    """Return the key of `Launch.registry` under which memories keep the cells of the warp's read that nothing wrote."""
+    return UnwrittenRead, warp, line
+
+
 def tainted_store_fault(store: TaintedStore, me: Access) -> Fault:
     """Return the fault of a load whose suspect value was stored and is read from there by `me`."""
     fault, way = store.fault, (("stored at", place(store.instr, store.warp)), ("read at", place(me.instr, me.warp)))
