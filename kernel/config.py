@@ -102,12 +102,12 @@ class FmhaConfig(Features):
         if row.tile_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
         if self.splits not in row.splits:
-            allowed = f"one of {SPLITS}" if row.name in ("one Q tile", "split keys") else "1"
-            raise ArgumentError("splits", self.splits, f"{allowed} with the variant {row.name!r}")
+            allowed = f"one of {SPLITS}" if row.name == "split keys" else f"1 with the variant {row.name!r}"
+            raise ArgumentError("splits", self.splits, allowed)
         if self.block_rows is not None and (self.splits == 1 or self.block_rows not in row.short_block_rows):
             raise ArgumentError("block_rows", self.block_rows, f"one of {row.short_block_rows} if keys are split")
         if row.q_tiles > 1 and (self.p_path == "smem" or self.compressed == "topk"):
-            # P of both Q tiles fills shared memory; copies of top-k keys need the registers that softmax takes.
+            # Its load warps keep too few registers to copy top-k keys, and it has P in tensor memory only.
             raise ArgumentError("variant", repr(row.name), "another one with P in smem or top-k indices")
 
     @property

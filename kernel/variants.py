@@ -89,8 +89,7 @@ _NO_Q = Roles(queries=())
 
 # fmt: off
 _WITHOUT_SPLITS = (
-    #                          head dims  MMA CTAs | tile_m    order      order if V is K  registers
-    #                                 Q tiles | slices  block_n                                       zigzag roles
+    # name, head dims, Q tiles, MMA CTAs, slices, tile_m, block_n, order, order if V is K, registers, zigzag, roles
     Variant("one Q tile",      (64, 128), 1, 1, 1, 128, 128, "qk_first", "qk_first",    None,       False, Roles()),
     Variant("one Q tile",      (256,),    1, 1, 1, 128,  64, "qk_first", "qk_first",    None,       False, Roles()),
     Variant("one Q tile",      (512,),    1, 1, 4,  64,  64, "qk_first", "interleaved", (200, 104), False, _SLICED),
