@@ -24,7 +24,7 @@ class Compressed:
     lens: pass a length for each token's indices; without lengths all indices count.
     first_key: let the indices include key 0.
     blocks: rows of the compressed keys; by default three more than the longest sequence fills.
-    out_of_range: pass top-k lengths below 0 for 0, and above `topk` for `topk`.
+    out_of_range: pass the least int32 for a top-k length of 0, and the greatest for `topk`.
     """
 
     past: tuple[int, ...]

@@ -93,7 +93,8 @@ def compressed_keys(
         return kernel.AllBlocks(kv, case.seq_lens.to(torch_device), case.compressed.ratio)
     lens, topk = inputs.topk_lens, inputs.topk_indices.shape[2]
     if case.compressed.out_of_range:
-        lens = lens - 3 * (lens == 0).int() + 5 * (lens == topk).int()
+        limits = torch.iinfo(lens.dtype)
+        lens = lens.where(lens != 0, limits.min).where(lens != topk, limits.max)
     given = lens.to(torch_device) if case.compressed.lens else None
     return kernel.TopkBlocks(kv, inputs.topk_indices.to(torch_device), given)
 
