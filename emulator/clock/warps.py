@@ -176,6 +176,7 @@ class TimedWarp:
         self.bits = self.ended = 0
         self.leaves: frozenset[int] = frozenset()
         self.missed: list[Any] = []
+        self.undefined: list[Any] = []
         self.mask: np.ndarray | None = None
         self.yielded = self.done = False
         self.executed, self.until = 0, sys.maxsize

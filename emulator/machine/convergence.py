@@ -40,6 +40,16 @@ def note_absent_lanes(instr: Instr, warp: Warp, bits: int, members: int) -> None
     absent = _elsewhere(warp, bits) & members
     if absent:
         warp.missed.append((absent, _apart(instr, warp, bits, members, absent)))
+        getting = receiving_lanes(instr, absent) & bits if has_constant_lanes(instr) else 0
+        if getting:
+            what = f"{instr.opcode} gives {_shown(getting)} the values of {_shown(absent)}, which never come to it"
+            warp.undefined.append(BarrierError(what, instr, warp, level=Level.FORMAL))
+
+
+def report_undefined(warp: Warp) -> None:
+    """Report the values that lanes of an ended warp received from lanes that never came to the exchange."""
+    for fault in warp.undefined:
+        warp.cta.launch.report(fault)
 
 
 def report_nonmembers(instr: Instr, warp: Warp, bits: int, members: int, parted: bool) -> None:

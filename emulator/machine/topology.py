@@ -162,6 +162,8 @@ class Warp(Issuer):
         self.leaves: frozenset[int] = frozenset()
         self.missed: list[tuple[int, BarrierError]] = []
         """Lanes that missed an exchange which names them, with the fault to report unless they end."""
+        self.undefined: list[BarrierError] = []
+        """Exchanges by which lanes received values of lanes that have not come, to report when the warp ends."""
         self.mask: np.ndarray | None = None
         self.yielded = False
         self.executed = self.until = 0

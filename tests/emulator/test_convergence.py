@@ -170,6 +170,16 @@ def test_lanes_that_are_named_must_come_or_end(exchange: str, completion: str) -
                 run(f"{before} {after}", completion, threads=32)
 
 
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("shuffle", ["down.b32 %r2, %r0, 8, 31", "idx.b32 %r2, %r0, 9, 31", "bfly.b32 %r2, %r0, 8, 31"])
+def test_a_shuffle_from_lanes_that_never_come(shuffle: str, completion: str) -> None:
+    """Lanes 8 to 31 go round the shuffle, whose mask names them."""
+    run("@!%p0 bra A; shfl.sync.bfly.b32 %r2, %r0, 4, 31, -1; A:", completion)
+    with pytest.raises(BarrierError, match="the values of lanes 8 to 31, which never come to it") as caught:
+        run(f"@!%p0 bra A; shfl.sync.{shuffle}, -1; A:", completion)
+    assert caught.value.level == Level.FORMAL
+
+
 ENDING = {
     "in one side": "@!%p0 bra A; @%p1 bra END; mov.b32 %r1, 1; A:",
     "by ret": "@!%p0 bra A; @%p1 ret; mov.b32 %r1, 1; A:",

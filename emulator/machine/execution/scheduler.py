@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...errors import BudgetExceeded, Deadlock, Interrupted, UnwrittenRead, source
 from ...garbage import uncollected
+from ..convergence import report_undefined
 from ..launch.source import locating_errors
 from ..memory.global_shadow import GlobalShadow
 from ..order.completion import Completion
@@ -256,6 +257,7 @@ def _peek(cluster: Cluster) -> bool:
 
 def _leave(warp: Warp) -> None:
     """Remove a warp that ended from the barriers that count running warps."""
+    report_undefined(warp)
     warp.cta.running -= 1
     for barrier in warp.cta.barriers.values():
         if barrier.expected is None:
