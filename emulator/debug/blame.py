@@ -29,6 +29,7 @@ MOST_CONDITIONS: Final = 400
 SHOWN_LINES: Final = 40
 SHOWN_CONDITIONS: Final = 12
 SHOWN_CULPRITS: Final = 3
+SHOWN_INSIDE: Final = 6
 SHOWN_PRODUCTS: Final = 8
 SHOWN_RUNS: Final = 6
 MOST_COPIES: Final = 64
@@ -235,12 +236,12 @@ class Blame:
         return node.slot[0] < 0 or kind in PASSING
 
     def _by_line(self, values: Iterable[Value]) -> list[list[Value]]:
-        """Return values by source line, or by instruction where there is none. Moves of registers are left out."""
+        """Return values by source line, else by instruction, without moves and loads of parameters."""
         groups: dict[Any, list[Value]] = {}
         for value in values:
             at = self.instruction(value)
             place = source_place(self.recording.kernel, at)
-            if self.recording.effects[at].instr.kind is not Kind.MOVE or value == self.start:
+            if self.recording.effects[at].instr.kind not in (Kind.MOVE, Kind.PARAMETER) or value == self.start:
                 groups.setdefault(at if place is None else (place.file, place.line), []).append(value)
         return list(groups.values())
 
@@ -255,7 +256,16 @@ class Blame:
             spread = f", from {min(numbers):.6g} to {max(numbers):.6g}" if len(same) > 1 and numbers else ""
             count = len({self.instruction(v) for v in values})
             text += f"; {len(values)} values" + (f" of {count} instructions" if count > 1 else spread)
-        return text
+        return text + "".join(f"\n        {part}" for part in self._inside(values))
+
+    def _inside(self, values: Sequence[Value]) -> Iterator[str]:
+        """Yield the other instructions of a source line, if they are few, each with its latest value."""
+        latest = {self.instruction(value): value for value in reversed(values)}
+        others = sorted((at for at in latest if at != self.instruction(values[0])), reverse=True)
+        for at in others if len(others) <= SHOWN_INSIDE else ():
+            value = latest[at]
+            detail = self._detail(self.recording.events[value[0].event], value)
+            yield f"{self.recording.kernel.instrs[at].opcode}: {self._number(value)}{detail}"
 
     def _number(self, value: Value) -> str:
         node, kind, offset = value

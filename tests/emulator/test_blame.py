@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -181,3 +182,39 @@ def test_the_command_line(tmp_path: Path) -> None:
     done = subprocess.run([*command, *reference, wrong], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "o[3, 7] is " in done.stdout and "b[7, 0:256]" in done.stdout
     assert subprocess.run([*command, wrong], cwd=ROOT, capture_output=True, check=False).returncode == 2
+
+
+CUTEDSL = """
+import cutlass, cutlass.cute as cute, numpy as np, torch
+from cutlass.cute.runtime import from_dlpack
+
+@cute.kernel
+def rows_kernel(x: cute.Tensor, w: cute.Tensor, y: cute.Tensor) -> None:
+    i = cute.arch.block_idx()[0] * 128 + cute.arch.thread_idx()[0]
+    column = (i + 1) % 32
+    y[i] = x[i] * w[column] + cutlass.Float32(1.0)
+
+@cute.jit
+def rows(x: cute.Tensor, w: cute.Tensor, y: cute.Tensor) -> None:
+    rows_kernel(x, w, y).launch(grid=(8, 1, 1), block=(128, 1, 1))
+
+x, w = torch.arange(1024.0, device="cuda"), torch.arange(32.0, device="cuda") + 1
+y = torch.zeros(1024, device="cuda")
+rows(from_dlpack(x), from_dlpack(w), from_dlpack(y))
+np.save("expected.npy", (x * w[torch.arange(1024, device="cuda") % 32] + 1).cpu().numpy())
+"""
+
+
+def test_source_lines_of_cutedsl(tmp_path: Path) -> None:
+    """A report names the kernel's own lines and the script's own tensors, and so does the debugger."""
+    (tmp_path / "script.py").write_text(CUTEDSL)
+    module = [sys.executable, "-m", "emulator"]
+    options = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(ROOT)}, "text": True, "capture_output": True}
+    line = CUTEDSL.splitlines().index("    y[i] = x[i] * w[column] + cutlass.Float32(1.0)") + 1
+    stop = [*module, "debug", "--command", f"break {line} -w 2", "--command", "continue", "--command", "regs"]
+    said = subprocess.run([*stop, "script.py"], check=True, **options).stdout  # type: ignore[call-overload]
+    assert f"script.py:{line} in rows_kernel: y[i] = " in said and "# column = (i + 1) % 32" in said
+    asked = ["blame", "--output", "y", "--expected", "expected.npy", "--element", "645", "script.py"]
+    said = subprocess.run([*module, *asked], check=True, **options).stdout  # type: ignore[call-overload]
+    assert "y[645] is 4516, expected 3871" in said
+    assert "ld: 7 from w[6]" in said and f"script.py:{line - 1} in rows_kernel: column = (i + 1) % 32" in said
