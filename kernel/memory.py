@@ -103,7 +103,7 @@ class SharedMemory:
 
     @property
     def o_staging_bytes(self) -> int:
-        """What is staged of O at a time: a swizzled row per softmax thread."""
+        """The part of O that is staged at a time: a swizzled row per softmax thread."""
         return len(self.variant.roles.softmax) * WARP * SWIZZLE_BYTES
 
     @property

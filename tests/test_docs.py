@@ -1,5 +1,6 @@
 """The pages name what exists, their examples run, and their generated blocks are up to date."""
 
+import ast
 import importlib.util
 import inspect
 import os
@@ -84,6 +85,16 @@ def test_every_page_of_the_project_that_the_code_names_is_there() -> None:
     for path in (path for name in PACKAGES for path in ROOT.glob(f"{name}/**/*.py")):
         for named in re.findall(r"[\w/-]*\w\.md\b", path.read_text()):
             assert (ROOT / named).exists() or path.is_relative_to(ROOT / "tests") or named == "report.md", (path, named)
+
+
+def test_a_docstring_begins_with_a_noun_or_an_imperative() -> None:
+    """ruff's D401 looks at functions only, and takes a clause such as "Where a value comes from" for an imperative."""
+    clause = re.compile(r"(What|Whether|How|Which|Where|Who|Whose|Of)\b")
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for path in (path for name in PACKAGES for path in ROOT.glob(f"{name}/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            text = ast.get_docstring(node) if isinstance(node, kinds) else None
+            assert not clause.match(text or ""), f"{path}: {text}"
 
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:

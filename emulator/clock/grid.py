@@ -61,7 +61,7 @@ class Work:
 
     @property
     def amount(self) -> int:
-        """What the use of an SM is proportional to: bytes, or instructions if nothing is loaded."""
+        """The measure of an SM's use: bytes, or instructions if nothing is loaded."""
         return self.bytes or self.instructions
 
 

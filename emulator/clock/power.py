@@ -14,7 +14,7 @@ HALVINGS: Final = 20
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a launch runs. ghz: the clock rate; cycles: at that rate; seconds: with the launch overhead."""
+    """The speed of a launch. ghz: the clock rate; cycles: at that rate; seconds: with the launch overhead."""
 
     ghz: float
     cycles: float

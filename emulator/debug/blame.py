@@ -116,7 +116,7 @@ def _range(run: np.ndarray) -> str:
 
 
 class Blame:
-    """What made one element of a tensor that a recorded launch wrote."""
+    """The origin of one element of a tensor that a recorded launch wrote."""
 
     def __init__(self, recording: Recording, tensor: NamedTensor, index: tuple[int, ...]) -> None:
         self.recording, self.tensor, self.index = recording, tensor, index

@@ -1,4 +1,4 @@
-"""What a recorded launch did: executed instructions with their results, and asynchronous work that completed."""
+"""Events of a recorded launch: executed instructions with their results, and asynchronous work that completed."""
 
 from __future__ import annotations
 

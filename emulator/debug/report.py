@@ -14,7 +14,7 @@ from .versions import ROUNDING, Versions
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about an output.
+    """A question about an output.
 
     element: an index; None for the element that is furthest off. rtol, atol: tolerated differences, None for defaults.
     launch: the number of a recorded launch; None for the last that wrote the output.

@@ -45,7 +45,7 @@ class Issued:
 
 @dataclass
 class Plan:
-    """How a launch goes on until the next stop. wants: whether to stop before a warp's instruction.
+    """The condition of the next stop. wants: returns True to stop before a warp's instruction.
 
     block: stop when another warp than this has to wait.
     """

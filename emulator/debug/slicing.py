@@ -1,4 +1,4 @@
-"""Where a value comes from: one step back through registers, memory, copies and products."""
+"""The origin of a value: one step back through registers, memory, copies and products."""
 
 from __future__ import annotations
 

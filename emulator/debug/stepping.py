@@ -27,7 +27,7 @@ ALL = 0xFFFF_FFFF
 
 
 class Observer(Protocol):
-    """What a stepped launch tells. Indices of instructions are those of the kernel's list."""
+    """Notifications of a stepped launch. Indices of instructions are those of the kernel's list."""
 
     def started(self, cluster: Cluster) -> None:
         """Note a cluster whose warps are at the first instruction."""

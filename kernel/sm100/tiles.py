@@ -181,7 +181,7 @@ class Branches(LoopInvariant):
         return count * splits // self.splits if self.splits > 1 else count
 
     def bounds(self, i: Any, token: Any) -> tuple[Any, Any, Any]:
-        """Whether KV tile `i` needs a mask, and which of its keys `token` sees: lo to hi - 1."""
+        """Return whether KV tile `i` needs a mask, and the range of its keys that `token` sees: lo to hi - 1."""
         visible = self.window.visible
         start = self.window.start(i)
         j = i - self.window.count

@@ -1,4 +1,4 @@
-"""What notebooks show of results: HTML that is well-formed and escapes what it quotes."""
+"""Results in notebooks: HTML that is well-formed and escapes quoted text."""
 
 from __future__ import annotations
 
