@@ -32,6 +32,8 @@ class Chip:
     boost_ms: float
     l2_bytes: float
     mma_columns_per_cycle: float
+    mma_flops_per_cycle: float
+    warp_mma_flops_per_cycle: float
     smem_bytes_per_cycle: float
     fma_cycles: float
     packed_cycles: float

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -112,6 +112,7 @@ class Grid:
         self._size = prod(launch.cluster)
         self._misses: dict[int, float] = {}
         self._first_misses: dict[int, float] = {}
+        self._ordinary = 1.0, 1.0
         self._holds = False
         """True if L2 holds all that the launch reads and writes."""
 
@@ -130,7 +131,12 @@ class Grid:
             missed = min(distinct, tensor.bytes / clusters)
             touched += clusters * missed
             self._misses[tensor.address], self._first_misses[tensor.address] = missed / loaded, missed / distinct
+        if whole.loaded_by_warps:
+            total, there = clusters * whole.loaded_by_warps, float(sum(a.size for a in self._launch.memory.allocations))
+            self._ordinary = min(1.0, self._chip.sms * there / total), min(1.0, there / total)
+            touched += min(total, there)
         if self._warm and touched <= self._chip.l2_bytes:
+            self._ordinary = self._ordinary[0], 0.0
             self._holds = True
             self._misses = dict.fromkeys(self._misses, 0.0)
             self._first_misses = dict.fromkeys(self._first_misses, 0.0)
@@ -161,12 +167,22 @@ class Grid:
                 ran = timeline.run([index] * alone, alone)
                 faster = sum(c.end - c.start for c in ran) / len(ran) / times[work.instructions]
                 each[-left:] = [cycles * min(faster, 1.0) for cycles in each[-left:]]
-        return GridTime(_scheduled(each, slots), occupancy, _represented(executed, works, together))
+        found = _represented(executed, works, together)
+        return self._with_memory(GridTime(_scheduled(each, slots), occupancy, found), ghz)
+
+    def _with_memory(self, time: GridTime, ghz: float) -> GridTime:
+        """Return a time in which HBM and L2 can move all bytes: CTAs end before their last stores are there."""
+        chip, used = self._chip, time.used
+        hbm = used.get("HBM bytes", 0.0) / chip.hbm_share(chip.sms, ghz)
+        l2 = used.get("L2 bytes", 0.0) / chip.l2_share(chip.sms)
+        least = max(hbm, l2) * time.occupancy.clusters / chip.sms
+        return replace(time, cycles=max(time.cycles, least))
 
     def _timeline(self, clusters: int, recorder: Recorder | None = None, **how: Any) -> Timeline:
         """Return a timeline of SMs that share the chip with those of `clusters` clusters in all."""
         sharers = min(self._chip.sms, clusters * self._size)
         how |= {"recorder": recorder, "first_misses": self._first_misses, "holds": self._holds}
+        how |= {"ordinary_misses": self._ordinary}
         return Timeline(self._chip, self._launch, self._program, self._stretches, sharers, self._misses, **how)
 
     def _occupancy(self, tmem_columns: int) -> Occupancy:
@@ -226,7 +242,7 @@ class Grid:
         ran = timeline.run(mine, occupancy.resident)
         cycles = max(cluster.end for cluster in ran)
         executed = [Executed(ran[0], timeline.sms, len(mine), 1.0, 1.0)]
-        return GridTime(cycles, occupancy, executed)
+        return self._with_memory(GridTime(cycles, occupancy, executed), ghz)
 
 
 def _represented(

@@ -20,6 +20,7 @@ from ..isa.registry import Timing
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Reg
 from .chips import Chip
+from .lane_addresses import LaneAddresses
 from .operations import waits_at_first_use
 from .stretch import ISSUE, PIPES, SLICE, TMEM, Folding, Slice, Stretch
 
@@ -44,6 +45,8 @@ class _Node:
     operation: True for an operation of the machine.
     load: the line of the load whose arrival this node is, if a warp waits for it at the first use.
     due: the first operation that needs this node.
+    loaded: the bytes of global memory that it loads.
+    flops: of mma.sync.
     """
 
     pipe: int
@@ -55,6 +58,8 @@ class _Node:
     line: int = 0
     rank: float = 0.0
     due: int = NEVER
+    loaded: float = 0.0
+    flops: float = 0.0
 
 
 Between = Sequence[Stretch | AwaitedLoad]
@@ -64,7 +69,7 @@ class Scheduler:
     """A scheduler of a kernel's blocks, in program order. operations: identities of the effects that are operations."""
 
     def __init__(self, found: Sequence[Effect], operations: Set[int], chip: Chip) -> None:
-        self._operations, self._chip = operations, chip
+        self._operations, self._chip, self._lanes = operations, chip, LaneAddresses(found)
         self._loaded = {
             register: frozenset({-effect.instr.line})
             for effect in found
@@ -121,7 +126,7 @@ class Scheduler:
         arrivals: dict[int, int] = {}
         behind: dict[int, float | None] = {}
         """The last operation, and the memory accesses after it."""
-        folding = Folding(effects, self._chip)
+        folding = Folding(effects, self._chip, self._lanes)
 
         def node(of: int) -> int:
             if of >= 0:
@@ -155,6 +160,7 @@ class Scheduler:
                 after |= {i: 1.0 for i in behind if nodes[i].operation}
             nodes.append(_Node(*folding.cost(effect, operation), after, operation, line=instr.line))
             last = len(nodes) - 1
+            nodes[last].loaded, nodes[last].flops = folding.loaded(effect), folding.flops(effect)
             if operation:
                 behind = {last: 1.0}
             if accesses:
@@ -200,9 +206,12 @@ def _stretches(
     count = ceil((end - start) / SLICE)
     parts = [[0.0] * len(PIPES) for _ in range(count)]
     over = [[0.0] * len(PIPES) for _ in range(count)]
+    loaded, flops = [0.0] * count, 0.0
     for at, node in pending:
         i = min(int(at - start) // SLICE, count - 1)
         ends = min(start + SLICE * (i + 1), end)
+        loaded[i] += node.loaded
+        flops += node.flops
         for pipe, cycles in {ISSUE: 1.0, node.pipe: node.width}.items():
             parts[i][pipe] += cycles
             over[i][pipe] = max(over[i][pipe], at + cycles - ends)
@@ -211,10 +220,11 @@ def _stretches(
         Slice(
             min(SLICE, end - start - SLICE * i),
             tuple((p, c, o) for p, (c, o) in enumerate(zip(part, over[i], strict=True)) if c),
+            loaded[i],
         )
         for i, part in enumerate(parts)
     )
-    return [Stretch(pending[0][1].line if pending else line, slices, end - start, tuple(demand))]
+    return [Stretch(pending[0][1].line if pending else line, slices, end - start, tuple(demand), sum(loaded), flops)]
 
 
 def _issue(nodes: Sequence[_Node]) -> list[float]:

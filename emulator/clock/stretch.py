@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 from ..chip import LANES
@@ -15,8 +16,9 @@ from ..engine.effects import Effect
 from ..isa.registry import Timing
 from ..isa.tcgen05_ld_st import REGISTERS_A_REPEAT
 from ..ptx.kinds import Kind
-from ..ptx.syntax import Imm, Instr, Reg
+from ..ptx.syntax import Address, Imm, Instr, Reg
 from .chips import Chip
+from .lane_addresses import SECTOR_BYTES, LaneAddresses, sectors, wavefronts
 
 SLICE: Final = 16
 """The cycles of a schedule that are reserved at once: the granularity at which warps share a sub-partition's pipes.
@@ -30,6 +32,8 @@ MOST_OPERANDS: Final = 3
 ISSUE, FMA, ALU, MUFU, LSU, TMEM = range(6)
 PIPES: Final = ("issue slots", "FMA", "ALU", "MUFU", "LSU")
 """TMEM, the path to tensor memory, is modelled by the timeline: stretches do not use it."""
+MATRIX_ROWS, MATRIX_ROW_BYTES = 8, 16
+"""The rows of a matrix of ldmatrix, and the bytes of one."""
 WIDTHS: Final = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 
 
@@ -38,27 +42,34 @@ class Slice:
     """At most SLICE cycles of a schedule.
 
     demands: (pipe, cycles of use, how many of these may lie after the slice's end) for each pipe.
+    loaded: bytes of global memory that a warp's loads read.
     """
 
     cycles: float
     demands: tuple[tuple[int, float, float], ...]
+    loaded: float = 0.0
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A scheduled stretch. line: its first PTX line; demand: cycles of use by pipe."""
+    """A scheduled stretch.
+
+    line: its first PTX line; demand: cycles of use by pipe; loaded: bytes of global memory; flops: of mma.sync.
+    """
 
     line: int
     slices: tuple[Slice, ...]
     cycles: float
     demand: tuple[float, ...]
+    loaded: float = 0.0
+    flops: float = 0.0
 
 
 class Folding:
     """The instructions that ptxas folds into others. Ask for them in program order."""
 
-    def __init__(self, effects: Sequence[Effect], chip: Chip) -> None:
-        self._chip, self._uses = chip, _uses(effects)
+    def __init__(self, effects: Sequence[Effect], chip: Chip, lanes: LaneAddresses) -> None:
+        self._chip, self._lanes, self._uses = chip, lanes, _uses(effects)
         self._joined: set[Reg] = set()
         self._tested: set[Reg] = set()
         self._tests = 0
@@ -78,7 +89,25 @@ class Folding:
         if operation and effect.instr.kind is not Kind.LOAD and timing is not Timing.TENSOR_MEMORY:
             return ISSUE, 1.0, 1.0
         scales = timing is Timing.ADD and not self._joined.isdisjoint(effect.reads)
+        if timing is Timing.MEMORY:
+            return _memory_cost(effect.instr, self._chip, self._lanes)
         return _product(self._chip) if scales else _cost(effect.instr, timing, self._chip)
+
+    def loaded(self, effect: Effect) -> float:
+        """Return the bytes of global memory that a warp's load reads: whole sectors, each once."""
+        instr = effect.instr
+        if instr.kind is not Kind.LOAD or "global" not in instr.modifiers:
+            return 0.0
+        count, width = _shape(instr)
+        addresses = self._lanes.of(instr.operands[1])
+        return float(LANES * count * width if addresses is None else SECTOR_BYTES * sectors(addresses, count * width))
+
+    def flops(self, effect: Effect) -> float:
+        """Return the flops of an mma.sync, 0 of anything else."""
+        if effect.instr.kind is not Kind.WARP_MMA:
+            return 0.0
+        shape = next(m for m in effect.instr.modifiers if m[0] == "m" and "n" in m and "k" in m)
+        return 2.0 * prod(int(size) for size in shape[1:].replace("n", "k").split("k"))
 
 
 def _timing(effect: Effect) -> Timing | None:
@@ -141,8 +170,6 @@ def _cost(instr: Instr, timing: Timing | None, chip: Chip) -> tuple[int, float, 
             return ISSUE, 1.0, chip.alu_latency
         case Timing.TENSOR_MEMORY:
             return TMEM, transferred(instr) / chip.tmem_bytes_per_cycle, chip.tmem_latency
-        case Timing.MEMORY:
-            return _memory_cost(instr, chip)
         case Timing.SHUFFLE:
             return LSU, 1.0, chip.shared_latency
         case Timing.SPECIAL:
@@ -165,22 +192,36 @@ def _convert_cycles(instr: Instr, chip: Chip) -> float:
     return chip.scalar_convert_cycles if (to, of) == ("bf16", "f32") else chip.alu_cycles
 
 
-def _memory_cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
-    """Return the cost of a memory access without bank conflicts, every lane at another address.
+def _shape(instr: Instr) -> tuple[int, int]:
+    """Return the elements per lane and their bytes of a memory access."""
+    count = next((int(m[1:]) for m in instr.modifiers if m in ("v2", "v4", "v8", "x2", "x4")), 1)
+    width = next((WIDTHS[m[1:]] for m in reversed(instr.modifiers) if m[1:] in WIDTHS and m[0] in "bsuf"), 4)
+    return count, 4 if instr.kind in (Kind.MATRIX_LOAD, Kind.MATRIX_STORE) else width
+
+
+def _memory_cost(instr: Instr, chip: Chip, lanes: LaneAddresses) -> tuple[int, float, float]:
+    """Return the cost of a memory access. Without known addresses there are no bank conflicts.
 
     An access to another CTA's shared memory has a longer latency and less bandwidth.
     """
-    count = next((int(m[1:]) for m in instr.modifiers if m in ("v2", "v4", "v8", "x2", "x4")), 1)
-    width = next((WIDTHS[m[1:]] for m in reversed(instr.modifiers) if m[1:] in WIDTHS and m[0] in "bsuf"), 4)
-    width = 4 if instr.kind in (Kind.MATRIX_LOAD, Kind.MATRIX_STORE) else width
+    count, width = _shape(instr)
     peer = "shared::cluster" in instr.modifiers
-    cycles = max(1.0, 32 * count * width / (chip.peer_bytes_per_cycle if peer else chip.smem_bytes_per_cycle))
+    matrices = instr.kind in (Kind.MATRIX_LOAD, Kind.MATRIX_STORE)
+    near = any(m.startswith("shared") for m in instr.modifiers) or matrices
+    least = max(1.0, 32 * count * width / (chip.peer_bytes_per_cycle if peer else chip.smem_bytes_per_cycle))
+    cycles = least
+    addressed = next((o for o in instr.operands if isinstance(o, Address)), None)
+    if near and not peer and addressed is not None and (addresses := lanes.of(addressed)) is not None:
+        if matrices:
+            cycles = float(wavefronts(addresses[: MATRIX_ROWS * count], MATRIX_ROW_BYTES))
+        else:
+            cycles = float(wavefronts(addresses, count * width))
     if instr.kind in (Kind.STORE, Kind.REDUCTION, Kind.MATRIX_STORE):
         return LSU, cycles, cycles
     if peer:
         return LSU, cycles, chip.peer_latency
-    near = any(m.startswith(("shared", "local")) for m in instr.modifiers) or instr.kind is Kind.MATRIX_LOAD
-    return LSU, cycles, chip.shared_latency if near else chip.global_latency
+    near = near or "local" in instr.modifiers
+    return LSU, cycles, (chip.shared_latency if near else chip.global_latency) + max(cycles - least, 0.0)
 
 
 def transferred(instr: Instr) -> int:

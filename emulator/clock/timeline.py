@@ -36,6 +36,7 @@ class Timeline:
     misses: the L2 miss rate of loads, by tensor address, default 1.
     first_misses: the L2 miss rate of a cluster's first load of bytes, by tensor address, default 1.
     holds: L2 holds all that the launch reads and writes.
+    ordinary_misses: the shares of the bytes of warps' own loads that come from L2 and from HBM.
     untimed: warps only run through their programs, each alone, and no time is modelled.
     """
 
@@ -52,10 +53,12 @@ class Timeline:
         ghz: float | None = None,
         first_misses: Mapping[int, float] = MappingProxyType({}),
         holds: bool = False,
+        ordinary_misses: tuple[float, float] = (1.0, 1.0),
     ) -> None:
         self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
         self.misses, self.first_misses, self.recorder, self.untimed = misses, first_misses, recorder, untimed
         self.holds = holds
+        self.ordinary_l2, self.ordinary_hbm = ordinary_misses
         self.ghz = ghz or chip.max_clock_ghz
         self.hbm_share = min(chip.hbm_share(sharers, self.ghz), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
@@ -71,6 +74,8 @@ class Timeline:
         """The tensor of each tensor map, by the map's address."""
         self.loaded: dict[Tensor, int] = {}
         """Bytes that TMA was requested to load of each tensor."""
+        self.loaded_by_warps = 0.0
+        """Bytes that a walk's warps load from global memory by ordinary loads."""
         self.stored = 0
         """Bytes that a walk's warps store to global memory."""
         self.gathered: dict[Tensor, set[tuple[int, int]]] = {}
@@ -179,6 +184,8 @@ class Timeline:
                     free[pipe] = taken
                 if taken - over > end:
                     end = taken - over
+            if part.loaded:
+                end = max(end, self._load_by_warp(sm, now, part.loaded))
             now = end
             i += 1
         warp.running_cycles += now - began
@@ -189,9 +196,30 @@ class Timeline:
             warp.stretch = None
         return now
 
+    def _load_by_warp(self, sm: Sm, now: float, size: float) -> float:
+        """Load bytes by ordinary loads; return when the warp may continue.
+
+        Their latency is part of the stretch. A warp is held up if the bytes take longer than that.
+        """
+        chip = self.chip
+        in_l2, in_hbm = size * self.ordinary_l2, size * self.ordinary_hbm
+        sm.l2 = max(sm.l2, now - chip.burst_cycles) + in_l2 / self.l2_share
+        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + in_hbm / self.hbm_share
+        sm.use("L2 bytes", in_l2)
+        sm.use("HBM bytes", in_hbm)
+        return max(sm.l2, sm.hbm if in_hbm else 0.0) - chip.global_latency
+
+    def _multiply_by_warp(self, sm: Sm, flops: float) -> None:
+        """Count mma.sync as work of the tensor core."""
+        sm.use("flops", flops)
+        sm.use("products", flops / self.chip.mma_flops_per_cycle)
+        sm.use("tensor core", flops / self.chip.warp_mma_flops_per_cycle)
+
     def begin(self, warp: TimedWarp, number: int) -> None:
         """Start a stretch on a warp."""
         warp.stretch, warp.at = self.stretches[number], 0
+        if flops := warp.stretch.flops:
+            self._multiply_by_warp(warp.sm, flops)
         busy = warp.sm.busy
         for pipe, cycles in enumerate(warp.stretch.demand):
             if cycles:

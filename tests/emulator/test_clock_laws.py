@@ -214,3 +214,35 @@ def test_power_limits_the_rest_of_a_long_launch() -> None:
     long = predicted(text, [idesc, 40, 8, 0], 148 * 2000, 128)
     fast = long.cycles / (1e9 * B200.max_clock_ghz)
     assert 1e3 * fast > B200.boost_ms and fast < long.seconds < long.sustained.seconds
+
+
+@pytest.mark.parametrize(("stride", "ways"), [(4, 1), (8, 2), (16, 4), (128, 32), (132, 1)])
+@pytest.mark.parametrize("kind", ["ld.shared.u32 %r{}, [%r2];", "st.shared.u32 [%r2], %r1; // {}"])
+def test_bank_conflicts_cost_what_they_take(stride: int, ways: int, kind: str) -> None:
+    body = "\n".join(kind.format(10 + i % 16) for i in range(64))
+    address = f"mov.u32 %r1, %tid.x; mov.b32 %r3, pool; mad.lo.u32 %r2, %r1, {stride}, %r3;"
+    text = bench.entry("u32 count", f".shared .align 128 .b8 pool[8192]; {address}\n{body}\nret;")
+    taken = bench.end(bench.cycles(text, [1], threads=32))
+    assert taken == pytest.approx(64 * ways, abs=B200.shared_latency + 35)
+
+
+def copy(rounds: int) -> str:
+    """Return a kernel whose threads load and store 16 bytes per round."""
+    return bench.entry(
+        "u64 from,u64 to,u32 rounds",
+        """
+ld.param.u64 %d1, [from]; ld.param.u64 %d2, [to]; ld.param.u32 %r2, [rounds]; mov.u32 %r1, %tid.x;
+mov.u32 %r3, %ctaid.x; mad.lo.u32 %r3, %r3, 1024, %r1; mad.wide.u32 %d1, %r3, 16, %d1; mad.wide.u32 %d2, %r3, 16, %d2;
+ROUND: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d1]; st.global.v4.u32 [%d2], {%r4, %r5, %r6, %r7};
+add.u64 %d1, %d1, 2424832; add.u64 %d2, %d2, 2424832; sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra ROUND;
+ret;""",
+    )
+
+
+def test_loads_and_stores_of_warps_take_bandwidth() -> None:
+    data = np.zeros(64 * 2424832, np.uint8)
+    found = predicted(copy(64), [data, np.zeros_like(data), 64], 148, 1024)
+    moved = 2 * data.nbytes / (found.cycles / (1e9 * B200.max_clock_ghz))
+    assert moved <= 1.001e6 * B200.hbm_bytes_per_us
+    assert max(found.busy.values()) <= 1.001
+    assert moved >= 0.5e6 * B200.hbm_bytes_per_us

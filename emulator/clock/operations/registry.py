@@ -101,7 +101,13 @@ def _stretch(ins: Instr) -> Action:
         warp.timeline.begin(warp, number)
         return now
 
-    return lambda warp, mask, number: warp.ops.append((begin, number))
+    def run(warp: TimedWarp, mask: Any, number: int) -> None:
+        timeline = warp.timeline
+        if timeline.untimed:
+            timeline.loaded_by_warps += timeline.stretches[number].loaded
+        warp.ops.append((begin, number))
+
+    return run
 
 
 def idle(warp: TimedWarp, now: float, done: float, ins: Instr, what: str) -> float:

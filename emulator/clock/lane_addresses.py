@@ -1,0 +1,170 @@
+"""The addresses of a warp's lanes relative to each other, as far as the PTX shows them.
+
+Bank conflicts and the number of sectors depend on them. A register's values are followed from %tid.x and %laneid
+through integer arithmetic. Everything else is the same in all lanes, or unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ..chip import BANK_BYTES, LANES, SHARED_BANKS
+from ..engine.effects import Effect
+from ..ptx.kinds import Kind
+from ..ptx.syntax import Address, Imm, Operand, Reg, Special, Symbol
+
+PASSES: Final = 4
+"""The number of passes over a kernel, so that values reach the start of loops."""
+SECTOR_BYTES: Final = 32
+WIDEST: Final = 128
+"""Bytes that shared memory serves at once: lanes with wide accesses take turns."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of a register in the lanes of warp 0.
+
+    Unless they are exact, an unknown number that is the same in all lanes is added.
+    """
+
+    lanes: np.ndarray
+    exact: bool = False
+
+    @property
+    def relative(self) -> np.ndarray:
+        """The values less that of lane 0."""
+        found: np.ndarray = self.lanes - self.lanes[0]
+        return found
+
+    @property
+    def uniform(self) -> bool:
+        """True if all lanes have the same value."""
+        return not self.relative.any()
+
+
+SAME: Final = Values(np.zeros(LANES, np.int64))
+THREADS: Final = Values(np.arange(LANES, dtype=np.int64), exact=True)
+Arithmetic = Callable[[np.ndarray, np.ndarray], np.ndarray]
+BITWISE: Final[dict[str, Arithmetic]] = {
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shr": np.right_shift,
+}
+
+
+class LaneAddresses:
+    """The relative values of a kernel's registers."""
+
+    def __init__(self, effects: Sequence[Effect]) -> None:
+        self._known: dict[Reg, Values | None] = {}
+        for _ in range(PASSES):
+            before = dict(self._known)
+            for effect in effects:
+                self._follow(effect)
+            if before.keys() == self._known.keys() and all(before[r] is self._known[r] for r in before):
+                break
+
+    def of(self, operand: Operand) -> np.ndarray | None:
+        """Return the addresses of all lanes less that of lane 0, None if they are not known."""
+        if isinstance(operand, Address):
+            operand = operand.base
+        found = self._values(operand)
+        return None if found is None else found.relative
+
+    def _values(self, operand: Operand) -> Values | None:
+        match operand:
+            case Imm(value):
+                return Values(np.full(LANES, value, np.int64), exact=True)
+            case Special(name):
+                return THREADS if name in ("%tid.x", "%laneid", "tid.x", "laneid") else SAME
+            case Symbol():
+                return SAME
+            case Reg():
+                return self._known.get(operand)
+        return None
+
+    def _follow(self, effect: Effect) -> None:
+        """Join the values that an instruction writes with those that are known of its register."""
+        if len(effect.writes) != 1:
+            self._known |= dict.fromkeys(effect.writes)
+            return
+        (register,) = effect.writes
+        if register in self._known and self._known[register] is None:
+            return
+        unseen = any(isinstance(r, Reg) and r not in self._known for r in effect.reads)
+        made = None if unseen else self._result(effect)
+        if unseen:
+            return
+        known = self._known.get(register)
+        if known is None or made is None:
+            self._known[register] = made
+        elif not np.array_equal(known.relative, made.relative):
+            self._known[register] = None
+        elif known.exact and not (made.exact and np.array_equal(known.lanes, made.lanes)):
+            self._known[register] = Values(known.relative)
+
+    def _result(self, effect: Effect) -> Values | None:
+        """Return the values that an instruction computes, None if they are not known."""
+        instr, kind = effect.instr, effect.instr.kind
+        operands = instr.operands[1:]
+        if kind in (Kind.LOAD, Kind.ATOMIC, Kind.SHUFFLE) and "param" not in instr.modifiers:
+            return None
+        sources = [self._values(o) for o in operands]
+        if all(s is not None and s.uniform and not s.exact for s in sources) and effect.pure:
+            return SAME
+        if any(s is None for s in sources):
+            return None
+        values = [s for s in sources if s is not None]
+        if kind in (Kind.MOVE, Kind.ADDRESS) or instr.opcode == "cvt":
+            return values[0] if values else SAME
+        if instr.opcode in ("add", "sub") and len(values) == 2:
+            return _sum(values[0], values[1], -1 if instr.opcode == "sub" else 1)
+        if instr.opcode in ("mul", "mad") and "hi" not in instr.modifiers:
+            product = _product(values[0], values[1])
+            return product if instr.opcode == "mul" or product is None else _sum(product, values[2])
+        if instr.opcode == "shl" and values[1].exact:
+            return _product(values[0], Values(1 << np.clip(values[1].lanes, 0, 40), exact=True))
+        if instr.opcode in BITWISE and len(values) == 2:
+            return _bitwise(instr.opcode, values[0], values[1])
+        return SAME if effect.pure and all(v.uniform for v in values) else None
+
+
+def _sum(a: Values, b: Values, sign: int = 1) -> Values:
+    return Values(a.lanes + sign * b.lanes, a.exact and b.exact)
+
+
+def _product(a: Values, b: Values) -> Values | None:
+    if a.exact and b.exact:
+        return Values(a.lanes * b.lanes, exact=True)
+    if a.uniform and b.uniform:
+        return SAME
+    known, other = (a, b) if a.exact else (b, a)
+    return Values(other.relative * known.lanes[0]) if known.exact and known.uniform else None
+
+
+def _bitwise(opcode: str, a: Values, b: Values) -> Values | None:
+    if a.exact and b.exact:
+        return Values(BITWISE[opcode](a.lanes, np.clip(b.lanes, 0, 63) if opcode == "shr" else b.lanes), exact=True)
+    if a.uniform and b.uniform:
+        return SAME
+    return _sum(a, b) if opcode == "or" else None  # compilers write `or` where bits do not overlap
+
+
+def wavefronts(addresses: np.ndarray, size: int) -> int:
+    """Return the cycles that an access of `size` bytes per lane takes: each bank serves one word at a time."""
+    turns = max(size * len(addresses) // WIDEST, 1)
+    words = (addresses[:, None] + np.arange(0, max(size, BANK_BYTES), BANK_BYTES)) // BANK_BYTES
+    return sum(
+        int(np.bincount(np.unique(turn) % SHARED_BANKS, minlength=1).max()) for turn in np.array_split(words, turns)
+    )
+
+
+def sectors(addresses: np.ndarray, size: int) -> int:
+    """Return the sectors of global memory that an access of `size` bytes per lane touches."""
+    first, last = addresses // SECTOR_BYTES, (addresses + size - 1) // SECTOR_BYTES
+    return len(np.unique(np.concatenate([first, last])))
