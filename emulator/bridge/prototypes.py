@@ -39,6 +39,11 @@ def prototype(name: str) -> Prototype:
     return known[name] if name in known else known[re.sub(r"_v\d+$", "", name)]
 
 
+def names(prefix: str) -> list[str]:
+    """Return the names of all functions of CUDA that begin so."""
+    return [name for name in _prototypes() if name.startswith(prefix)]
+
+
 @cache
 def _prototypes() -> dict[str, Prototype]:
     found = {}

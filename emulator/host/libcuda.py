@@ -220,6 +220,12 @@ class LibCuda(CLibrary):
     def copy_on_device(self, destination: int, source: int, size: int, stream: int | None = None) -> None:
         self.session.copy(destination, source, size, Kind.ON_DEVICE, stream)
 
+    @entry("cuMemcpyPeer", "cuMemcpyPeerAsync")
+    def copy_between_contexts(
+        self, destination: int, _to: int, source: int, _at: int, size: int, stream: int | None = None
+    ) -> None:
+        self.session.copy(destination, source, size, Kind.ON_DEVICE, stream)
+
     @entry("cuMemsetD8_v2", "cuMemsetD8Async")
     def fill8(self, destination: int, value: int, count: int, stream: int | None = None) -> None:
         self.session.fill(destination, value, count, 1, stream)

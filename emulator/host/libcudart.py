@@ -10,11 +10,13 @@ from typing import Final
 
 from ..bridge.driver import LAUNCH_FAILURE
 from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
+from ..bridge.prototypes import names
 from . import code
 from .c_library import INT, LONG, CLibrary, entry, put
 from .captures import new_handle
-from .errors import INVALID_DEVICE, INVALID_FUNCTION, INVALID_SYMBOL, CudaError
+from .errors import INVALID_DEVICE, INVALID_FUNCTION, INVALID_SYMBOL, CudaError, unsupported
 from .libcuda import LibCuda, error_text
+from .memory import Kind
 from .properties import DeviceProperties
 
 _MEMORY_TYPE_HOST, _MEMORY_TYPE_DEVICE = 0, 2
@@ -115,6 +117,9 @@ class LibCudart(CLibrary):
     def _add_more(self) -> None:
         for name, driver_name in _DRIVER_FUNCTIONS.items():
             self._add(name, self._driver.methods[driver_name])
+        for name in names("cuda"):  # so that a program that links to one can start, and a call says what is missing
+            if name not in self.functions:
+                self._add(name, unsupported(name, "it needs a CUDA runtime"))
 
     # Registration by nvcc's host code
 
@@ -262,6 +267,14 @@ class LibCudart(CLibrary):
     @entry("cudaMemcpy", "cudaMemcpyAsync")
     def copy(self, destination: int, source: int, size: int, kind: int, stream: int | None = None) -> None:
         self.session.copy(destination, source, size, kind, stream)
+
+    @entry("cudaMemcpyPeer", "cudaMemcpyPeerAsync")
+    def copy_between_devices(
+        self, destination: int, to: int, source: int, at: int, size: int, stream: int | None = None
+    ) -> None:
+        if to or at:
+            raise CudaError(INVALID_DEVICE)
+        self.session.copy(destination, source, size, Kind.ON_DEVICE, stream)
 
     @entry("cudaMemcpy2D")
     def copy_rows(self, to: int, to_pitch: int, source: int, pitch: int, width: int, height: int, kind: int) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+import emulator
 from emulator.host.session import emulated_host
 
-INVALID_VALUE, NOT_REGISTERED, SIZE = 1, 713, 64
+INVALID_VALUE, INVALID_DEVICE, NOT_REGISTERED, SIZE = 1, 101, 713, 64
 _Kind = runtime.cudaMemcpyKind
 TO_DEVICE, TO_HOST = _Kind.cudaMemcpyHostToDevice, _Kind.cudaMemcpyDeviceToHost
 ON_DEVICE, DEFAULT = _Kind.cudaMemcpyDeviceToDevice, _Kind.cudaMemcpyDefault
@@ -102,6 +103,22 @@ def test_the_runtime_in_c_remembers_the_error(cudart: ctypes.CDLL, device: int) 
     assert sized(cudart.cudaMemcpy, device, AT, SIZE, TO_DEVICE) == cudart.cudaGetLastError() == 0
     assert sized(cudart.cudaMemcpy, device, AT, SIZE + 1, TO_DEVICE) == INVALID_VALUE
     assert [cudart.cudaPeekAtLastError(), cudart.cudaGetLastError(), cudart.cudaGetLastError()] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["cudaMemcpyPeer", "cudaMemcpyPeerAsync"])
+def test_copies_between_devices(cudart: ctypes.CDLL, device: int, name: str) -> None:
+    """There is one device, number 0."""
+    copy, half = getattr(cudart, name), SIZE // 2
+    assert sized(cudart.cudaMemcpy, device, AT, SIZE, TO_DEVICE) == 0
+    assert sized(copy, device + half, 0, device, 0, half, 0) == 0
+    assert ctypes.string_at(device + half, half) == ctypes.string_at(device, half)
+    assert sized(copy, device + half, 1, device, 0, half, 0) == INVALID_DEVICE
+    assert sized(copy, device + half, 0, AT, 0, half, 0) == INVALID_VALUE
+
+
+def test_a_function_of_the_runtime_that_is_not_emulated_names_itself(cudart: ctypes.CDLL) -> None:
+    with pytest.raises(emulator.NotEmulated, match="cudaGraphAddChildGraphNode is not emulated"), emulator.emulate():
+        assert cudart.cudaGraphAddChildGraphNode(*[None] * 5) != 0
 
 
 @pytest.mark.parametrize("name", ["cudaMemcpy2D", "cudaMemcpy2DAsync"])
