@@ -72,7 +72,7 @@ class Published:
 
 
 class Elections:
-    """The places where lanes of a warp act alone: blocks and guards that depend on predicates which differ between lanes."""
+    """Places where lanes of a warp act alone: blocks and guards that depend on predicates that differ by lane."""
 
     def __init__(self, flow: Flow, effects: Sequence[Effect], varying: Collection[Reg]) -> None:
         self._flow, self._effects = flow, effects
