@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 
 def recorded(ptx: str, problem: Problem, completion: str = "lazy") -> Mapping[int, Recording]:
     """Run a program and return its recording. Its tensors are called a and b, or s and v, and d."""
-    a, b, d = *problem.inputs.values(), problem.output
+    a, b = problem.inputs.values()
+    d = problem.output
     with emulator.emulate(completion=completion) as device:  # type: ignore[arg-type]
         recorder = device.record()
         result = emulator.launch(ptx, None, [a, b, d], block=problem.block)
