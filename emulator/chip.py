@@ -1,12 +1,13 @@
 """The emulated chip: limits of a warp, a thread, a CTA, an SM and the device.
 
-The chip is the same for the whole process. EMULATOR_DEVICE chooses it before the emulator is imported; the default is a
-B200.
+The chip is the same for the whole process. EMULATOR_DEVICE chooses it before the emulator is imported. The default is
+the chip that CUTE_DSL_ARCH compiles for, or a B200.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,10 +30,19 @@ DEVICES: Final = {
     "b200": Device("B200", "sm_100a", 148, 126 << 20, 1_965_000, 3_996_000, 8192),
     "h200": Device("H200", "sm_90a", 132, 60 << 20, 1_980_000, 3_201_000, 6144),
 }
-try:
-    DEVICE: Final = DEVICES[os.environ.get(VARIABLE, "b200")]
-except KeyError as name:
-    raise ValueError(f"{VARIABLE} is {name}; allowed: {', '.join(DEVICES)}") from None
+
+
+def _chosen(environment: Mapping[str, str]) -> str:
+    target = environment.get("CUTE_DSL_ARCH")
+    compiled_for = next((name for name, device in DEVICES.items() if device.target == target), "b200")
+    name = environment.get(VARIABLE, compiled_for)
+    if name not in DEVICES:
+        raise ValueError(f"{VARIABLE} is {name!r}; allowed: {', '.join(DEVICES)}")
+    return name
+
+
+NAME: Final = _chosen(os.environ)
+DEVICE: Final = DEVICES[NAME]
 
 LANES: Final = 32
 """Lanes of a warp."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 from . import time_cli
 from .bridge.device import EmulatedDevice
 from .bridge.result import worst
-from .chip import DEVICES, VARIABLE
+from .chip import DEVICES, NAME, VARIABLE
 from .debug_cli import add_commands
 from .findings import Verdict, report_lines
 from .sarif import as_text
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--device",
         choices=tuple(DEVICES),
-        default=os.environ.get(VARIABLE, "b200"),
+        default=NAME,
         help=f"the emulated chip; your own programs choose it by the variable {VARIABLE} (default: %(default)s)",
     )
     run.add_argument("--budget", type=int, metavar="N", help="stop a launch when a warp has executed N instructions")

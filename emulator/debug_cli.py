@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import runpy
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .chip import DEVICES, VARIABLE
+from .chip import DEVICES, NAME
 from .errors import EmulatorError
 from .findings import titled
 from .scripts import elsewhere, prepare
@@ -95,7 +94,7 @@ def _add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         choices=tuple(DEVICES),
-        default=os.environ.get(VARIABLE, "b200"),
+        default=NAME,
         help="the emulated chip (default: %(default)s)",
     )
     parser.add_argument("script", type=Path, metavar="SCRIPT")

@@ -26,8 +26,13 @@ def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("options", "variables", "said"),
-    [([], {}, B200), (["--device", "h200"], {}, H200), ([], {"EMULATOR_DEVICE": "h200"}, H200)],
-    ids=["a B200", "by the option", "by the variable"],
+    [
+        ([], {}, B200),
+        (["--device", "h200"], {}, H200),
+        ([], {"EMULATOR_DEVICE": "h200"}, H200),
+        ([], {"CUTE_DSL_ARCH": "sm_90a"}, H200),
+    ],
+    ids=["a B200", "by the option", "by the variable", "by the architecture"],
 )
 def test_what_it_says_of_itself(options: list[str], variables: dict[str, str], said: str, tmp_path: Path) -> None:
     script = tmp_path / "asks.py"
