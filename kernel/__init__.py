@@ -1,11 +1,13 @@
-"""Attention for DeepSeek-V4 on Blackwell's tensor cores: the kernel, its host call and its float64 reference."""
+"""Attention for DeepSeek-V4 on the tensor cores of Blackwell and Hopper: kernels, host call, float64 reference."""
 
 import os
 
-os.environ.setdefault("CUTE_DSL_ARCH", "sm_100a")  # read when cutlass is imported: compile without a GPU
+from kernel.arch import default_arch
+
+os.environ.setdefault("CUTE_DSL_ARCH", default_arch())  # read when cutlass is imported
 
 from kernel import dsv4, reference
-from kernel.choice import configuration
+from kernel.chips import configuration
 from kernel.compiled import CompiledFmha, compile
 from kernel.config import FmhaConfig
 from kernel.errors import ArgumentError

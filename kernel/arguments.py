@@ -15,7 +15,7 @@ import torch
 from cutlass import BFloat16, Float32, Int32
 from cutlass.cute.runtime import from_dlpack, make_fake_tensor
 
-from kernel.config import FmhaConfig
+from kernel.problem import Features
 
 TMA_ALIGN_BYTES = 16  # alignment of addresses and strides that a tensor map requires
 
@@ -30,7 +30,7 @@ class Spec:
     dtype: type[cutlass.Numeric]
     dims: str
     mapped: bool
-    when: Callable[[FmhaConfig], bool]
+    when: Callable[[Features], bool]
 
     @property
     def rank(self) -> int:
@@ -67,23 +67,23 @@ def argument(
     dtype: type[cutlass.Numeric],
     dims: str = "",
     mapped: bool = False,
-    when: Callable[[FmhaConfig], bool] = lambda config: True,
+    when: Callable[[Features], bool] = lambda config: True,
 ) -> Any:
     """Declare a row of a table, with the fields of Spec."""
     return field(metadata={"spec": Spec(dtype, dims, mapped, when)})
 
 
-def partials(config: FmhaConfig) -> bool:
+def partials(config: Features) -> bool:
     """Return whether a configuration writes U and m."""
     return config.partials
 
 
-def compressed(config: FmhaConfig) -> bool:
+def compressed(config: Features) -> bool:
     """Return whether a configuration has compressed keys."""
     return config.compressed != "none"
 
 
-def topk(config: FmhaConfig) -> bool:
+def topk(config: Features) -> bool:
     """Return whether tokens have top-k indices."""
     return config.compressed == "topk"
 
@@ -126,16 +126,16 @@ class Arguments:
 Table = TypeVar("Table", Operands, Arguments)
 
 
-def fakes(table: type[Table], config: FmhaConfig) -> Table:
+def fakes(table: type[Table], config: Features) -> Table:
     """Return the placeholders with which a configuration is compiled."""
     return _filled(table, config, lambda name, spec: spec.fake())
 
 
-def bound(table: type[Table], config: FmhaConfig, values: Mapping[str, torch.Tensor | float | None]) -> Table:
+def bound(table: type[Table], config: Features, values: Mapping[str, torch.Tensor | float | None]) -> Table:
     """Return the arguments of a launch, from torch tensors and numbers by name."""
     return _filled(table, config, lambda name, spec: spec.bind(values[name]))
 
 
-def _filled(table: type[Table], config: FmhaConfig, make: Callable[[str, Spec], Any]) -> Table:
+def _filled(table: type[Table], config: Features, make: Callable[[str, Spec], Any]) -> Table:
     rows = {row.name: row.metadata["spec"] for row in fields(table)}
     return table(**{name: make(name, spec) if spec.when(config) else None for name, spec in rows.items()})

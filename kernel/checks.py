@@ -112,12 +112,16 @@ def check_values(keys: int, swa_lens: torch.Tensor | None, branch: AllBlocks | T
                 raise ArgumentError(name, bad, f"{least} to {most}")
 
 
-def check_device(device: torch.device) -> None:
-    """Reject a device without a GPU: the CPU, unless it emulates one."""
+def check_device(device: torch.device, major: int) -> None:
+    """Reject a device without a GPU, and one of another compute capability; the CPU is allowed if it emulates a GPU."""
     emulator: Any = sys.modules.get("emulator") or sys.modules.get("ptx_emulator")
     emulated = device.type == "cpu" and emulator is not None and emulator.is_entered()
     if device.type != "cuda" and not emulated:
         raise ArgumentError("q.device", device, "a CUDA device, or the CPU inside emulator.emulate()")
+    if device.type == "cuda" and (found := torch.cuda.get_device_capability(device))[0] != major:
+        seen = f"{device}, of compute capability {found[0]}.{found[1]}"
+        allowed = f"{major}.x, or CUTE_DSL_ARCH of that device, set before the kernel is imported"
+        raise ArgumentError("q.device", seen, allowed)
 
 
 def check_sink(q: torch.Tensor, sink: torch.Tensor | None) -> None:

@@ -15,8 +15,7 @@ import cutlass.cute as cute
 from cuda.bindings.driver import CUstream
 
 from kernel.arguments import Arguments, Operands, fakes
-from kernel.config import FmhaConfig
-from kernel.fmha import Fmha
+from kernel.chips import Config, chip
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class CompiledFmha:
     seen while tracing, one per line. compile_s: seconds from the start of tracing to the cubin.
     """
 
-    config: FmhaConfig
+    config: Config
     function: Any
     ptx: str
     cubin: bytes
@@ -38,7 +37,7 @@ class CompiledFmha:
 class Keeper(Protocol):
     """A cache of compiled configurations that outlives a process."""
 
-    def find(self, config: FmhaConfig) -> CompiledFmha | None:
+    def find(self, config: Config) -> CompiledFmha | None:
         """Return a configuration compiled before from the same sources by the same compiler, or None."""
 
     def keep(self, compiled: CompiledFmha) -> None:
@@ -50,8 +49,8 @@ keepers: list[Keeper] = []
 
 
 @functools.cache
-def compile(config: FmhaConfig) -> CompiledFmha:
-    """Compile `config` for sm_100a, or return the result from a cache."""
+def compile(config: Config) -> CompiledFmha:
+    """Compile `config`, or return the result from a cache."""
     for keeper in keepers:
         if (found := keeper.find(config)) is not None:
             return found
@@ -61,9 +60,10 @@ def compile(config: FmhaConfig) -> CompiledFmha:
     return compiled
 
 
-def _compiled(config: FmhaConfig) -> CompiledFmha:
-    fmha = Fmha(config)
-    for function, suffix in ((Fmha.device, ""), (Fmha.launch, "_launch")):
+def _compiled(config: Config) -> CompiledFmha:
+    kernel = chip().kernel
+    fmha: Any = kernel(config)  # type: ignore[arg-type]  # a chip's configurations are its kernel's
+    for function, suffix in ((kernel.device, ""), (kernel.launch, "_launch")):
         function.set_name_prefix(config.name + suffix, remove_cutlass_symbol=True, keep_mangled_name=False)
     start = time.perf_counter()
     with _plainly_named_folder() as folder:

@@ -37,6 +37,35 @@ class Barrier:
     waits: str
 
 
+class Mbarriers:
+    """The mbarriers of a configuration, which says which there are."""
+
+    @property
+    def barriers(self) -> tuple[Barrier, ...]:
+        """Every mbarrier of the kernel, in the order in which they are in shared memory."""
+        raise NotImplementedError
+
+    def barrier_offset(self, name: str) -> int:
+        """Return the index of the first mbarrier called `name`."""
+        offset = 0
+        for barrier in self.barriers:
+            if barrier.name == name:
+                return offset
+            offset += barrier.stages
+        raise KeyError(name)
+
+    @property
+    def mbarriers(self) -> dict[int, str]:
+        """The name of each mbarrier by its offset in bytes in dynamic shared memory, where they come first."""
+        stages = (f"{b.name}[{i}]" if b.stages > 1 else b.name for b in self.barriers for i in range(b.stages))
+        return {MBARRIER_BYTES * i: name for i, name in enumerate(stages)}
+
+    @property
+    def barrier_count(self) -> int:
+        """Number of mbarriers."""
+        return sum(barrier.stages for barrier in self.barriers)
+
+
 @dataclass(frozen=True)
 class Ring:
     """The slots of K, or of V if V is not read as K. A KV tile comes in slices, each loaded by one warp.
@@ -68,7 +97,7 @@ class Ring:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmhaConfig(Features):
+class FmhaConfig(Features, Mbarriers):
     """The features of a problem, and the choices that the kernel made for it.
 
     p_path: the memory through which P goes to the second product; "smem" at head_dim 512. splits: CTAs of a cluster
@@ -274,23 +303,3 @@ class FmhaConfig(Features):
             Barrier("p_full", S_STAGES * len(self.p_parts), softmax, "softmax", "mma"),
             Barrier("o_done", S_STAGES, 1, "mma", "softmax"),
         )
-
-    def barrier_offset(self, name: str) -> int:
-        """Return the index of the first mbarrier called `name`."""
-        offset = 0
-        for barrier in self.barriers:
-            if barrier.name == name:
-                return offset
-            offset += barrier.stages
-        raise KeyError(name)
-
-    @property
-    def mbarriers(self) -> dict[int, str]:
-        """The name of each mbarrier by its offset in bytes in dynamic shared memory, where they come first."""
-        stages = (f"{b.name}[{i}]" if b.stages > 1 else b.name for b in self.barriers for i in range(b.stages))
-        return {MBARRIER_BYTES * i: name for i, name in enumerate(stages)}
-
-    @property
-    def barrier_count(self) -> int:
-        """Number of mbarriers."""
-        return sum(barrier.stages for barrier in self.barriers)

@@ -22,10 +22,8 @@ from kernel.checks import (
     check_sms,
     check_values,
 )
-from kernel.choice import configuration
+from kernel.chips import Config, chip, configuration
 from kernel.compiled import compile
-from kernel.config import FmhaConfig
-from kernel.hardware import SMS
 from kernel.problem import PPath, Problem, mask_of
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
 
@@ -108,7 +106,7 @@ def fmha(
         k = v = q.new_zeros(batch, 1, head_dim)
     values = rows_of(config, q, out) | compressed_values(q, compressed)
     values |= {"k": k, "v": k if v is None else v, "lens": swa_lens, "keys": keys, "window": window or UNBOUNDED}
-    values |= {"ctas": sms or SMS, "sink": sink, "scale_log2": scale * math.log2(math.e)}
+    values |= {"ctas": sms or chip().sms, "sink": sink, "scale_log2": scale * math.log2(math.e)}
     launch(config, values, q.device)
     return out
 
@@ -116,19 +114,19 @@ def fmha(
 Values = dict[str, torch.Tensor | float | None]
 
 
-def launch(config: FmhaConfig, values: Values, device: torch.device) -> None:
+def launch(config: Config, values: Values, device: torch.device) -> None:
     """Compile `config` unless it was compiled before, and launch it on the device's current stream.
 
     values: the arguments of kernel.arguments by name.
     """
-    check_device(device)
+    check_device(device, chip().major)
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     operands = bound(Operands, config, values)
     arguments = bound(Arguments, config, values)
     compile(config).function(operands, arguments, CUstream(stream))
 
 
-def rows_of(config: FmhaConfig, q: torch.Tensor, out: Attention) -> Values:
+def rows_of(config: Config, q: torch.Tensor, out: Attention) -> Values:
     """Return queries and results as groups of rows: sequences, or tokens if they have top-k indices."""
     dims = (0, 1) if config.compressed == "topk" else (1, 2)
     tensors = {"q": q, "o": out.o, "u": out.u, "lse": out.lse, "m": out.m}

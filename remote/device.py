@@ -1,4 +1,4 @@
-"""The two devices that a milestone runs on: the emulated B200 and a real one."""
+"""The two devices that a milestone runs on: an emulated chip and a real one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from contextlib import AbstractContextManager, contextmanager
 
 
 class Emulated:
-    """The emulated B200, which works on CPU tensors in every completion mode. Create it before compiling the kernel."""
+    """An emulated chip, which works on CPU tensors in every completion mode. Create it before compiling the kernel.
 
-    name = "emulated B200"
+    chip: `b200` or `h200`, as CUTE_DSL_ARCH or EMULATOR_DEVICE says.
+    """
+
     modes: tuple[str, ...] = ("eager", "lazy", "random")
     torch_device = "cpu"
 
     def __init__(self) -> None:
         import emulator  # asks CuTeDSL to keep the PTX
+        from emulator.chip import DEVICE, NAME
 
+        self.chip, self.name = NAME, f"emulated {DEVICE.name}"
         self._emulate: Callable[..., AbstractContextManager[object]] = emulator.emulate
         self._save, self._saved = emulator.save, emulator.SavedFunction
 

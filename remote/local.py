@@ -1,4 +1,4 @@
-"""The embedded target: this machine, with an emulated B200. Runs take the same steps as on a remote host."""
+"""The embedded target: this machine, with an emulated chip. Runs take the same steps as on a remote host."""
 
 from __future__ import annotations
 

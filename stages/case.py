@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 
 import kernel
+from kernel.chips import Config
 from kernel.problem import PPath, mask_of
 from kernel.reference import causal_mask, compressed_mask, dense_mask, length_mask
 
@@ -144,7 +145,7 @@ class Case:
         )
 
     @property
-    def config(self) -> kernel.FmhaConfig:
+    def config(self) -> Config:
         """Configuration that the kernel is compiled for; with `merged`, that of the compressed branch."""
         return kernel.configuration(self.problem)
 

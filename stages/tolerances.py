@@ -8,7 +8,6 @@ from typing import Any
 from stages.metrics import METRICS
 
 FILE = Path(__file__).with_name("tolerances.toml")
-CYCLES = Path(__file__).with_name("cycles.toml")
 #: A milestone's first case may be predicted this much slower than its pin: the order of instructions moves cycles.
 SLOWER = 0.03
 
@@ -27,11 +26,17 @@ def pins(milestone: str, case: str, floor_name: str) -> Pins:
     return check(table, floor(floor_name), f'["{milestone}"."{case}"]')
 
 
-def most_cycles(milestone: str) -> float:
-    """Return the most cycles that a milestone's first case may be predicted to take on a B200. Raises PinError."""
-    pinned = tomllib.loads(CYCLES.read_text()).get(milestone)
+def cycles_file(chip: str) -> Path:
+    """Return the file with the pinned cycles of a chip, `b200` or `h200`."""
+    return FILE.with_name("cycles.toml" if chip == "b200" else f"cycles.{chip}.toml")
+
+
+def most_cycles(milestone: str, chip: str = "b200") -> float:
+    """Return the most cycles that a milestone's first case may be predicted to take on a chip. Raises PinError."""
+    file = cycles_file(chip)
+    pinned = tomllib.loads(file.read_text()).get(milestone)
     if pinned is None:
-        raise PinError(f"{CYCLES.name} has no cycles for {milestone}: make pin-cycles {milestone} writes them")
+        raise PinError(f"{file.name} has no cycles for {milestone}: make pin-cycles {milestone} writes them")
     return float(pinned) * (1 + SLOWER)
 
 

@@ -18,7 +18,7 @@ from remote.target import Target
 
 MIN_GIT = (2, 38)
 #: The compute capability that an architecture needs.
-CAPABILITY = {"sm_100a": "10.0", "sm_103a": "10.3"}
+CAPABILITY = {"sm_90a": "9.0", "sm_100a": "10.0", "sm_103a": "10.3"}
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from harness.paths import ROOT
 from remote.device import Emulated
 
 if TYPE_CHECKING:
+    from kernel.chips import Config
     from kernel.compiled import CompiledFmha
-    from kernel.config import FmhaConfig
 
 MOST = 256
 """Limit of entries, each about 0.5 MB."""
@@ -52,9 +52,9 @@ class KeptKernels:
 
     def __init__(self, folder: Path, device: Emulated) -> None:
         self._folder, self._device = folder, device
-        self.found: set[FmhaConfig] = set()
+        self.found: set[Config] = set()
 
-    def key(self, config: FmhaConfig) -> str:
+    def key(self, config: Config) -> str:
         """Return the key of a configuration."""
         versions = sorted({f"{each.name} {each.version}" for each in distributions()})
         cute = {k: v for k, v in os.environ.items() if k.startswith("CUTE_") and k not in OUTPUT}
@@ -62,10 +62,10 @@ class KeptKernels:
         made_of = [IMPORTED, repr(config), sys.version, versions, sorted(cute.items()), processor]
         return hashlib.sha256(msgspec.json.encode(made_of)).hexdigest()
 
-    def find(self, config: FmhaConfig) -> CompiledFmha | None:
+    def find(self, config: Config) -> CompiledFmha | None:
         """Return the cached result of compiling a configuration, or None."""
+        from kernel.chips import chip
         from kernel.compiled import CompiledFmha
-        from kernel.fmha import Fmha
 
         if source() != IMPORTED:
             return None
@@ -81,7 +81,7 @@ class KeptKernels:
         os.utime(path)
         kept = msgspec.msgpack.decode(body, type=Entry)
         ptx = kept.ptx.replace(f'"{kept.root}/kernel/', f'"{ROOT}/kernel/')
-        function = self._device.restored(kept.name, ptx, kept.host, Fmha.launch)
+        function = self._device.restored(kept.name, ptx, kept.host, chip().kernel.launch)
         self.found.add(config)
         return CompiledFmha(config, function, ptx, kept.cubin, kept.layouts, kept.compile_s)
 

@@ -1,4 +1,4 @@
-"""Predictions of the emulator's clock: how long the launches of a case would take on a B200, and what bounds them."""
+"""Predictions of the emulator's clock: how long the launches of a case would take on the chip, and what bounds them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from stages.tolerances import most_cycles
 if TYPE_CHECKING:
     from stages.case import Case
 
-CHIP = "b200"
-
 
 def predicted(
     device: Emulated, launches: Callable[[], object], mbarriers: Mapping[int, str] | None = None, trace: bool = False
 ) -> list[Any]:
     """Return the clock's prediction of each launch that `launches` makes. `mbarriers` are names for the report."""
-    with device.timing(CHIP, mbarriers, trace) as emulated:
+    with device.timing(device.chip, mbarriers, trace) as emulated:
         launches()
     done: Any = emulated
     return [launched.prediction for launched in done.launches]
@@ -43,10 +41,10 @@ def predict(case: Case, device: Emulated) -> tuple[Prediction, bytes]:
     names = _names(case)
     prediction = Prediction(
         case.name,
-        CHIP.upper(),
+        device.chip.upper(),
         sum(each.cycles for each in found),
         sum(each.seconds for each in found),
-        most_cycles(case.milestone),
+        most_cycles(case.milestone, device.chip),
         longest.bound,
         {part: round(share, 4) for part, share in longest.busy.items()},
         list(_roles(longest, names)),
@@ -61,7 +59,7 @@ def over_time(case: Case, device: Emulated, named: Iterable[int]) -> bytes:
     `named` are the PTX lines in the report of its error.
     """
     launches = launching(case)
-    with device.timing(CHIP, case.config.mbarriers, trace=True) as emulated, suppress(Exception):
+    with device.timing(device.chip, case.config.mbarriers, trace=True) as emulated, suppress(Exception):
         launches()  # it fails here as it did before, and the report has that error
     ran: Any = emulated
     return b"" if ran.recorder is None else timeline.picture(ran.recorder.json(), _names(case), named)

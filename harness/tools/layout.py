@@ -23,6 +23,7 @@ from harness.judge import arguments
 from harness.paths import ROOT
 from kernel.budget import drawing, tensor_memory
 from kernel.compiled import CompiledFmha, compile
+from kernel.config import FmhaConfig
 from kernel.hardware import BF16_BYTES, TMEM_COLS, TMEM_LANES, WARP
 
 SWIZZLE = Swizzle(3, 4, 3)  # on byte addresses: the 128-byte swizzle
@@ -51,7 +52,14 @@ class Traced:
     @property
     def tile(self) -> tuple[int, int]:
         """The rows and keys of a tile of logits."""
-        return self.compiled.config.block_m, self.compiled.config.block_n
+        return self.config.block_m, self.config.block_n
+
+    @property
+    def config(self) -> FmhaConfig:
+        """The configuration. Raises ValueError if it is not one for sm_100a, whose tensor memory is drawn."""
+        if not isinstance(self.compiled.config, FmhaConfig):
+            raise ValueError(f"{self.compiled.config.name} has no tensor memory; layouts are drawn for sm_100a")
+        return self.compiled.config
 
 
 def logits_at(traced: Traced) -> np.ndarray:
@@ -63,7 +71,7 @@ def logits_at(traced: Traced) -> np.ndarray:
 def loaded_by(traced: Traced) -> np.ndarray:
     """Return the softmax thread that loads S[row, key], as an array [rows, keys]."""
     rows, keys = traced.tile
-    config = traced.compiled.config
+    config = traced.config
     of_thread = sorted(traced.layout("tLcS")(i) for i in range(keys // config.variant.threads_per_row))
     assert of_thread == list(range(len(of_thread))), f"thread 0 loads keys {of_thread}"
     row, key = np.arange(rows)[:, None], np.arange(keys)[None, :]
@@ -93,7 +101,7 @@ def read_at(traced: Traced) -> np.ndarray:
 
 def text(traced: Traced) -> Iterator[str]:
     """Yield the contents of the picture as text."""
-    config, at, threads = traced.compiled.config, logits_at(traced), loaded_by(traced)
+    config, at, threads = traced.config, logits_at(traced), loaded_by(traced)
     yield config.name
     yield f"  tensor memory   {drawing(config)}"
     yield f"  accumulator     tStS {traced.lines['tStS']}"
@@ -124,9 +132,9 @@ def chunks(address: np.ndarray) -> np.ndarray:
 
 def picture(traced: Traced) -> Figure:
     """Draw the views side by side; those of shared memory only if P is stored there."""
-    in_smem = traced.compiled.config.p_path == "smem"
+    in_smem = traced.config.p_path == "smem"
     figure = Figure(figsize=(13, 9 if in_smem else 4.5), dpi=100, layout="constrained")
-    figure.suptitle(traced.compiled.config.name)
+    figure.suptitle(traced.config.name)
     axes = figure.subplots(2 if in_smem else 1, 2, squeeze=False)
     _draw_tensor_memory(axes[0, 0], traced)
     image = axes[0, 1].imshow(loaded_by(traced), aspect="auto", interpolation="nearest", cmap="turbo")
@@ -146,7 +154,7 @@ def _draw_tensor_memory(axes: Any, traced: Traced) -> None:
     at = logits_at(traced)
     cells[at >> 16, at & 0xFFFF] = np.broadcast_to(np.arange(at.shape[0])[:, None], at.shape)
     axes.imshow(cells, aspect="auto", interpolation="nearest", cmap="viridis")
-    for region in tensor_memory(traced.compiled.config):
+    for region in tensor_memory(traced.config):
         axes.axvspan(region.start, region.start + region.size, fill=False, color="black", linewidth=0.8)
         axes.text(
             region.start + region.size / 2, TMEM_LANES / 2, region.name, ha="center", va="center", color="crimson"

@@ -20,11 +20,11 @@ from rich.table import Table
 
 from harness.host.files import write_atomically
 from harness.judge.kept import KeptKernels, use
-from harness.judge.predict import CHIP, launching, predicted
+from harness.judge.predict import launching, predicted
 from harness.paths import KEPT, ROOT
 from remote.device import Emulated
 from stages.catalog import CATALOG, Milestone, runnable
-from stages.tolerances import CYCLES
+from stages.tolerances import cycles_file
 
 FIGURES = ROOT / "bench" / "data" / "predicted.csv"
 Work = tuple[str, float | None, Callable[[], object]]
@@ -51,7 +51,7 @@ def main() -> int:
         print(why, file=sys.stderr)
         return 2
     table = Table(
-        box=box.SIMPLE_HEAD, title=f"predicted on a {CHIP.upper()}; nothing was measured", title_justify="left"
+        box=box.SIMPLE_HEAD, title=f"predicted on a {device.chip.upper()}; nothing was measured", title_justify="left"
     )
     for heading in ("", "us", "cycles", "TFLOP/s", "waves", "bound by", "busy", "kernel"):
         table.add_column(heading, justify="left" if heading in ("", "bound by", "kernel") else "right")
@@ -84,16 +84,17 @@ def pin(device: Emulated, milestones: Sequence[Milestone]) -> Iterator[str]:
 
     The pins of other milestones stay as they are.
     """
-    held = tomllib.loads(CYCLES.read_text())
+    file = cycles_file(device.chip)
+    held = tomllib.loads(file.read_text())
     found = dict(held)
     for milestone in milestones:
         case = milestone.load().CASES[0]
         found[milestone.id] = round(sum(each.cycles for each in predicted(device, launching(case))))
         if found[milestone.id] != held.get(milestone.id):
             yield f"{milestone.id}  {held.get(milestone.id, 'none')} -> {found[milestone.id]}  {case}"
-    comment = "".join(line for line in CYCLES.read_text().splitlines(keepends=True) if line.startswith("#"))
+    comment = "".join(line for line in file.read_text().splitlines(keepends=True) if line.startswith("#"))
     pins = "".join(f'"{each.id}" = {found[each.id]}\n' for each in CATALOG if each.id in found)
-    write_atomically(CYCLES, f"{comment}\n{pins}".encode())
+    write_atomically(file, f"{comment}\n{pins}".encode())
 
 
 def _cases(milestone: str) -> Iterator[Work]:

@@ -56,6 +56,15 @@ class Combine(LoopInvariant):
 
     cta: Cta
 
+    @property
+    def warps(self) -> int:
+        """Number of warps that merge."""
+        return self.cta.config.threads // WARP
+
+    def running(self) -> RunningSoftmax:
+        """Return the statistics of a merged row."""
+        return RunningSoftmax(self.cta.args.scale_log2, self.cta.config.variant.threads_per_row)
+
     @cute.jit
     def run(self, warp: Any) -> None:
         """Merge every splits-th row of the row tile."""
@@ -65,7 +74,7 @@ class Combine(LoopInvariant):
         sync_ctas(config.splits)
         # 2. Divide this CTA's rows among its warps; where there are more warps than rows, they divide a row too.
         rows = config.block_m // config.splits
-        warps = config.threads // WARP
+        warps = self.warps
         lane = cute.arch.lane_idx()
         width = min(VECTOR_BYTES // FP32_BYTES, config.head_dim // WARP)  # elements of a lane's vector
         vectors = config.head_dim // WARP // width  # of a row, per lane
@@ -97,7 +106,7 @@ class Combine(LoopInvariant):
         number = row_tile.row(row)
         # 1. Find the row's maximum and sum: lane s has the statistics of split s.
         stats = load_vector(self.partial(cute.arch.lane_idx())[row, None], STATS, config.head_dim // STATS)
-        running = RunningSoftmax(args.scale_log2, config.variant.threads_per_row)
+        running = self.running()
         running.stats[0] = cute.arch.warp_reduction(stats[0], cute.arch.fmax, threads_in_group=config.splits)
         weight = running.weight_of(stats[0])
         row_sum = cute.arch.warp_reduction(weight * stats[1], operator.add, threads_in_group=config.splits)

@@ -13,7 +13,7 @@ import torch
 import emulator
 import kernel
 from emulator.machine.order.completion import Completion
-from kernel import reference
+from kernel import choice, reference
 
 MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
 COSINE, DIFF, LSE = 0.999996, 5e-6, 4e-6
@@ -281,7 +281,7 @@ def test_a_pair_takes_row_tile_after_row_tile(name: str, monkeypatch: pytest.Mon
 def paired(kind: str, partials: bool) -> kernel.FmhaConfig:
     compressed: Any = "none" if kind == "window" else kind
     options: Any = {"mask": "causal", "shared_kv": True, "sink": True, "partials": partials, "splits": 1}
-    return kernel.configuration(kernel.Problem(head_dim=512, heads=128, keys=1, compressed=compressed, **options))
+    return choice.configuration(kernel.Problem(head_dim=512, heads=128, keys=1, compressed=compressed, **options))
 
 
 def test_nothing_outside_the_outputs_is_written_where_tiles_are_of_one_token() -> None:

@@ -42,18 +42,15 @@ def test_the_descriptor_is_the_one_assumed(traced: Traced) -> None:
 
 
 def test_a_thread_owns_whole_vectors_of_its_row(traced: Traced) -> None:
-    keys = [
-        traced.layout("tLcS")(i)
-        for i in range(traced.compiled.config.block_n // traced.compiled.config.variant.threads_per_row)
-    ]
+    keys = [traced.layout("tLcS")(i) for i in range(traced.config.block_n // traced.config.variant.threads_per_row)]
     assert keys == list(range(len(keys)))
 
 
 def test_stores_have_no_bank_conflicts_beyond_the_minimum(traced: Traced) -> None:
     """A warp stores 512 bytes at once: four passes over the 32 banks are the least, eight lanes each."""
     stored = stored_at(traced)
-    rows_of_warp = traced.compiled.config.block_m // 4
-    keys_of_thread = traced.compiled.config.block_n // traced.compiled.config.variant.threads_per_row
+    rows_of_warp = traced.config.block_m // 4
+    keys_of_thread = traced.config.block_n // traced.config.variant.threads_per_row
     for warp in range(4):
         for vector in range(0, keys_of_thread, STORE_BYTES // BF16):
             lanes = np.arange(WARP)

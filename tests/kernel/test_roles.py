@@ -9,6 +9,7 @@ import torch
 
 import emulator
 import kernel
+from kernel import choice
 from kernel.hardware import WARPGROUP
 from kernel.roles import Roles
 from kernel.variants import VariantName, variant
@@ -58,7 +59,7 @@ def test_permuted_roles_give_the_same_bits(
             return kernel.fmha(q, k, splits=1)
 
     def permuted(problem: kernel.Problem) -> kernel.FmhaConfig:
-        config, roles = kernel.configuration(problem), PERMUTED[name]
+        config, roles = choice.configuration(problem), PERMUTED[name]
         fits = len(roles.softmax) == len(config.roles.softmax)
         row = config.variant if fits else variant("one Q tile", config.head_dim)
         return dataclasses.replace(config, variant=dataclasses.replace(row, roles=roles))

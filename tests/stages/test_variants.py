@@ -11,6 +11,7 @@ from typing import get_args
 import pytest
 
 import kernel
+from kernel import choice
 from kernel.config import FmhaConfig
 from kernel.errors import ArgumentError
 from kernel.problem import Compressed, Mask, PPath
@@ -67,10 +68,10 @@ def chosen() -> Iterator[FmhaConfig]:
             compressed=compressed,
             compressed_keys=0 if compressed == "none" else keys,
         )
-        yield kernel.configuration(problem)
+        yield choice.configuration(problem)
         for splits, path in product(SPLITS, get_args(PPath)):
             with suppress(ArgumentError):
-                yield kernel.configuration(replace(problem, splits=splits, p_path=path))
+                yield choice.configuration(replace(problem, splits=splits, p_path=path))
 
 
 #: Choice does not depend on these, but for what `test_features_that_choose_nothing` holds.
@@ -112,8 +113,8 @@ def test_features_that_choose_nothing() -> None:
     """Mask, sink, partials and V = K change the configuration by themselves only: the variant stays."""
     for head_dim, heads in product(HEAD_DIMS, (16, 128)):
         plain = kernel.Problem(head_dim=head_dim, heads=heads, tokens=2, batch=4, keys=1024)
-        other = kernel.configuration(plain)
+        other = choice.configuration(plain)
         flags = (False, True)
         for mask, shared_kv, sink, partials in product(get_args(Mask), flags, flags, flags):
-            one = kernel.configuration(replace(plain, mask=mask, shared_kv=shared_kv, sink=sink, partials=partials))
+            one = choice.configuration(replace(plain, mask=mask, shared_kv=shared_kv, sink=sink, partials=partials))
             assert (one.variant, one.splits, one.block_rows) == (other.variant, other.splits, other.block_rows)

@@ -107,7 +107,7 @@ NEGATION = {
 CLAMPS = ("larger", "smaller", "min", "max", "fmax")
 LOGARITHMS = {"LN2": "LOG2E", "LOG2E": "LN2"}
 #: Functions that only name or describe, so that an edit changes what people read and nothing that runs.
-DESCRIPTIONS = ("FmhaConfig.name", "FmhaConfig.mbarriers", "Fmha.trace")
+DESCRIPTIONS = ("FmhaConfig.name", "Mbarriers.mbarriers", "Fmha.trace")
 #: Functions that only choose between configurations by their speed.
 SPEED = ("estimate", "Problem.window_keys")
 

@@ -226,11 +226,11 @@ def run(checkout: Checkout, out: Path) -> tuple[int, Record]:
 
 
 def test_a_kernel_that_does_not_compile_is_refused_by_name(checkout: Checkout, tmp_path: Path) -> None:
-    checkout.replace("kernel/compiled.py", "    fmha = Fmha(config)\n", "    fmha = Fmah(config)\n")
+    checkout.replace("kernel/compiled.py", "    kernel = chip().kernel\n", "    kernel = chpi().kernel\n")
     code, record = run(checkout, tmp_path / "out")
     assert code == Verdict.COMPILE_ERROR.exit_code
     assert record.verdict == "COMPILE_ERROR"
-    assert record.reason == "NameError: name 'Fmah' is not defined"
+    assert record.reason == "NameError: name 'chpi' is not defined"
     assert record.phases[-1].outcome == "failed" and not record.cases
 
 

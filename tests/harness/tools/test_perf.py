@@ -16,7 +16,7 @@ from stages.catalog import GATE, find
 def test_pins_are_what_is_predicted_now_and_the_comment_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "cycles.toml"
     file.write_text('# Why.\n\n"D1.1" = 1\n')
-    monkeypatch.setattr(perf, "CYCLES", file)
+    monkeypatch.setattr(perf, "cycles_file", lambda chip: file)
     monkeypatch.setattr(perf, "CATALOG", (GATE,))
     device = Emulated()
     (moved,) = perf.pin(device, [GATE])
@@ -31,7 +31,7 @@ def test_the_pin_of_one_milestone_leaves_the_others_as_they_are(
 ) -> None:
     file = tmp_path / "cycles.toml"
     file.write_text('# Why.\n\n"D1.1" = 1\n"D3" = 3\n')
-    monkeypatch.setattr(perf, "CYCLES", file)
+    monkeypatch.setattr(perf, "cycles_file", lambda chip: file)
     monkeypatch.setattr(perf, "predicted", lambda device, launches: [SimpleNamespace(cycles=7.2)])
     monkeypatch.setattr(perf, "launching", lambda case: case)
     assert [line.split("  ")[:2] for line in perf.pin(Emulated(), [find("D2")])] == [["D2", "none -> 7"]]

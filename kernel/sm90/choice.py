@@ -1,0 +1,39 @@
+"""The choice of the configuration that computes a problem on sm_90a: the only place where it is made."""
+
+from __future__ import annotations
+
+from kernel.problem import Problem
+from kernel.sm90.config import HopperConfig
+from kernel.variants import SPLITS
+
+SMS = 132
+#: Clusters that run at a time on an H200, by CTAs per cluster: its GPCs have 16 or 18 SMs.
+CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 32, 8: 16, 16: 7}
+#: Cycles by the clock of the emulated H200, by head dim: of a launch beside its KV tiles, of 64 keys, and added if keys
+#: are split.
+LAUNCH = {64: 4_000, 128: 4_900, 256: 6_200, 512: 5_600}
+KEYS_64 = {64: 950, 128: 1_150, 256: 2_200, 512: 3_250}
+SPLIT = {64: 3_000, 128: 3_600, 256: 4_600, 512: 7_500}
+
+
+def configuration(problem: Problem) -> HopperConfig:
+    """Return the configuration with which a problem is computed. Raises ArgumentError.
+
+    Keys are split as the problem says, or as the estimate says. P waits in registers, or at head_dim 512 also in shared
+    memory, whatever `p_path` says.
+    """
+    splits = SPLITS if problem.splits == "auto" else (problem.splits,)
+    configs = [HopperConfig(**problem.features, splits=n) for n in splits]
+    return min(configs, key=lambda each: estimate(each, problem))
+
+
+def estimate(config: HopperConfig, problem: Problem) -> float:
+    """Return the estimated cycles of a launch. With split keys a CTA has one row tile and starts anew for the next."""
+    clusters = -(-problem.rows // config.block_m) * problem.groups
+    waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
+    tokens = -(-min(problem.rows, config.block_m) // max(problem.heads, 1))
+    kv_tiles = -(-problem.window_keys(tokens) // config.block_n) - (-problem.compressed_keys // config.block_n)
+    computing = -(-kv_tiles // config.splits) * config.block_n / 64 * KEYS_64[config.head_dim]
+    if config.splits > 1:
+        return waves * (LAUNCH[config.head_dim] + SPLIT[config.head_dim] + computing)
+    return LAUNCH[config.head_dim] + waves * computing

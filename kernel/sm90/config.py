@@ -1,0 +1,270 @@
+"""A configuration of the Hopper kernel: everything that is fixed when it is compiled for sm_90a."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernel.config import PARTIAL_PADDING, Barrier, Mbarriers, Ring
+from kernel.errors import ArgumentError
+from kernel.hardware import BF16_BYTES, FP32_BYTES, SMEM_ALIGN, SMEM_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
+from kernel.memory import MAX_DEPTH
+from kernel.problem import Features
+from kernel.variants import SPLITS
+
+WARPGROUPS = 2  # of consumers
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The warps of each role.
+
+    load: those of the producer warpgroup that load K, one per slice of a KV tile; the first one loads Q, too. values:
+    as many that load V, none if V is read as K. consumers: two warpgroups, which multiply and compute the softmax.
+    """
+
+    load: tuple[int, ...]
+    values: tuple[int, ...]
+    consumers: tuple[int, ...] = tuple(range(WARPGROUP, (1 + WARPGROUPS) * WARPGROUP))
+
+    @property
+    def softmax(self) -> tuple[int, ...]:
+        """The warps that compute the softmax."""
+        return self.consumers
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way of dividing attention among warpgroups and KV tiles.
+
+    q_tiles: Q tiles of a CTA, each for a consumer warpgroup; a single one is for both, which then have half of O's
+    columns each. block_n: keys of a KV tile, as many as leave shared memory for a ring of two. registers: of a producer
+    thread and of a consumer thread; together those that a launch gives to this many threads, 168 each.
+    """
+
+    q_tiles: int
+    block_n: int
+    registers: tuple[int, int]
+    roles: Roles
+    tile_m: int = 64  # rows of a wgmma
+    rows_per_warp: int = 16
+    mma_ctas: int = 1
+    leader: None = None
+
+    @property
+    def slices(self) -> int:
+        """Parts of a KV tile, along the dims, that are loaded and released separately."""
+        return len(self.roles.load)
+
+    @property
+    def shares_rows(self) -> bool:
+        """True if both consumer warpgroups have the same rows, and half of O's columns each."""
+        return self.q_tiles < WARPGROUPS
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """Bytes of shared memory: barriers, Q, a ring of K, one of V unless V is read as K, P, O's staging buffer."""
+
+    variant: Variant
+    head_dim: int
+    rings: int
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Barriers, and the exchange between warpgroups with the same rows."""
+        return SMEM_ALIGN * (2 if self.variant.shares_rows else 1)
+
+    @property
+    def q_bytes(self) -> int:
+        """All Q tiles."""
+        return self.variant.q_tiles * self.variant.tile_m * self.head_dim * BF16_BYTES
+
+    @property
+    def kv_tile_bytes(self) -> int:
+        """A KV tile of K, or of V."""
+        return self.variant.block_n * self.head_dim * BF16_BYTES
+
+    @property
+    def p_bytes(self) -> int:
+        """P of both warpgroups, if the other one reads it."""
+        return WARPGROUPS * self.variant.tile_m * SWIZZLE_BYTES if self.variant.shares_rows else 0
+
+    @property
+    def o_bytes(self) -> int:
+        """What is staged of O or U at a time: a swizzled row per row of every consumer warp."""
+        return len(self.variant.roles.consumers) * self.variant.rows_per_warp * SWIZZLE_BYTES
+
+    @property
+    def depth(self) -> int:
+        """KV tiles that a ring holds: as many as fit, a power of two."""
+        free = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.p_bytes - self.o_bytes
+        fits = free // (self.kv_tile_bytes * self.rings)
+        return min(MAX_DEPTH, 1 << fits.bit_length() - 1)
+
+    @property
+    def kv_bytes(self) -> int:
+        """All rings."""
+        return self.depth * self.kv_tile_bytes * self.rings
+
+    @property
+    def total_bytes(self) -> int:
+        """All buffers."""
+        return self.reserved_bytes + self.q_bytes + self.p_bytes + self.o_bytes + self.kv_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class HopperConfig(Features, Mbarriers):
+    """The features of a problem, and the choices that the Hopper kernel made for it.
+
+    splits: CTAs of a cluster over which the KV tiles of a row tile are split. Raises ArgumentError.
+    """
+
+    splits: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.splits not in SPLITS:
+            raise ArgumentError("splits", self.splits, f"one of {SPLITS}")
+        assert self.smem.total_bytes <= SMEM_BYTES, f"{self.smem.total_bytes} B of shared memory, {self}"
+        reused = self.smem.q_bytes + self.smem.kv_bytes
+        assert self.splits == 1 or self.partial_bytes <= reused, f"{self.partial_bytes} B of partials, {self}"
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel in PTX, profiles and reports."""
+        parts = [f"fmha_sm90_hd{self.head_dim}"] + [self.mask] * (self.mask != "none")
+        parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
+        parts += ["sink"] * self.sink + ["partials"] * self.partials
+        return "_".join(parts + [f"splits{self.splits}"] * (self.splits > 1))
+
+    # The variant.
+
+    @property
+    def roles(self) -> Roles:
+        """The warps of each role.
+
+        K and V are loaded by a warp each, at head_dim 512 by two each, or by four if V is K. Keys of top-k indices are
+        loaded by as many warps as a key has swizzled rows, at most four.
+        """
+        if self.loads_v:
+            return Roles((0, 1), (2, 3)) if self.head_dim == 512 else Roles((0,), (1,))
+        rows = self.head_dim * BF16_BYTES // SWIZZLE_BYTES
+        warps = min(WARPGROUP, rows) if self.compressed == "topk" or self.head_dim == 512 else 1
+        return Roles(tuple(range(warps)), ())
+
+    @property
+    def variant(self) -> Variant:
+        """The division of work. A warp that loads keys of top-k indices needs registers for their addresses."""
+        topk = self.compressed == "topk"
+        registers = (72, 216) if topk else (40, 232)
+        if self.head_dim == 512:
+            return Variant(1, 32 if self.loads_v else 64, registers, self.roles)
+        return Variant(2, 64 if self.head_dim == 256 or topk else 128, registers, self.roles)
+
+    @property
+    def q_tiles(self) -> int:
+        """Q tiles of a CTA."""
+        return self.variant.q_tiles
+
+    @property
+    def mma_ctas(self) -> int:
+        """CTAs of one MMA."""
+        return self.variant.mma_ctas
+
+    @property
+    def slices(self) -> int:
+        """Slices of a KV tile."""
+        return self.variant.slices
+
+    @property
+    def tile_m(self) -> int:
+        """Rows of a Q tile."""
+        return self.variant.tile_m
+
+    @property
+    def block_n(self) -> int:
+        """Keys of a KV tile."""
+        return self.variant.block_n
+
+    # What follows from the variant and the features.
+
+    @property
+    def loads_v(self) -> bool:
+        """True if V is not read as K."""
+        return not self.shared_kv
+
+    @property
+    def zigzag(self) -> bool:
+        """True if row tiles are dealt in a zigzag: they differ in how many keys they see."""
+        return self.mask == "causal" and self.compressed == "none"
+
+    @property
+    def cluster_ctas(self) -> int:
+        """CTAs of a cluster: those that split the keys."""
+        return self.splits
+
+    @property
+    def block_m(self) -> int:
+        """Rows of a CTA's row tile."""
+        return self.q_tiles * self.tile_m
+
+    @property
+    def o_cols(self) -> int:
+        """Columns of O of a consumer warpgroup."""
+        return self.head_dim // (WARPGROUPS if self.variant.shares_rows else 1)
+
+    @property
+    def k_slice(self) -> tuple[int, int]:
+        """Keys and dims of a slice of K."""
+        return self.block_n, self.head_dim // self.slices
+
+    @property
+    def v_slice(self) -> tuple[int, int]:
+        """Keys and dims of a slice of V."""
+        return self.k_slice
+
+    # Memory.
+
+    @property
+    def smem(self) -> SharedMemory:
+        """The buffers of shared memory."""
+        return SharedMemory(self.variant, self.head_dim, 2 if self.loads_v else 1)
+
+    @property
+    def partial_row(self) -> int:
+        """Elements (fp32) from a row of a partial result to the next: U, maximum, sum and padding."""
+        return self.head_dim + PARTIAL_PADDING
+
+    @property
+    def partial_bytes(self) -> int:
+        """Bytes of a CTA's partial result, which takes over the buffers of Q and the keys."""
+        return self.block_m * self.partial_row * FP32_BYTES
+
+    # Warps and barriers.
+
+    @property
+    def rings(self) -> tuple[Ring, ...]:
+        """The ring of K, and the ring of V unless V is read as K."""
+        k = Ring("k", self.roles.load, self.k_slice, along_keys=False, clears_tail=not self.loads_v)
+        v = Ring("v", self.roles.values, self.v_slice, along_keys=False, clears_tail=True)
+        return (k, v) if self.loads_v else (k,)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return WARP * (WARPGROUP + len(self.roles.consumers))
+
+    @property
+    def barriers(self) -> tuple[Barrier, ...]:
+        """Every mbarrier of the kernel, in the order in which they are in shared memory."""
+        slots, warps = self.smem.depth * self.slices, len(self.roles.consumers)
+        readers = WARPGROUP if self.variant.shares_rows else warps  # warps that read a slice last
+        return (
+            Barrier("q_full", 1, 1, "load", "consumers"),
+            Barrier("q_empty", 1, warps, "consumers", "load"),
+            Barrier("k_full", slots, 1, "load", "consumers"),
+            Barrier("k_empty", slots, readers, "consumers", "load"),
+            Barrier("v_full", slots * self.loads_v, 1, "values", "consumers"),
+            Barrier("v_empty", slots * self.loads_v, readers, "consumers", "values"),
+            Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),
+        )

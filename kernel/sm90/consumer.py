@@ -1,0 +1,268 @@
+"""The consumer warpgroups: S = Q K', softmax, O += P V, in registers."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import BFloat16, Float32, Int32, const_expr
+from cutlass.cute.nvgpu import warpgroup
+
+from kernel.hardware import WARP
+from kernel.sm90.operands import Fragments, gemm, settle
+from kernel.sm90.softmax import COLS, ROWS, ConsumerThread, RowSoftmax, of_row
+from kernel.sm100.cta import Cta
+from kernel.sm100.tiles import LoopInvariant
+
+TURN = 1  # named barrier of warpgroup 0's turn; the next one is that of warpgroup 1's
+P_READY = 3  # named barrier of warpgroup 0's P at head_dim 512; the next one is that of warpgroup 1's
+MEET = 5  # named barrier of all consumers
+CONSUMERS = 256  # threads
+
+
+@dataclass
+class Consumer(LoopInvariant):
+    """A consumer thread at a row tile of its warpgroup."""
+
+    cta: Cta
+    thread: ConsumerThread
+    fragments: Fragments
+
+    def __post_init__(self) -> None:
+        """Make the registers: S and O as wgmma lays them out, P as its A operand."""
+        config = self.cta.config
+        qk = self.fragments.qk().get_slice(0)
+        pv = self.fragments.pv().get_slice(0)
+        self.s = qk.make_fragment_C(qk.partition_shape_C((config.tile_m, config.block_n)))
+        self.p = pv.make_fragment_A(pv.partition_shape_A((config.tile_m, config.block_n)))
+        self.o = pv.make_fragment_C(pv.partition_shape_C((config.tile_m, config.o_cols)))
+        self.o.fill(0.0)
+        self.rows = [RowSoftmax(self.cta.args.scale_log2, 1) for _ in range(ROWS)]
+        self.factors = cute.make_rmem_tensor(ROWS, Float32)  # of each row of O, if it has to be rescaled
+
+    @cute.jit
+    def run(self, q_loads: Int32) -> None:
+        """Compute all KV tiles of the row tile; q_loads: how often the CTA has loaded Q before."""
+        count = self.cta.kv_tiles.count
+        if count > 0:
+            # 1. S[0] and P[0].
+            self.cta.bars.wait("q_full", 0, q_loads % 2)
+            wait_turn(self.thread.warpgroup)
+            self.issue_qk(Int32(0))
+            pass_turn(self.thread.warpgroup)
+            warpgroup.wait_group(0)
+            self.release_k(Int32(0))
+            self.softmax(Int32(0))
+            self.convert_p()
+            for i in cutlass.range(1, count, unroll=1):
+                # 2. S[i] and O += P[i - 1] V[i - 1], in this warpgroup's turn.
+                wait_turn(self.thread.warpgroup)
+                self.issue_qk(i)
+                self.issue_pv(i - 1)
+                pass_turn(self.thread.warpgroup)
+                # 3. Softmax of S[i] beside the second product.
+                warpgroup.wait_group(1)
+                self.release_k(i)
+                moved = self.softmax(i)
+                # 4. P[i], once its registers are free.
+                warpgroup.wait_group(0)
+                self.release_v(i - 1)
+                if moved:
+                    self.rescale()
+                self.convert_p()
+            # 5. The last product.
+            self.cta.bars.arrive_warp("q_empty", 0)
+            wait_turn(self.thread.warpgroup)
+            self.issue_pv(count - 1)
+            pass_turn(self.thread.warpgroup)
+            warpgroup.wait_group(0)
+            self.release_v(count - 1)
+
+    def issue_qk(self, i: Int32) -> None:
+        """Start S[i] = Q K[i]', slice by slice."""
+        slices = range(self.cta.config.slices)
+        q, k = self.fragments.q(self.thread.q_tile), self.fragments.k(self.tile_slot(i))
+        steps = cute.size(k, mode=[2]) // len(slices)
+        for slice_ in slices:
+            self.wait_full("k", i, slice_)
+            warpgroup.fence()
+            gemm(self.fragments.qk(), self.s, q, k, range(slice_ * steps, (slice_ + 1) * steps), clear=slice_ == 0)
+        warpgroup.commit_group()
+
+    def issue_pv(self, i: Int32) -> None:
+        """Start O += P[i] V[i], P in registers. Where V is K, the warpgroup has waited for it."""
+        self.issue_product(i, self.fragments.pv(), self.p, waits=self.cta.config.loads_v)
+
+    def issue_product(self, i: Int32, mma: cute.TiledMma, p: cute.Tensor, waits: bool) -> None:
+        """Start O += P V[i] with the warpgroup's columns of V."""
+        if waits:
+            for slice_ in self.v_slices:
+                self.wait_full(self.v_ring, i, slice_)
+        v = self.fragments.v(self.tile_slot(i), self.v_part)
+        warpgroup.fence()
+        gemm(mma, self.o, p, v, range(cute.size(v, mode=[2])))
+        warpgroup.commit_group()
+
+    @property
+    def v_ring(self) -> str:
+        return "v" if self.cta.config.loads_v else "k"
+
+    @property
+    def v_part(self) -> Any:
+        """Which o_cols columns of V the warpgroup has."""
+        return 0
+
+    @property
+    def v_slices(self) -> list[Any]:
+        """The slices that hold them."""
+        return list(range(self.cta.config.slices))
+
+    def tile_slot(self, i: Int32) -> Any:
+        """Return the slot of KV tile `i` in its ring, in KV tiles."""
+        return (self.cta.kv_done + i) & self.cta.config.smem.depth - 1
+
+    def wait_full(self, ring: str, i: Int32, slice_: Any) -> None:
+        """Wait for a slice of KV tile `i`."""
+        slot, phase = self.cta.bars.slot_and_phase(self.cta.kv_done + i, slice_)
+        self.cta.bars.wait(f"{ring}_full", slot, phase)
+        if self.cta.config.compressed == "topk":
+            cute.arch.fence_view_async_shared()
+
+    def release_k(self, i: Int32) -> None:
+        """Release K[i]. If V is K, it is released as V."""
+        if self.cta.config.loads_v:
+            self.release("k", i, range(self.cta.config.slices))
+
+    def release_v(self, i: Int32) -> None:
+        """Release the slices of V[i] that the warpgroup read."""
+        self.release(self.v_ring, i, self.v_slices)
+
+    def release(self, ring: str, i: Int32, slices: Iterable[Any]) -> None:
+        for slice_ in slices:
+            slot, _ = self.cta.bars.slot_and_phase(self.cta.kv_done + i, slice_)
+            self.cta.bars.arrive_warp(f"{ring}_empty", slot)
+
+    @cute.jit
+    def softmax(self, i: Int32) -> Any:
+        """Replace S[i] by exponentials. Return whether O has to be rescaled."""
+        self.mask(i)
+        moved = self.track_max(self.tile_maxima(i))
+        self.exponentiate()
+        return moved
+
+    def tile_maxima(self, i: Int32) -> list[Float32]:
+        """Return the maximum of each row with those of S[i]."""
+        return [row.tile_max(of_row(self.s, r), i) for r, row in enumerate(self.rows)]
+
+    def exponentiate(self) -> None:
+        """Replace S by exponentials, and add them to the sums of the rows."""
+        for r, row in enumerate(self.rows):
+            row.exponentiate(of_row(self.s, r))
+
+    @cute.jit
+    def mask(self, i: Int32) -> None:
+        """Set the logits of keys that a row does not see to -inf."""
+        kv, thread, row_tile = self.cta.kv_tiles, self.thread, self.cta.row_tile
+        first = thread.q_tile * self.cta.config.tile_m
+        bounds = [kv.bounds(kv.begin + i, row_tile.token(first + thread.row(r))) for r in range(ROWS)]
+        if bounds[0][0]:
+            for r, (_, lo, hi) in enumerate(bounds):
+                self.mask_outside(of_row(self.s, r), lo, hi)
+        if const_expr(self.cta.config.compressed == "topk"):
+            words = self.topk_bits(kv.begin + i)
+            named = [words[j] for j in range(cute.size(words))]
+            if functools.reduce(operator.and_, named) != -1:
+                for r in range(ROWS):
+                    self.mask_unlisted(of_row(self.s, r), named)
+
+    def mask_outside(self, s: cute.Tensor, lo: Int32, hi: Int32) -> None:
+        """Set the logits of keys before `lo`, and from `hi` on, to -inf."""
+        for j in range(cute.size(s)):
+            key = self.thread.key(j)
+            visible = key < hi if self.cta.config.mask != "causal" else (key >= lo) & (key < hi)
+            s[j] = cutlass.select_(visible, s[j], -Float32.inf)
+
+    @cute.jit
+    def topk_bits(self, i: Int32) -> cute.Tensor:
+        """Return which keys of KV tile `i` the top-k indices name, WARP keys per word; of the window, all."""
+        config, kv = self.cta.config, self.cta.kv_tiles
+        words = cute.make_rmem_tensor(config.block_n // WARP, Int32)
+        words.fill(-1)
+        first = (i - kv.window.count) * config.block_n
+        if first >= 0:
+            entries = [first + (j + cute.arch.lane_idx()) for j in range(0, config.block_n, WARP)]
+            keys = [kv.compressed.key(n, kv.compressed.index(n)) for n in entries]  # all loads before the first vote
+            for j, key in enumerate(keys):
+                words[j] = cute.arch.vote_ballot_sync(key >= 0)
+        return words
+
+    def mask_unlisted(self, s: cute.Tensor, words: list[Int32]) -> None:
+        """Set the logits of keys that the top-k indices do not name to -inf."""
+        own = [word >> (2 * self.thread.column) for word in words]  # the lane's first key in the lowest bit
+        for j in range(cute.size(s)):
+            key = j // 2 * COLS + j % 2
+            s[j] = cutlass.select_((own[key // WARP] & (1 << key % WARP)) != 0, s[j], -Float32.inf)
+
+    @cute.jit
+    def track_max(self, new_max: list[Float32]) -> Any:
+        """Take the new maxima if a row of the warp has one. Return whether O has to be rescaled.
+
+        O is in registers: to rescale it costs a multiplication per element. Waiting until a maximum has moved far, as
+        in tensor memory, saves nothing that shows.
+        """
+        moved = [new > row.stats[0] for new, row in zip(new_max, self.rows, strict=True)]
+        some = cute.arch.vote_any_sync(functools.reduce(operator.or_, moved))
+        if some:
+            self.move_to(new_max)
+        return some
+
+    def move_to(self, new_max: list[Float32]) -> None:
+        """Take new reference maxima, and keep the factors that O has to be multiplied by."""
+        for r, row in enumerate(self.rows):
+            self.factors[r] = row.move_to(new_max[r])
+
+    @property
+    def stores_rows(self) -> Any:
+        """True if the thread's warpgroup stores the statistics of its rows."""
+        return True
+
+    def row_sums(self) -> list[Float32]:
+        """Return the sum of each row over all keys."""
+        return [row.row_sum() for row in self.rows]
+
+    def rescale(self) -> None:
+        """Multiply each row of O by its factor."""
+        for r in range(ROWS):
+            own = of_row(self.o, r)
+            for j in range(cute.size(own)):
+                own[j] = own[j] * self.factors[r]
+
+    def convert_p(self) -> None:
+        """Convert S to P: the registers of an accumulator are in the order of those of an A operand."""
+        flat(self.p).store(flat(self.s).load().to(BFloat16))
+        settle(self.p)
+
+
+def wait_turn(warpgroup: Any) -> None:
+    """Wait until the other warpgroup has issued its products."""
+    cute.arch.barrier(barrier_id=TURN + warpgroup, number_of_threads=CONSUMERS)
+
+
+def pass_turn(warpgroup: Any) -> None:
+    """Let the other warpgroup issue its products."""
+    cute.arch.barrier_arrive(barrier_id=TURN + 1 - warpgroup, number_of_threads=CONSUMERS)
+
+
+def sync_consumers() -> None:
+    """Wait for all consumers of the CTA."""
+    cute.arch.barrier(barrier_id=MEET, number_of_threads=CONSUMERS)
+
+
+def flat(fragment: cute.Tensor) -> cute.Tensor:
+    """Return a fragment in registers as a vector."""
+    return cute.make_tensor(fragment.iterator, cute.make_layout(cute.size(fragment)))

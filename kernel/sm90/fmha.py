@@ -1,0 +1,161 @@
+"""All device code for sm_90a: attention of a row tile over many KV tiles by warpgroup MMA (wgmma).
+
+A CTA has a producer warpgroup, which keeps few registers, and two consumer warpgroups, which take the others. Logits S,
+probabilities P and O stay in the consumers' registers. Up to head_dim 256 each consumer warpgroup has a Q tile of 64
+rows. At 512 O is too wide for that: both have the same 64 rows, and half of O's columns each. Registers of a consumer
+thread, of 232 (216 with top-k indices):
+
+    head_dim 64    |  S 64  |  P 32  |  O 32   |        KV tiles of 128 keys; 64 with top-k indices
+    head_dim 128   |  S 64  |  P 32  |  O 64   |        the same
+    head_dim 256   |  S 32  |  P 16  |  O 128  |        64 keys
+    head_dim 512   |  S 32  |  P 16  |  O 128  |        64 keys; 32 if V is not K
+
+Warps of the CTA and the mbarriers between them. K and V come by rings of KV tiles, in one slice or more of the dims:
+
+    load         ---q_full, k_full-->   consumers     Q of all Q tiles; slices of K, which are V's if V is K
+    values       -----v_full-------->   consumers     slices of V
+    load, values <-k_empty, v_empty--   consumers     a slice was read
+    load         <----q_empty--------   consumers     the row tile's last S has been computed
+    load, values -----tail_full----->   the same      a slice with invalid keys: cleared, then k_full or v_full
+    consumer     ---named barriers -->  consumer      1 and 2: the turn of a warpgroup to issue its products;
+                                                      3: both, at 512 to exchange maxima and P
+
+The producer crosses into the async proxy for TMA; consumers cross for keys that cp.async brought.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cuda.bindings.driver import CUstream
+from cutlass import Int32, const_expr
+from cutlass.cute.nvgpu import cpasync
+
+from kernel.arguments import Arguments, Operands
+from kernel.config import Ring
+from kernel.hardware import WARPGROUP
+from kernel.roles import has_role
+from kernel.sm90.combine import Merge, Partial
+from kernel.sm90.config import HopperConfig
+from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
+from kernel.sm90.epilogue import Epilogue
+from kernel.sm90.operands import Fragments, Smem
+from kernel.sm90.softmax import ConsumerThread
+from kernel.sm90.wide import WideConsumer
+from kernel.sm100 import operands
+from kernel.sm100.barriers import Barriers, sync_ctas
+from kernel.sm100.cta import Cta
+from kernel.sm100.load import LoadWarp, load_q
+from kernel.sm100.tiles import smaller
+
+
+class Fmha:
+    """The kernel of one HopperConfig. `launch` is compiled; `layouts` lists what tracing saw."""
+
+    def __init__(self, config: HopperConfig) -> None:
+        self.config = config
+        self.layouts: list[str] = []
+
+    def trace(self, **tensors: Any) -> None:
+        """Record shapes and layouts for CompiledFmha.layouts."""
+        self.layouts += [f"{name:<10} {getattr(tensor, 'layout', tensor)}" for name, tensor in tensors.items()]
+
+    @cute.jit
+    def launch(self, tensors: Operands, args: Arguments, stream: CUstream) -> None:
+        """Launch a CTA, or a cluster, per row tile of every group, but at most one CTA per SM."""
+        config = self.config
+        row_tiles = cute.ceil_div(tensors.q.shape[1], config.block_m) * tensors.q.shape[0]
+        ctas = row_tiles * config.cluster_ctas
+        ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
+        self.device(operands.copies(config, tensors), args).launch(
+            grid=[ctas, 1, 1],
+            block=[config.threads, 1, 1],
+            cluster=[config.cluster_ctas, 1, 1],
+            min_blocks_per_mp=1,
+            stream=stream,
+        )
+
+    @cute.kernel
+    def device(self, copies: operands.Copies, args: Arguments) -> None:
+        """Run the warps' roles."""
+        config = self.config
+        warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+        smem = Smem(config)
+        bars = Barriers(config, smem.barriers)
+        self.prologue(warp, bars, copies)
+        cta = Cta(config, bars, smem, Fragments(config, smem), copies, args)
+        producer_registers, consumer_registers = config.variant.registers
+        if warp < WARPGROUP:
+            cute.arch.setmaxregister_decrease(producer_registers)
+            for ring in config.rings:
+                if has_role(ring.warps, warp):
+                    self.load(cta, ring, warp - ring.warps[0])
+            if const_expr(config.splits > 1):  # the consumers' two barriers are of all threads of the cluster
+                sync_ctas(config.splits)
+                sync_ctas(config.splits)
+        else:
+            cute.arch.setmaxregister_increase(consumer_registers)
+            self.consume(cta)
+
+    @cute.jit
+    def load(self, cta: Cta, ring: cutlass.Constexpr[Ring], warp: Any) -> None:
+        """Load a slice of each KV tile of all row tiles of the CTA; the first warp of K loads Q, too."""
+        kv_done, tail_loads, q_loads = Int32(0), Int32(0), Int32(0)
+        first, end, step = cta.row_tile_range
+        for number in cutlass.range(first, end, step, unroll=1):
+            at = cta.at_row_tile(number, kv_done)
+            if const_expr(ring.name == "k") and warp == 0:
+                load_q(at, q_loads)
+            tail_loads = LoadWarp(at, ring, warp).run(tail_loads)
+            kv_done += at.kv_tiles.count
+            q_loads += smaller(at.kv_tiles.count, 1)
+
+    @cute.jit
+    def consume(self, cta: Cta) -> None:
+        """Compute and store all row tiles of the CTA."""
+        config = self.config
+        consumer_of = WideConsumer if config.variant.shares_rows else Consumer
+        warpgroup, kv_done, q_loads = ConsumerThread(config).warpgroup, Int32(0), Int32(0)
+        # 1. The first turn is warpgroup 0's.
+        if const_expr(not config.variant.shares_rows) and warpgroup == 1:
+            pass_turn(warpgroup)
+        # 2. Compute row tile after row tile.
+        first, end, step = cta.row_tile_range
+        for number in cutlass.range(first, end, step, unroll=1):
+            at = cta.at_row_tile(number, kv_done)
+            consumer = consumer_of(at, ConsumerThread(config), cta.fragments)
+            self.trace(tSrS=consumer.s, tOrP=consumer.p, tOrO=consumer.o)
+            consumer.run(q_loads)
+            if const_expr(config.splits > 1):
+                self.combine(consumer)
+            else:
+                Epilogue(consumer).run()
+            kv_done += at.kv_tiles.count
+            q_loads += smaller(at.kv_tiles.count, 1)
+        # 3. Take the turn that warpgroup 1 passed last, and wait for the last stores.
+        if const_expr(not config.variant.shares_rows) and warpgroup == 0:
+            wait_turn(warpgroup)
+        cute.arch.cp_async_bulk_wait_group(0, read=True)
+
+    @cute.jit
+    def combine(self, consumer: Consumer) -> None:
+        """Publish a split's result, merge the cluster's, and keep shared memory until all CTAs have read it."""
+        Partial(consumer).run()
+        Merge(consumer.cta).run(consumer.thread.warp)
+        sync_ctas(self.config.splits)
+
+    @cute.jit
+    def prologue(self, warp: Any, bars: Barriers, copies: operands.Copies) -> None:
+        """Prefetch tensor maps, initialize mbarriers, and synchronize."""
+        if warp == self.config.roles.load[0]:
+            stores = () if self.config.splits > 1 else (copies.o, copies.u)
+            for tma in (copies.q, *copies.window, *copies.compressed, *stores):
+                if const_expr(tma is not None):
+                    cpasync.prefetch_descriptor(tma[0])
+        if warp == self.config.roles.consumers[0]:
+            with cute.arch.elect_one():
+                bars.init()
+            cute.arch.mbarrier_init_fence()
+        sync_ctas(self.config.cluster_ctas)

@@ -1,0 +1,132 @@
+"""Operands of both products: tiled MMAs, their views of shared memory, and fragments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass.cute as cute
+from cutlass import BFloat16, Float32, Int32, Int64
+from cutlass._mlir import ir
+from cutlass._mlir.dialects import llvm
+from cutlass.cute.nvgpu import OperandMajorMode, warpgroup
+from cutlass.cutlass_dsl import dsl_user_op
+from cutlass.memory import SmemAllocator
+from cutlass.utils import hopper_helpers as sm90
+
+from kernel.hardware import BF16_BYTES, SMEM_ALIGN
+from kernel.sm90.config import HopperConfig
+from kernel.sm100.operands import CHUNK, box_layout, slice_ring
+from kernel.sm100.tiles import LoopInvariant
+
+SMEM, REGISTERS = warpgroup.OperandSource.SMEM, warpgroup.OperandSource.RMEM
+
+
+class Smem(LoopInvariant):
+    """The buffers of shared memory, in their order."""
+
+    def __init__(self, config: HopperConfig) -> None:
+        smem = SmemAllocator()
+
+        def bf16(size: int) -> cute.Tensor:
+            return smem.allocate_tensor(BFloat16, cute.make_layout(size // BF16_BYTES), SMEM_ALIGN)
+
+        self.barriers = smem.allocate_array(Int64, config.barrier_count)
+        if config.variant.shares_rows:  # the exchange between consumers of the same rows: (row, warpgroup)
+            self.sMax, self.sSum = (
+                smem.allocate_tensor(Float32, cute.make_layout((config.tile_m, 2)), 16) for _ in range(2)
+            )
+        self.sQ, self.sK = bf16(config.smem.q_bytes), bf16(config.smem.depth * config.smem.kv_tile_bytes)
+        self.sV = bf16(config.smem.depth * config.smem.kv_tile_bytes) if config.loads_v else self.sK
+        self.sP = bf16(config.smem.p_bytes) if config.smem.p_bytes else None
+        self.sO = bf16(config.smem.o_bytes)
+
+
+class Fragments(LoopInvariant):
+    """The descriptors of Q, K, V and P in shared memory, and the tiled MMAs that take them."""
+
+    def __init__(self, config: HopperConfig, smem: Smem) -> None:
+        self.config, self.smem = config, smem
+
+    def qk(self) -> cute.TiledMma:
+        """Return the MMA of S = Q K': 64 rows, the keys of a KV tile."""
+        return tiled_mma(OperandMajorMode.K, self.config.block_n, SMEM)
+
+    def pv(self, source: Any = REGISTERS) -> cute.TiledMma:
+        """Return the MMA of O += P V: 64 rows, a warpgroup's columns."""
+        return tiled_mma(OperandMajorMode.MN, self.config.o_cols, source)
+
+    def q(self, q_tile: Any) -> cute.Tensor:
+        """Return the descriptors of a Q tile, one for each 16 dims."""
+        tile = slice_ring(self.smem.sQ, (self.config.tile_m, self.config.head_dim), self.config.q_tiles)
+        thread = self.qk().get_slice(0)
+        return thread.make_fragment_A(thread.partition_A(tile[None, None, q_tile]))
+
+    def k(self, slot: Any) -> cute.Tensor:
+        """Return the descriptors of the KV tile in a slot of K's ring, one for each 16 dims."""
+        tile = slice_ring(self.smem.sK, (self.config.block_n, self.config.head_dim), self.config.smem.depth)
+        thread = self.qk().get_slice(0)
+        return thread.make_fragment_B(thread.partition_B(tile[None, None, slot]))
+
+    def v(self, slot: Any, part: Any = 0) -> cute.Tensor:
+        """Return the descriptors of the KV tile in a slot of V's ring, one for each 16 keys.
+
+        part: which o_cols columns of it.
+        """
+        config, swizzle = self.config, box_layout((self.config.block_n, CHUNK)).inner
+        chunk, chunks, parts = CHUNK * config.block_n, config.o_cols // CHUNK, config.head_dim // config.o_cols
+        shape = ((CHUNK, chunks), config.block_n, parts, config.smem.depth)
+        stride = ((1, chunk), CHUNK, chunk * chunks, chunk * chunks * parts)
+        tile = cute.make_tensor(
+            cute.recast_ptr(self.smem.sV.iterator, swizzle, BFloat16), cute.make_layout(shape, stride=stride)
+        )
+        thread = self.pv().get_slice(0)
+        return thread.make_fragment_B(thread.partition_B(tile[None, None, part, slot]))
+
+    def p_rows(self, of_warpgroup: Any) -> cute.Tensor:
+        """Return P of a warpgroup in shared memory, (row, key)."""
+        tile = slice_ring(self.smem.sP, (self.config.tile_m, CHUNK), 2)[None, None, of_warpgroup]
+        return cute.local_tile(tile, (self.config.tile_m, self.config.block_n), (0, 0))
+
+    def p(self, of_warpgroup: Any) -> cute.Tensor:
+        """Return its descriptors, one for each 16 keys."""
+        thread = self.pv(SMEM).get_slice(0)
+        return thread.make_fragment_A(thread.partition_A(self.p_rows(of_warpgroup)))
+
+
+def tiled_mma(b_major: OperandMajorMode, n: int, source: Any) -> cute.TiledMma:
+    k_major, tile = OperandMajorMode.K, (64, n)
+    return sm90.make_trivial_tiled_mma(BFloat16, BFloat16, k_major, b_major, Float32, (1, 1, 1), tile, source)
+
+
+def gemm(
+    mma: cute.TiledMma, acc: cute.Tensor, a: cute.Tensor, b: cute.Tensor, steps: range, clear: bool = False
+) -> None:
+    """acc (+)= a b by so many instructions; clear: the first one overwrites acc."""
+    for k in steps:
+        mma.set(warpgroup.Field.ACCUMULATE, not (clear and k == steps.start))
+        cute.gemm(mma, acc, a[None, None, k], b[None, None, k], acc)
+
+
+def settle(fragment: cute.Tensor) -> None:
+    """Keep the compiler from moving the writes of a fragment past the wgmma.fence that follows.
+
+    The fence names no registers: without this, conversions of P sink to the product that reads them.
+    """
+    words = cute.recast_tensor(fragment, Int32)
+    words = cute.make_tensor(words.iterator, cute.make_layout(cute.size(words)))
+    for j, word in enumerate(opaque(*(words[j] for j in range(cute.size(words))))):
+        words[j] = word
+
+
+@dsl_user_op
+def opaque(*values: Int32, loc: Any = None, ip: Any = None) -> list[Int32]:
+    """Return the same values, unknown to the compiler: it computes what follows from them here, not earlier."""
+    count = len(values)
+    constraints = ",".join(["=r"] * count + [str(j) for j in range(count)])
+    words = [Int32(value).ir_value(loc=loc, ip=ip) for value in values]
+    if count == 1:
+        one = llvm.inline_asm(Int32.mlir_type, words, "", constraints, has_side_effects=True, loc=loc, ip=ip)
+        return [Int32(one)]
+    of_all = ir.Type.parse(f"!llvm.struct<({', '.join(['i32'] * count)})>")
+    same = llvm.inline_asm(of_all, words, "", constraints, has_side_effects=True, loc=loc, ip=ip)
+    return [Int32(llvm.extractvalue(Int32.mlir_type, same, [j], loc=loc, ip=ip)) for j in range(count)]

@@ -1,0 +1,70 @@
+"""The place of a consumer thread in the accumulators of wgmma, and the softmax of its two rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cutlass.cute as cute
+from cutlass import Float32, Int32
+
+from kernel.hardware import WARP, WARPGROUP
+from kernel.sm90.config import HopperConfig
+from kernel.sm90.operands import opaque
+from kernel.sm100.softmax import LOG2E, PARTIAL_SUMS, RunningSoftmax
+from kernel.sm100.tiles import LoopInvariant
+
+ROWS = 2  # of a thread
+ROWS_APART = 8
+COLS = 8  # columns that a quad of lanes has, two each; then the next 8
+QUAD = 4  # lanes that share a row
+
+
+class ConsumerThread(LoopInvariant):
+    """The warpgroup, rows and columns of a consumer thread.
+
+    It is made anew for each row tile. Otherwise addresses that follow from the lane would occupy registers throughout.
+    """
+
+    def __init__(self, config: HopperConfig) -> None:
+        index = cute.arch.thread_idx()[0] - WARP * config.roles.consumers[0]
+        self.warp = cute.arch.make_warp_uniform(index // WARP)
+        self.warpgroup = self.warp // WARPGROUP
+        (self.lane,) = opaque(cute.arch.lane_idx())
+        self.column = self.lane % QUAD
+        self.q_tile = 0 if config.variant.shares_rows else self.warpgroup
+        self.first_row = self.warp % WARPGROUP * config.variant.rows_per_warp + self.lane // QUAD
+
+    def row(self, r: int) -> Any:
+        """Return the thread's row `r` within its Q tile."""
+        return self.first_row + ROWS_APART * r
+
+    def key(self, j: int) -> Any:
+        """Return the column of element `j` of a row."""
+        return j // 2 * COLS + 2 * self.column + j % 2
+
+
+class RowSoftmax(RunningSoftmax):
+    """Statistics of one row, which four lanes share."""
+
+    def over_row(self, value: Any, combine: Callable[[Any, Any], Any], turn: Int32 = 0) -> Any:
+        """Combine `value` over the lanes of the row."""
+        for offset in (1, 2):
+            value = combine(value, cute.arch.shuffle_sync_bfly(value, offset))
+        return value
+
+    def sink_weight(self, sink: Float32) -> Float32:
+        """Return the sink's term of the sum. Its logit is not scaled."""
+        return cute.math.exp2(sink * Float32(LOG2E) - self.finite_max() * self.scale_log2, fastmath=True)
+
+    def exponentiate(self, s: cute.Tensor) -> None:
+        """Replace s by exp2(scale_log2 * (s - row_max)), and add it to the row's sum."""
+        shift = -self.finite_max() * self.scale_log2
+        for j in range(cute.size(s)):
+            s[j] = cute.math.exp2(s[j] * self.scale_log2 + shift, fastmath=True)
+            self.stats[1 + j % PARTIAL_SUMS] += s[j]
+
+
+def of_row(fragment: cute.Tensor, r: int) -> Any:
+    """Return a thread's elements of its row `r` of an accumulator, (pair, 8 columns)."""
+    return fragment[(None, r, None), 0, 0]

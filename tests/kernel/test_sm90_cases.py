@@ -1,0 +1,53 @@
+"""The Hopper kernel against the float64 reference: cases of the milestones, judged on the emulated H200."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
+from harness.host.job import KERNELS
+
+PROGRAM = Path(__file__).with_name("sm90_program.py")
+ROOT = PROGRAM.parents[2]
+CASES = [
+    ("D1.1", "hd=64 n=128"),
+    ("D1.2", "hd=64 n=580 splits=2 peak=128"),
+    ("D1.4", "hd=512 n=256 H=70 scale=0.3"),
+    ("D2", "hd=256 n=321 B=3 T=3 H=64 growing sms=2"),
+]
+COMPILE_S = 4.0
+"""CPU seconds that one configuration may take to compile."""
+LAUNCH_REGISTERS = 168
+"""Registers per thread of a launch of 384 threads; setmaxnreg divides them among the warpgroups."""
+Found = tuple[str, float, int, int, str]
+
+
+@pytest.fixture(scope="module")
+def found(kernels: Path) -> dict[tuple[str, str], Found]:
+    """Run all cases in one process on the emulated H200."""
+    environment = ORIGINAL_ENVIRONMENT | {"CUTE_DSL_ARCH": "sm_90a", KERNELS: str(kernels), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM)],
+        input=json.dumps(CASES), env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return dict(zip(CASES, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_holds_the_pins_of_its_milestone(case: tuple[str, str], found: dict[tuple[str, str], Found]) -> None:
+    wrong, *_ = found[case]
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_compiles_fast_for_sm_90a_and_spills_nothing(
+    case: tuple[str, str], found: dict[tuple[str, str], Found]
+) -> None:
+    _, seconds, registers, stack_bytes, target = found[case]
+    assert target == "sm_90a" and registers <= LAUNCH_REGISTERS and stack_bytes == 0 and seconds <= COMPILE_S

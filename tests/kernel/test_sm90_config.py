@@ -1,0 +1,62 @@
+"""Configurations of the Hopper kernel: every feature fits the chip, and the choice splits keys if rows are few."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+import kernel
+from kernel.chips import CHIPS
+from kernel.hardware import SMEM_BYTES, WARP, WARPGROUP
+from kernel.sm90.choice import configuration
+from kernel.sm90.config import HopperConfig
+from kernel.variants import HEAD_DIMS
+
+REGISTERS_AN_SM, STEP = 64 * 1024, 8
+
+
+def every() -> list[HopperConfig]:
+    """Return a configuration for each combination of features."""
+    kinds = [(False, "none"), (True, "none"), (True, "blocks"), (True, "topk")]
+    return [
+        HopperConfig(head_dim=hd, shared_kv=shared, compressed=compressed, splits=splits)  # type: ignore[arg-type]
+        for hd, (shared, compressed), splits in product(HEAD_DIMS, kinds, (1, 16))
+    ]
+
+
+@pytest.mark.parametrize("config", every(), ids=lambda config: config.name)
+def test_every_configuration_fits_the_chip(config: HopperConfig) -> None:
+    assert config.smem.total_bytes <= SMEM_BYTES and config.smem.depth >= 2
+    producer, consumer = config.variant.registers
+    moved = WARP * (WARPGROUP * producer + len(config.roles.consumers) * consumer)
+    launched = REGISTERS_AN_SM // config.threads // STEP * STEP * config.threads
+    assert moved <= launched, "setmaxnreg.inc would wait for registers that the CTA does not have"
+    assert set(config.roles.load + config.roles.values) <= set(range(WARPGROUP))
+    assert config.head_dim % config.slices == 0 and config.k_slice[1] * 2 % 128 == 0
+    assert len({*config.mbarriers.values()}) == config.barrier_count
+
+
+def test_unknown_values_are_rejected() -> None:
+    for wrong in ({"head_dim": 96}, {"splits": 3}, {"compressed": "topk"}):
+        with pytest.raises(kernel.ArgumentError):
+            HopperConfig(**({"head_dim": 64} | wrong))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("heads", "keys", "batch", "split"), [(16, 4096, 1, True), (128, 4096, 132, False)])
+def test_keys_are_split_if_row_tiles_are_fewer_than_sms(heads: int, keys: int, batch: int, split: bool) -> None:
+    features: dict[str, Any] = {"head_dim": 512, "shared_kv": True, "mask": "causal"}
+    chosen = configuration(kernel.Problem(heads=heads, keys=keys, batch=batch, **features))
+    assert (chosen.splits > 1) == split
+
+
+def test_a_process_chooses_for_the_architecture_that_it_compiles_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = kernel.Problem(head_dim=64, heads=64, keys=128)
+    for arch, kind in (("sm_90a", HopperConfig), ("sm_100a", kernel.FmhaConfig), ("sm_103a", kernel.FmhaConfig)):
+        monkeypatch.setenv("CUTE_DSL_ARCH", arch)
+        assert type(kernel.configuration(problem)) is kind
+    monkeypatch.setenv("CUTE_DSL_ARCH", "sm_80")
+    with pytest.raises(kernel.ArgumentError, match="sm_90a, sm_100a or sm_103a"):
+        kernel.configuration(problem)
+    assert [chip.sms for chip in CHIPS.values()] == [132, 148]
