@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 from ..chip import COMPUTE_CAPABILITY, DEVICE
@@ -58,6 +60,12 @@ def _variables() -> dict[str, str]:
 def c_hosts(state: DriverState) -> Iterator[None]:
     """Connect C code that is linked to CUDA's libraries, or opens them by name, to the emulated device."""
     libraries = _libraries()
+    if (other := _other_runtime(Path("/proc/self/maps").read_text())) is not None:
+        warnings.warn(
+            f"{other} was loaded before the emulated runtime, as by a CUDA build of torch. C code linked to it calls "
+            "NVIDIA's runtime, which finds no driver (error 35); for such code use a CPU build of torch",
+            stacklevel=2,
+        )
     outer = [library.state for library in libraries]
     for library in libraries:
         library.state = state
@@ -67,6 +75,12 @@ def c_hosts(state: DriverState) -> Iterator[None]:
     finally:
         for library, before in zip(libraries, outer, strict=True):
             library.state = before
+
+
+def _other_runtime(maps: str) -> str | None:
+    """Return the path of a CUDA runtime other than the emulated one among the mapped files of this process."""
+    paths = {line.partition("/")[1] + line.partition("/")[2] for line in maps.splitlines() if "/libcudart.so" in line}
+    return min((path for path in paths if Path(path).parent != FOLDER), default=None)
 
 
 def driver_functions() -> Collection[str]:

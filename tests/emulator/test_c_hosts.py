@@ -135,6 +135,25 @@ def test_what_made_the_program_fail_is_raised() -> None:
             raise RuntimeError("no binary for this GPU")
 
 
+@pytest.mark.compiler
+def test_another_runtime_is_warned_of(tmp_path: Path) -> None:
+    """A library of that name that was loaded first, as by a CUDA build of torch. In a process of its own."""
+    (tmp_path / "empty.c").write_text("int nothing;")
+    command = [str(program("compiler")), "-shared", "-fPIC", "empty.c", "-o", "libcudart.so.13"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    code = f"import ctypes, torch; ctypes.CDLL({str(tmp_path / 'libcudart.so.13')!r}); "
+    code += "from emulator.host.session import emulated_host\nwith emulated_host(): pass"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0 and f"{tmp_path / 'libcudart.so.13'} was loaded before" in done.stderr, done.stderr
+    clean = code.replace(f"ctypes.CDLL({str(tmp_path / 'libcudart.so.13')!r})", "0")
+    done = subprocess.run(
+        [sys.executable, "-c", clean], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_compilers_find_what_they_need_while_a_session_is_open() -> None:
     before = dict(os.environ)
     with emulated_host():
