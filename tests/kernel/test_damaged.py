@@ -9,7 +9,6 @@ import torch
 
 import emulator  # before CuTeDSL, so that PTX is kept
 import kernel
-from emulator.bridge import device
 from emulator.errors import EmulatorError, Fault, PtxError
 from emulator.machine.execution import scheduler
 from emulator.machine.launch.launch import Launch
@@ -31,7 +30,7 @@ def test_executed(seed: int, count: int, monkeypatch: pytest.MonkeyPatch) -> Non
     launches: list[Launch] = []
     with emulator.emulate() as emulated:
         expected = kernel.fmha(q, k, v)
-        monkeypatch.setattr(device, "run", lambda launch, *_: launches.append(launch))
+        monkeypatch.setattr(emulated, "runner", lambda launch, *_: launches.append(launch))
         out = kernel.fmha(q, k, v)
     run(launches[0], emulated.launches[0].ptx, "eager", seed)
     assert torch.equal(out.o, expected.o)
