@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -153,8 +154,9 @@ class _Observer:
             return
         self._current = Executed(UNKNOWN, warp, at, lanes, ())
         values = Operands(self.program, warp)
-        self._access = access(effect, warp, values)
-        self._pieces = copies(effect, warp, lanes, values)
+        with suppress(ValueError, IndexError):  # operands that the instruction itself is about to report
+            self._access = access(effect, warp, values)
+            self._pieces = copies(effect, warp, lanes, values)
         found = self._access
         if found is not None and found.reads:
             found.writers = self._writers.read(found.places, found.width)

@@ -20,6 +20,7 @@ import emulator
 from emulator.debug.blame import pattern
 from emulator.debug.recording import Recording
 from emulator.debug.report import Question, report
+from emulator.errors import OutOfBounds
 
 ROOT = Path(__file__).parents[2]
 
@@ -119,6 +120,19 @@ def test_a_launch_result_explains_its_output() -> None:
     said = result.blame("d", a @ b.T + np.eye(128, 32)[::-1])
     assert "32 of 4096 elements of d are wrong: d[96:128, :]" in said
     assert "cp.async.bulk" in said and "tcgen05.mma" in said
+
+
+def test_a_recorded_launch_reports_what_others_report() -> None:
+    """An operand that no instruction may have is the instruction's fault, not the recording's."""
+    one = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd1], 4096, [%r5];"
+    several = one.replace("bytes [", "bytes.multicast::cluster [").replace("[%r5];", "[%r5], %h1;")
+    ptx = GEMM.replace(f"@%p2 {one}", f"mov.b16 %h1, 2; @%p2 {several}").replace(
+        ".reg .pred", ".reg .b16 %h<2>; .reg .pred"
+    )
+    with emulator.emulate() as device, pytest.raises(OutOfBounds, match="to CTA rank 1 of a cluster of 1"):
+        device.record()
+        arguments = [np.zeros(2048, "u2"), np.zeros(512, "u2"), np.zeros((128, 32), "f4")]
+        emulator.launch(ptx, None, arguments, block=192)
 
 
 def test_a_launch_that_was_not_recorded_says_so() -> None:
