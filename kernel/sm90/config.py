@@ -91,7 +91,7 @@ class SharedMemory:
 
     @property
     def o_bytes(self) -> int:
-        """What is staged of O or U at a time: a swizzled row per row of every consumer warp."""
+        """Staging buffer of O and U: a swizzled row per row of every consumer warp."""
         return len(self.variant.roles.consumers) * self.variant.rows_per_warp * SWIZZLE_BYTES
 
     @property

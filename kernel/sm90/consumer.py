@@ -114,7 +114,7 @@ class Consumer(LoopInvariant):
 
     @property
     def v_part(self) -> Any:
-        """Which o_cols columns of V the warpgroup has."""
+        """The part of V, of o_cols columns each, that the warpgroup multiplies by."""
         return 0
 
     @property

@@ -147,7 +147,7 @@ class WideConsumer(Consumer):
 
     @property
     def v_part(self) -> Any:
-        """Which half of O's columns the warpgroup has."""
+        """The half of O's columns that the warpgroup has, 0 or 1."""
         return self.thread.warpgroup
 
     @property
