@@ -54,7 +54,8 @@ class Executed:
 class Copied:
     """A copy that completed: pieces of `width` bytes from `sources` to `targets`, int64[n].
 
-    issuer: its instruction. A source of UNKNOWN brought `fill`. writers: who last wrote each source byte,
+    issuer: its instruction. A source of UNKNOWN
+    brought a fill. writers: who last wrote each source byte,
     int32[n, width]. before: who last wrote each target byte, for a reduction. values: the bytes after the copy.
     """
 
@@ -66,7 +67,6 @@ class Copied:
     writers: np.ndarray
     before: np.ndarray | None
     values: np.ndarray
-    fill: int = 0
     order: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:

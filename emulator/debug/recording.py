@@ -65,7 +65,6 @@ class Recording:
         self.writers = Writers()
         self.definitions: dict[tuple[WarpKey, Reg], list[int]] = defaultdict(list)
         """The events that wrote each register of each warp, in order."""
-        self.error: EmulatorError | None = None
 
     def definition(self, warp: Warp, register: Reg, lane: int, before: int) -> int | None:
         """Return the last event before `before` that wrote a register in a lane; None if nothing did."""
@@ -117,11 +116,7 @@ class Recorder:
             return
         observer = _Observer(launch, program, tensors_of_callers())
         self.recordings[self.launches] = self.last = observer.recording
-        try:
-            run(launch, observer.program, completion, seed, budget, 1)
-        except EmulatorError as error:
-            observer.recording.error = error
-            raise
+        run(launch, observer.program, completion, seed, budget, 1)
 
 
 class _Observer:

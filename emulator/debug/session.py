@@ -84,7 +84,6 @@ class Session:
         """The warp that commands are about."""
         self.running: tuple[Warp, int] | None = None
         self.plan = Plan(lambda warp, at: True)
-        self.error: EmulatorError | None = None
         self._target = 0
 
     # running a launch ----------------------------------------------------------------------------------------------
@@ -126,7 +125,6 @@ class Session:
         try:
             run(self.launch, self.program, *how)
         except EmulatorError as error:
-            self.error = error
             self._stop(f"stopped by an error\n{type(error).__name__}: {error}")
             raise
         self.running = None

@@ -140,11 +140,6 @@ class SteppedProgram(Program):
         row: np.ndarray = warp.registers.rows(slot.type)[slot.row]
         return row.copy()
 
-    def predicate(self, warp: Any, register: Reg) -> int | None:
-        """Return a predicate as bits of lanes; None if it has no place."""
-        slot = self._code.placement.slots.get(register)
-        return None if slot is None else int(warp.registers.words[slot.offset // 4])
-
     def live(self, warp: Any) -> set[Reg]:
         """Return the registers that are still needed where the warp's lanes continue."""
         found = 0
