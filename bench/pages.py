@@ -147,7 +147,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "silicon-outcomes": silicon_outcomes,
         "silicon-times": lambda: hopper.table(hopper.rows()),
         "coverage": lambda: iter(coverage_table(families(read_forms())).splitlines()[2:]),
-        **{f"clock-{chip}": partial(clock, chip) for chip in ("b200", "h200")},
+        **{f"clock-{chip}": partial(clock, chip) for chip in ("b200", "b300", "h200")},
         **{f"finding-{error}": partial(finding, error) for error in found_errors},
         **{f"level-{name}": partial(level, name) for name in ("formal", "pedantic")},
     }

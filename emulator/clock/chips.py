@@ -128,13 +128,20 @@ class Chip:
         return self.hbm_bytes_per_us / (1e3 * ghz * sms)
 
 
+def figures_of(name: str) -> dict[str, Any]:
+    """Return the figures of a chip file. A file that is `like` another one has only those in which they differ."""
+    own = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    like = own.pop("like", None)
+    return own if like is None else figures_of(like) | own
+
+
 @cache
 def chip(name: str) -> Chip:
     """Load the chip file `name`.toml of this folder. Raises ValueError with the allowed names if there is none."""
     known = sorted(path.stem for path in FOLDER.glob("*.toml"))
     if name not in known:
         raise ValueError(f"clock is {name!r}; allowed: {' or '.join(map(repr, known))}")
-    figures = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    figures = figures_of(name)
     shown = figures.pop("name")
     known_figures = {f.name: f.default is MISSING for f in fields(Chip) if f.name not in ("name", "assumptions")}
     wrong = set(figures) - set(known_figures) | {n for n, needed in known_figures.items() if needed} - set(figures)

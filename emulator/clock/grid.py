@@ -20,6 +20,7 @@ from ..errors import Deadlock
 from ..ptx.kinds import Kind
 from .chips import Chip
 from .conditions import Conditions
+from .stretch import LSU
 from .timeline import Timeline
 from .trace import Recorder
 from .warps import Sm, TimedCluster
@@ -171,11 +172,15 @@ class Grid:
         return self._with_memory(GridTime(_scheduled(each, slots), occupancy, found), ghz)
 
     def _with_memory(self, time: GridTime, ghz: float) -> GridTime:
-        """Return a time in which HBM and L2 can move all bytes: CTAs end before their last stores are there."""
+        """Return a time in which HBM, L2 and the port of shared memory can move all bytes.
+
+        CTAs end before their last stores are there, and accesses of warps do not wait for the operands of MMAs.
+        """
         chip, used = self._chip, time.used
         hbm = used.get("HBM bytes", 0.0) / chip.hbm_share(chip.sms, ghz)
         l2 = used.get("L2 bytes", 0.0) / chip.l2_share(chip.sms)
-        least = max(hbm, l2) * time.occupancy.clusters / chip.sms
+        port = used.get("shared memory", 0.0) + used.get(LSU, 0.0)
+        least = max(hbm, l2, port) * time.occupancy.clusters / chip.sms
         return replace(time, cycles=max(time.cycles, least))
 
     def _timeline(self, clusters: int, recorder: Recorder | None = None, **how: Any) -> Timeline:

@@ -503,5 +503,10 @@ def test_an_address_of_a_parameter_may_be_in_a_register() -> None:
 
 
 def test_a_chip_that_has_no_file_is_refused() -> None:
-    with pytest.raises(ValueError, match="'b300'; allowed: 'b200' or 'h200'"):
-        chip("b300")
+    with pytest.raises(ValueError, match="'b100'; allowed: 'b200' or 'b300' or 'h200'"):
+        chip("b100")
+
+
+def test_a_b300_is_a_b200_with_twice_the_exponentials() -> None:
+    b300 = chip("b300")
+    assert (b300.mufu_cycles, b300.mma_latency) == (B200.mufu_cycles / 2, B200.mma_latency)
