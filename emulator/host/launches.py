@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..bridge.allocations import Allocation, Memory
-from ..bridge.device import EmulatedDevice
+from ..bridge.device import NO_MEMORY, EmulatedDevice
 from ..bridge.launchconfig import LaunchConfig
 from .captures import Captures
 from .memory import Allocations
@@ -19,6 +19,18 @@ def install(patches: Patches, memory: Allocations, captures: Captures) -> None:
     """Give the emulated device the host's allocations, and submit its launches through `captures`."""
     patches.set(EmulatedDevice, "launch", _capturing(EmulatedDevice.launch, captures))
     patches.set(EmulatedDevice, "memory", _with_host_memory(EmulatedDevice.memory, memory))
+    patches.set(EmulatedDevice, "call", _without_cpu_tensors(EmulatedDevice.call, memory))
+
+
+def _without_cpu_tensors(original: Callable[..., int], host: Allocations) -> Callable[..., int]:
+    """Return EmulatedDevice.call that lets a compiled CuTeDSL function access device memory only, as a GPU does."""
+
+    def call(device: EmulatedDevice, compiled: Any, arguments: Sequence[Any], visible: Memory = NO_MEMORY) -> int:
+        pieces = host.ranges()
+        inside = [a for a in visible.allocations if any(start <= a[0] < start + size for start, size in pieces)]
+        return original(device, compiled, arguments, Memory(tuple(inside), visible.closed))
+
+    return call
 
 
 def _with_host_memory(

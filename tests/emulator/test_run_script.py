@@ -267,6 +267,12 @@ def test_a_store_to_memory_that_is_not_the_devices(run, offset, apart):
     assert "not reached" not in finished.stdout
 
 
+def test_memory_of_the_cpu_is_not(run):
+    finished = run("    cute.compile(add, *map(from_dlpack, (a, b, c)))(*map(from_dlpack, (a, b.cpu(), c)))")
+    assert finished.returncode == REPORT_EXIT
+    assert "OutOfBounds: ld.global touches global memory" in finished.stderr
+
+
 def test_pinned_memory_is_within_the_devices_reach(run):
     finished = run(f"""{PAST_THE_END}
     for pinned in (torch.zeros(32).pin_memory(), torch.zeros(32, pin_memory=True)):
