@@ -15,7 +15,7 @@ from math import prod
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from ..chip import CTAS_AN_SM, LANES, SHARED_BYTES_AN_SM, THREADS_AN_SM, TMEM_COLUMNS
+from ..chip import CTAS_AN_SM, LANES, REGISTERS_AN_SM, SHARED_BYTES_AN_SM, THREADS_AN_SM, TMEM_COLUMNS
 from ..errors import Deadlock
 from ..ptx.kinds import Kind
 from .chips import Chip
@@ -199,6 +199,8 @@ class Grid:
         }
         if any(instr.kind is Kind.REGISTER_POOL for instr in launch.kernel.instrs):  # ptxas gives one CTA all registers
             limits["registers"] = 1
+        elif launch.kernel.maxnreg is not None:  # ptxas may use fewer
+            limits["registers"] = REGISTERS_AN_SM // (launch.kernel.maxnreg * launch.warps * LANES)
         if tmem_columns:
             limits["tensor memory"] = TMEM_COLUMNS // tmem_columns
         limit = min(limits, key=lambda name: limits[name])

@@ -246,3 +246,12 @@ def test_loads_and_stores_of_warps_take_bandwidth() -> None:
     assert moved <= 1.001e6 * B200.hbm_bytes_per_us
     assert max(found.busy.values()) <= 1.001
     assert moved >= 0.5e6 * B200.hbm_bytes_per_us
+
+
+@pytest.mark.parametrize(("most", "resident"), [(32, 8), (64, 4), (128, 2)])
+def test_registers_limit_how_many_ctas_an_sm_holds(most: int, resident: int) -> None:
+    text = bench.entry("u32 rounds", f"{EXPONENTIALS} ret;").replace(
+        "k(.param .u32 rounds)", f"k(.param .u32 rounds) .maxnreg {most}"
+    )
+    found = predicted(text, [1], 148, 256)
+    assert (found.resident, found.limit) == (resident, "registers" if most > 32 else "threads")
