@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from . import time_cli
+from . import replay_cli, time_cli
 from .bridge.device import EmulatedDevice
 from .bridge.result import worst
 from .chip import DEVICES, NAME, VARIABLE
@@ -101,6 +101,8 @@ def _parser() -> argparse.ArgumentParser:
 
     time_cli.add_command(commands)
     add_commands(commands)
+
+    replay_cli.add_command(commands)
 
     isa = commands.add_parser(
         "isa",

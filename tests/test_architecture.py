@@ -16,7 +16,7 @@ ARROWS: dict[str, set[str]] = {
     "stages": {"kernel"},
     "emulator": set(),
     "remote": {"emulator"},
-    "harness": {"remote", "stages", "kernel"},
+    "harness": {"remote", "stages", "kernel", "emulator"},
     "bench": {"kernel", "emulator"},
     "examples": {"kernel", "emulator"},
 }
@@ -33,10 +33,11 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"clock"},
         {"debug"},
         {"bridge"},
+        {"recordings"},
         {"host"},
         {"coverage"},
         {"launching", "findings"},
-        {"sarif", "scripts", "debug_cli", "time_cli", "", "cli", "__main__", "pytest_plugin"},
+        {"sarif", "scripts", "debug_cli", "time_cli", "replay_cli", "", "cli", "__main__", "pytest_plugin"},
     ),
     "emulator.machine": (
         {"launch"},

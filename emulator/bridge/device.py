@@ -199,6 +199,10 @@ class EmulatedDevice:
             raise NotEmulated(f"cudaDeviceAttr {attribute} is not emulated: supported are {sorted(_DEVICE_ATTRIBUTES)}")
         return _DEVICE_ATTRIBUTES[attribute]
 
+    def kernel_of(self, handle: int) -> tuple[LoadedModule, str]:
+        """Return the module and the name of a kernel."""
+        return _kernels[handle - 1]
+
     def parameter_bytes(self, kernel: int) -> list[int]:
         """Return the size in bytes of each parameter of a kernel."""
         return [param.size for param in _kernel(kernel).params]
@@ -229,7 +233,7 @@ class EmulatedDevice:
         for attribute in config.attributes:
             if attribute not in UNDERSTOOD:
                 raise NotEmulated(f"launch attribute {attribute} is not emulated: supported are {sorted(UNDERSTOOD)}")
-        module, name = _kernels[kernel - 1]
+        module, name = self.kernel_of(kernel)
         syntax = module.kernel(name)
         params, address = _parameters(syntax, arguments)
         cluster = config.cluster or syntax.reqnctapercluster or (1, 1, 1)

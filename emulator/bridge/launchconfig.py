@@ -38,6 +38,7 @@ class LaunchConfig:
 
     cluster: the preferred cluster shape if the grid is a multiple of it, else the regular one; None if neither is
     given. attributes: ids of the given launch attributes. cooperative: all CTAs must be resident at the same time.
+    values: id and bytes of each attribute.
     """
 
     grid: Dim3
@@ -47,6 +48,7 @@ class LaunchConfig:
     attributes: tuple[int, ...]
     stream: int
     cooperative: bool = False
+    values: tuple[tuple[int, bytes], ...] = ()
 
     @classmethod
     def read(cls, address: int) -> LaunchConfig:
@@ -55,10 +57,12 @@ class LaunchConfig:
         grid = _dim3(raw.grid)
         clusters: dict[int, Dim3] = {}
         ids = []
+        values = []
         cooperative = False
         for i in range(raw.attribute_count):
             at = raw.attributes + i * _ATTRIBUTE_BYTES
             ids.append(ctypes.c_int.from_address(at).value)
+            values.append((ids[-1], ctypes.string_at(at + _VALUE_OFFSET, _ATTRIBUTE_BYTES - _VALUE_OFFSET)))
             if ids[-1] == COOPERATIVE:
                 cooperative = ctypes.c_int.from_address(at + _VALUE_OFFSET).value != 0
             if ids[-1] in (CLUSTER_DIMENSION, PREFERRED_CLUSTER):
@@ -68,7 +72,7 @@ class LaunchConfig:
         if preferred is not None and not any(g % c for g, c in zip(grid, preferred, strict=True)):
             cluster = preferred
         shared, stream = raw.dynamic_shared_bytes & 0xFFFF_FFFF, raw.stream or 0
-        return cls(grid, _dim3(raw.block), cluster, shared, tuple(ids), stream, cooperative)
+        return cls(grid, _dim3(raw.block), cluster, shared, tuple(ids), stream, cooperative, tuple(values))
 
 
 def _dim3(values: ctypes.Array[ctypes.c_uint]) -> Dim3:

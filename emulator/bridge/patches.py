@@ -142,7 +142,7 @@ def emulate(
     )
     driver.make_current(device)
     try:
-        with _cutedsl_calls(), one_thread():
+        with cutedsl_calls(), one_thread():
             yield device
     except Exception as error:
         if device.error is None or isinstance(error, EmulatorError):
@@ -159,7 +159,7 @@ def emulate(
 
 
 @contextmanager
-def _cutedsl_calls() -> Iterator[None]:
+def cutedsl_calls() -> Iterator[None]:
     """Make CuTeDSL's compiled functions call the current device while the context is open, if CuTeDSL is installed."""
     if find_spec("cutlass") is None:
         yield

@@ -1,0 +1,13 @@
+"""Recordings: what a call of compiled host code launched, so that it can run again without that host code.
+
+A recording has the modules, every launch with its parameters, and the few torch operations between launches. Addresses
+of the call's tensors, also those inside tensor maps, are relocations: a recording is replayed on other tensors of the
+same layout.
+"""
+
+from .format import Recording, RecordingError, load
+from .recorder import record
+from .replay import Emulated, replay
+from .rules import NotRecordable
+
+__all__ = ["Emulated", "NotRecordable", "Recording", "RecordingError", "load", "record", "replay"]

@@ -1,0 +1,260 @@
+"""Record a call of compiled CuTeDSL functions on CPU tensors: nothing is launched, nothing is computed."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..bridge import driver
+from ..bridge.device import EmulatedDevice, module_of
+from ..bridge.launchconfig import LaunchConfig
+from ..bridge.patches import cutedsl_calls
+from ..machine.formats.tensormap import LIVE_WORDS, MAP_BYTES
+from .format import Constant, HostOp, Launched, Module, Recording, Relocation, Step
+from .rules import NotRecordable, Rules
+from .values import encoded, layout, tensors_in
+
+Tensors = Mapping[str, torch.Tensor]
+Call = Callable[[Tensors], Mapping[str, torch.Tensor]]
+NO_NAMES: Final[frozenset[str]] = frozenset()
+MOST_CONSTANT_BYTES: Final = 1 << 20
+WORD: Final = 8
+
+
+def record(
+    name: str,
+    call: Call,
+    tensors: Callable[[], Tensors],
+    readable: frozenset[str] = NO_NAMES,
+    about: dict[str, Any] | None = None,
+    names: Mapping[int, str] | None = None,
+    examples: Mapping[str, bytes] | None = None,
+) -> Recording:
+    """Record a call, which gets tensors by name and returns its results by name.
+
+    tensors: makes the call's tensors, CPU tensors in memory of their own each time. The call is made twice, so that
+    what is an address, and differs, is told from a number, which does not. readable: see `rules`. names: of mbarriers.
+
+    Raises NotRecordable for host code that reads what a tensor holds, or that differs between the two calls.
+    """
+    passes = [_Pass(tensors(), readable, names or {}) for _ in range(2)]  # both live, so their addresses differ
+    for each in passes:
+        each.run(call)
+    first, second = passes
+    if len(first.steps) != len(second.steps) or first.results != second.results:
+        raise NotRecordable(f"{name}: two calls with equal shapes do not do the same on the host")
+    steps = tuple(_agreed(name, one, other) for one, other in zip(first.steps, second.steps, strict=True))
+    examples = examples or {}
+    layouts = {key: layout(tensor, examples.get(key, b"")) for key, tensor in first.tensors.items()}
+    if layouts != {key: layout(tensor, examples.get(key, b"")) for key, tensor in second.tensors.items()}:
+        raise NotRecordable(f"{name}: the call changes the layout of its tensors")
+    return Recording(name, layouts, steps, first.results, first.modules, about or {})
+
+
+def _agreed(name: str, one: Step, other: Step) -> Step:
+    """Return the step that both passes took, with the relocations that both have. Raises NotRecordable."""
+    if not (isinstance(one, Launched) and isinstance(other, Launched)):
+        if one != other:
+            raise NotRecordable(f"{name}: two calls with equal shapes do not do the same on the host: {one}, {other}")
+        return one
+    kept = [
+        each
+        for each in set(one.relocations) & set(other.relocations)
+        if _word(one, each.parameter, each.at) != _word(other, each.parameter, each.at)
+    ]
+    first, second = (_without_addresses(each, kept) for each in (one, other))
+    if [number for number, _ in first.attributes] == [number for number, _ in second.attributes]:
+        attributes = zip(first.attributes, second.attributes, strict=True)
+        bytes_of = tuple((number, _common(data, others)) for (number, data), (_, others) in attributes)
+        parameters = tuple(map(_common, first.parameters, second.parameters))
+        settled = replace(first, parameters=parameters, attributes=bytes_of)
+        if settled == replace(second, parameters=parameters, attributes=bytes_of):
+            return settled
+    raise NotRecordable(f"{name}: the launches of {one.kernel} differ between two calls with equal shapes")
+
+
+def _common(one: bytes, other: bytes) -> bytes:
+    """Return the bytes that both calls passed, and 0 for others: padding, which host code leaves as it is."""
+    return bytes(a if a == b else 0 for a, b in zip(one, other, strict=True))
+
+
+def _word(launch: Launched, parameter: int, at: int) -> bytes:
+    return launch.parameters[parameter][at : at + WORD]
+
+
+def _without_addresses(launch: Launched, relocations: list[Relocation]) -> Launched:
+    """Clear the words with addresses, and what follows a tensor map's live words: host code leaves it unwritten."""
+    parameters = [bytearray(each) for each in launch.parameters]
+    for each in relocations:
+        data = parameters[each.parameter]
+        data[each.at : each.at + WORD] = bytes(WORD)
+        if (len(data), each.at) == (MAP_BYTES, 0):
+            data[LIVE_WORDS * WORD :] = bytes(MAP_BYTES - LIVE_WORDS * WORD)
+    ordered = tuple(sorted(relocations, key=lambda each: (each.parameter, each.at)))
+    return replace(launch, parameters=tuple(map(bytes, parameters)), relocations=ordered)
+
+
+@dataclass
+class _Pass:
+    """One of the two calls: what the host did, and every tensor that it had, so that no address is used twice."""
+
+    tensors: Tensors
+    readable: frozenset[str]
+    names: Mapping[int, str]
+    steps: list[Step] = field(default_factory=list)
+    results: dict[str, int] = field(default_factory=dict)
+    modules: dict[str, Module] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.values: list[torch.Tensor] = list(self.tensors.values())
+        self._numbers = {id(tensor): number for number, tensor in enumerate(self.values)}
+        self._roots: dict[int, int] = {}
+        """The first value of each storage, by the storage's address."""
+        for number, tensor in enumerate(self.values):
+            self._roots.setdefault(_storage(tensor), number)
+        self._rules = Rules(self.tensors, self.readable)
+
+    def run(self, call: Call) -> None:
+        """Make the call."""
+        with _current(_RecordingDevice(self)), _HostTrace(self):
+            returned = call(self.tensors)
+        self.results = {name: self.number(tensor) for name, tensor in returned.items()}
+
+    def number(self, tensor: torch.Tensor) -> int:
+        """Return the number of a value. One that no recorded operation made is a constant of the host's."""
+        if id(tensor) in self._numbers:
+            return self._numbers[id(tensor)]
+        if tensor.nelement() * tensor.element_size() > MOST_CONSTANT_BYTES:
+            raise NotRecordable(f"host code uses a tensor {list(tensor.shape)} that was made before the call")
+        dense = tensor.detach().contiguous().view(-1).view(torch.uint8) if tensor.numel() else torch.empty(0)
+        number = self._new(tensor)
+        name = str(tensor.dtype).removeprefix("torch.")
+        self.steps.append(Constant(name, (*tensor.shape,), bytes(dense.numpy()), number))
+        return number
+
+    def operation(self, op: Any, args: Any, kwargs: Any) -> Any:
+        """Admit a torch operation, run it and record it."""
+        inputs = list(tensors_in([args, kwargs]))
+        numbers = [self.number(tensor) for tensor in inputs]
+        holds = self._rules.admit(op, [self.root(number) for number in numbers])
+        written = [encoded(list(args), self.number), {key: encoded(each, self.number) for key, each in kwargs.items()}]
+        out = op(*args, **kwargs)
+        made = list(tensors_in(out))
+        values = tuple(self._numbers.get(id(tensor), -1) for tensor in made)
+        values = tuple(self._new(t) if known < 0 else known for t, known in zip(made, values, strict=True))
+        for number in values if holds else ():
+            self._rules.hold(self.root(number))
+        self.steps.append(HostOp(str(op), written[0], written[1], values))
+        return out
+
+    def root(self, number: int) -> int:
+        """Return the first value that shares the storage of this one."""
+        return self._roots.get(_storage(self.values[number]), number)
+
+    def launched(self, module: Module, kernel: str, config: LaunchConfig, parameters: tuple[bytes, ...]) -> None:
+        """Record a launch. Every word that could be an address is noted; the second call shows which are."""
+        self.modules[module.digest] = module
+        relocations = tuple(
+            Relocation(index, at, *found)
+            for index, data in enumerate(parameters)
+            for at in range(0, len(data) - len(data) % WORD, WORD)
+            if (found := self._located(int.from_bytes(data[at : at + WORD], "little"))) is not None
+        )
+        for each in relocations:
+            self._rules.hold(each.value)
+        self.steps.append(
+            Launched(
+                module.digest,
+                kernel,
+                config.grid,
+                config.block,
+                config.cluster,
+                config.dynamic_shared_bytes,
+                config.cooperative,
+                parameters,
+                relocations,
+                config.values,
+                dict(self.names),
+            )
+        )
+
+    def _located(self, address: int) -> tuple[int, int] | None:
+        """Return the value whose storage has this address, and the offset in it in bytes."""
+        for start, number in self._roots.items():
+            if start <= address < start + self.values[number].untyped_storage().nbytes():
+                return number, address - start
+        return None
+
+    def _new(self, tensor: torch.Tensor) -> int:
+        number = len(self.values)
+        self.values.append(tensor)
+        self._numbers[id(tensor)] = number
+        if tensor.untyped_storage().nbytes():
+            self._roots.setdefault(_storage(tensor), number)
+        return number
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+class _HostTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Hands every torch operation of the call to its pass."""
+
+    def __init__(self, taking: _Pass) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._taking = taking
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: torch otherwise imports its compiler here, which takes a second."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self._taking.operation(func, args, kwargs or {})
+
+
+class _RecordingDevice(EmulatedDevice):
+    """A device that notes launches instead of running them."""
+
+    def __init__(self, taking: _Pass) -> None:
+        super().__init__()
+        self._taking = taking
+        self._cubin = b""
+
+    def call(self, compiled: Any, arguments: Any, visible: Any = None) -> int:
+        """Call a compiled function, whose launches come to this device."""
+        artifacts = compiled.artifacts
+        self._cubin = artifacts.CUBIN if artifacts is not None and isinstance(artifacts.CUBIN, bytes) else b""
+        module_of(compiled)
+        return super().call(compiled, arguments)
+
+    def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
+        """Note a launch."""
+        module, name = self.kernel_of(kernel)
+        syntax = module.kernel(name)
+        pointers = (ctypes.c_void_p * len(syntax.params)).from_address(arguments) if syntax.params else ()
+        parameters = tuple(
+            ctypes.string_at(pointer, param.size) for param, pointer in zip(syntax.params, pointers, strict=True)
+        )
+        self._taking.launched(Module(module.ptx, self._cubin), name, config, parameters)
+
+
+@contextmanager
+def _current(device: EmulatedDevice) -> Iterator[None]:
+    driver.make_current(device)
+    try:
+        with cutedsl_calls():
+            yield
+    except Exception as error:
+        if device.error is not None and error is not device.error:
+            raise device.error from error
+        raise
+    finally:
+        driver.release(device)

@@ -1,0 +1,171 @@
+"""Replay a recording on tensors of the recorded layout: its launches, and the torch operations between them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Protocol
+
+import torch
+
+from ..bridge.allocations import Allocation, Memory
+from ..bridge.launchconfig import LaunchConfig
+from ..bridge.modules import load
+from ..bridge.patches import current_device
+from .format import Constant, HostOp, Launched, Module, Recording
+from .recorder import NO_NAMES, WORD
+from .rules import EMPTY, NotRecordable, Rules
+from .values import decoded, dtype, extent, layout, tensors_in
+
+POISON_BYTE = 0xFF
+
+
+class Launcher(Protocol):
+    """The device of a replay."""
+
+    def launch(self, module: Module, launched: Launched, parameters: list[bytes], memory: list[Allocation]) -> None:
+        """Run a launch. parameters: with addresses in place; memory: all that it may access."""
+
+
+class Emulated:
+    """Launches on the emulated device that is current."""
+
+    def launch(self, module: Module, launched: Launched, parameters: list[bytes], memory: list[Allocation]) -> None:
+        """Run a launch to its end. Raises EmulatorError."""
+        device, loaded = current_device(), load(module.ptx)
+        sizes = [param.size for param in loaded.kernel(launched.kernel).params]
+        if sizes != [len(each) for each in parameters]:
+            raise NotRecordable(f"{launched.kernel} has parameters of {sizes} bytes, recorded were other sizes")
+        copies = [ctypes.create_string_buffer(each, len(each)) for each in parameters]
+        pointers = (ctypes.c_void_p * len(copies))(*map(ctypes.addressof, copies))
+        config = LaunchConfig(
+            launched.grid, launched.block, launched.cluster, launched.shared_bytes, (), 0, launched.cooperative
+        )
+        with _naming(device, launched.names), device.calling(None, Memory(tuple(memory), closed=True)):
+            device.launch(device.handle(loaded, launched.kernel), config, ctypes.addressof(pointers))
+
+
+def replay(
+    recording: Recording,
+    tensors: Mapping[str, torch.Tensor],
+    launcher: Launcher,
+    readable: frozenset[str] = NO_NAMES,
+) -> dict[str, torch.Tensor]:
+    """Replay a recording on these tensors. Return the tensors that the recorded call returned, by name.
+
+    Memory that host code left unwritten holds NaN. Raises NotRecordable for a step that the rules do not admit, or
+    tensors of another layout, and EmulatorError for a fault of a launch.
+    """
+    for name, recorded in recording.tensors.items():
+        if name not in tensors or not recorded.lies_like(layout(tensors[name])):
+            raise NotRecordable(f"{recording.name}: {name} was recorded with another layout: {recorded}")
+    if set(tensors) != set(recording.tensors):
+        raise NotRecordable(f"{recording.name}: recorded with {sorted(recording.tensors)}, not {sorted(tensors)}")
+    running = _Replay(recording, {name: tensors[name] for name in recording.tensors}, launcher, readable)
+    for step in recording.steps:
+        running.take(step)
+    return {name: running.value(number) for name, number in recording.results.items()}
+
+
+class _Replay:
+    """The values of a replay so far."""
+
+    def __init__(
+        self, recording: Recording, tensors: Mapping[str, torch.Tensor], launcher: Launcher, readable: frozenset[str]
+    ) -> None:
+        self._recording, self._launcher = recording, launcher
+        self._names = list(tensors)
+        self._values = dict(enumerate(tensors.values()))
+        self._device = next(iter(tensors.values())).device.type
+        self._rules = Rules(tensors, readable)
+
+    def value(self, number: int) -> torch.Tensor:
+        """Return a value. Raises NotRecordable if there is none of that number yet."""
+        if number not in self._values:
+            raise NotRecordable(f"{self._recording.name}: a step uses value {number}, which no step before it makes")
+        return self._values[number]
+
+    def take(self, step: Any) -> None:
+        """Take one step."""
+        if isinstance(step, Launched):
+            self._launch(step)
+        elif isinstance(step, HostOp):
+            self._operate(step)
+        elif isinstance(step, Constant):
+            data = torch.frombuffer(bytearray(step.data), dtype=torch.uint8) if step.data else torch.empty(0)
+            self._make(step.value, data.view(dtype(step.dtype)).view(step.shape).to(self._device))
+
+    def _operate(self, step: HostOp) -> None:
+        op = operation(step.op)
+        args = decoded(step.args, self.value, self._device)
+        kwargs = {name: decoded(each, self.value, self._device) for name, each in step.kwargs.items()}
+        inputs = list(tensors_in([args, kwargs]))
+        holds = self._rules.admit(op, [self._root(tensor) for tensor in inputs])
+        made = list(tensors_in(op(*args, **kwargs)))
+        if str(op).removesuffix(".default") in EMPTY:
+            for tensor in made:
+                tensor.untyped_storage().copy_(_poison(tensor))
+        if len(made) != len(step.values):
+            raise NotRecordable(f"{step.op} gave {len(made)} results, recorded were {len(step.values)}")
+        for number, tensor in zip(step.values, made, strict=True):
+            if number not in self._values:
+                self._make(number, tensor)
+            if holds:
+                self._rules.hold(self._root(tensor))
+
+    def _launch(self, step: Launched) -> None:
+        parameters = [bytearray(each) for each in step.parameters]
+        memory: dict[int, Allocation] = {}
+        for each in step.relocations:
+            tensor = self.value(each.value)
+            storage = tensor.untyped_storage()
+            if not 0 <= each.offset <= storage.nbytes():
+                place = f"{each.offset} bytes into a tensor of {storage.nbytes()}"
+                raise NotRecordable(f"{step.kernel}: an address {place}")
+            address = storage.data_ptr() + each.offset
+            parameters[each.parameter][each.at : each.at + WORD] = address.to_bytes(WORD, "little")
+            memory[each.value] = (*extent(tensor), self._name(each.value))
+            self._rules.hold(self._root(tensor))
+        module = self._recording.modules[step.module]
+        self._launcher.launch(module, step, list(map(bytes, parameters)), list(memory.values()))
+
+    def _make(self, number: int, tensor: torch.Tensor) -> None:
+        self._values[number] = tensor
+
+    def _name(self, number: int) -> str:
+        return self._names[number] if number < len(self._names) else f"buffer {number} of the host's"
+
+    def _root(self, tensor: torch.Tensor) -> int:
+        """Return the first value that shares the storage of a tensor."""
+        at = tensor.untyped_storage().data_ptr()
+        shared = (number for number, each in self._values.items() if each.untyped_storage().data_ptr() == at)
+        return min(shared, default=-1)
+
+
+@cache
+def operation(name: str) -> Any:
+    """Return one of torch's own operations, such as aten.view.default. Raises NotRecordable."""
+    parts = name.split(".")
+    if len(parts) != 3 or parts[0] != "aten" or not all(part.isidentifier() for part in parts[1:]):
+        raise NotRecordable(f"{name!r} is none of torch's own operations")
+    try:
+        return getattr(getattr(torch.ops.aten, parts[1]), parts[2])
+    except AttributeError as error:
+        raise NotRecordable(f"{name!r} is none of torch's own operations") from error
+
+
+def _poison(tensor: torch.Tensor) -> Any:
+    nbytes = tensor.untyped_storage().nbytes()
+    return torch.full((nbytes,), POISON_BYTE, dtype=torch.uint8, device=tensor.device).untyped_storage()
+
+
+@contextmanager
+def _naming(device: Any, names: Mapping[int, str]) -> Iterator[None]:
+    """Give a device the names of a launch's mbarriers meanwhile."""
+    before, device.names = device.names, lambda kernel: names
+    try:
+        yield
+    finally:
+        device.names = before
