@@ -4,6 +4,7 @@ import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 FOLDER = Path(__file__).parent
 
@@ -33,6 +34,11 @@ class Milestone:
     def built(self) -> bool:
         """True if its module exists."""
         return self.module.exists()
+
+    def launched(self) -> list[Any]:
+        """Return the cases that its tests launch: CASES, and those of TWINS if it has them."""
+        module = self.load()
+        return list(dict.fromkeys((*module.CASES, *getattr(module, "TWINS", ()))))
 
     def load(self) -> ModuleType:
         """Import its module, which defines CASES and SEEDS."""

@@ -62,6 +62,8 @@ CASES = (
     ),
 )  # fmt: skip
 SEEDS = (1,)
+#: Launched beside CASES: one launch per branch, and a merge.
+TWINS = tuple(replace(case, partials=False, merged=True) for case in EVEN)
 
 
 @pytest.mark.parametrize("case", EVEN, ids=str)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 import kernel
+from stages.calls import callers
 from stages.case import Case
 from stages.check import Figure, compare, failing
 from stages.device import Device
@@ -80,7 +81,7 @@ def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
 
 def launch_in_every_mode(case: Case, inputs: Inputs, device: Device, seed: int) -> tuple[Trial, ...]:
     """Compile a case, and launch it at least once in every completion mode and with every poison."""
-    kernel.compile(case.config)
+    callers[-1].compile_s(case)
     count = max(len(device.modes), len(POISONS))
     runs = [(device.modes[i % len(device.modes)], POISONS[i % len(POISONS)]) for i in range(count)]
     return tuple(_try(case, inputs, device, mode, poison, seed) for mode, poison in runs)
@@ -135,7 +136,7 @@ def check_figures(case: Case, figures: tuple[Figure, ...], recorder: Recorder) -
 
 def launched(case: Case, seed: int, device: Device) -> kernel.Attention:
     """Launch a case once, in the first completion mode of the device."""
-    kernel.compile(case.config)
+    callers[-1].compile_s(case)
     with device.running(device.modes[0], seed):
         return launch(case, draw(case, seed), device.torch_device)
 

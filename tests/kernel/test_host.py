@@ -22,7 +22,7 @@ def test_bad_arguments_are_refused_before_anything_is_compiled(
         raise AssertionError("compiled")
 
     monkeypatch.setattr("kernel.host.compile", never)
-    bad_arguments.check_fmha(bad, "cpu")
+    assert not bad.accepted_by(kernel.fmha, bad_arguments.plain())
 
 
 def test_cpu_tensors_are_refused_where_no_device_is_emulated() -> None:

@@ -1,0 +1,98 @@
+"""Calls of the kernel under test: by its own Python, or by whatever takes its place, such as a recording of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+
+import kernel
+from stages import bad_arguments
+from stages.case import Case
+
+Tensors = Mapping[str, torch.Tensor]
+"""Tensors of a call by name: q, k, v, compressed, sink, lens, seq_lens, topk_indices and topk_lens, if it has them."""
+Outputs = Sequence[kernel.Attention | None]
+"""Buffers for the results of each launch of a call; None lets the kernel allocate them."""
+
+
+class Caller(Protocol):
+    """The kernel under test, as the stages call it."""
+
+    def compile_s(self, case: Case) -> float:
+        """Compile the configuration of a case, unless that was done. Return the seconds that it took."""
+
+    def call(self, case: Case, tensors: Tensors, out: Outputs) -> kernel.Attention:
+        """Make the call of a case."""
+
+    def warps(self, case: Case) -> dict[int, str]:
+        """Return the names of the warps' roles."""
+
+    def accepted(self, table: str, torch_device: str) -> list[str]:
+        """Make the bad calls of a table of `bad_arguments`. Return a line for each that was not rejected by name."""
+
+
+class Python:
+    """The kernel's Python in this process."""
+
+    def compile_s(self, case: Case) -> float:
+        return kernel.compile(case.config).compile_s
+
+    def call(self, case: Case, tensors: Tensors, out: Outputs) -> kernel.Attention:
+        options: dict[str, Any] = {"splits": case.splits, "sms": case.sms, "swa_lens": tensors.get("lens")}
+        q, k, v, sink = tensors["q"], tensors["k"], tensors.get("v"), tensors.get("sink")
+        if case.layer:
+            window = {} if case.window == kernel.dsv4.WINDOW else {"window": case.window}
+            options |= {"attn_sink": sink, "softmax_scale": case.scale, **_layer_branch(case, tensors), **window}
+            return kernel.dsv4.attention(q, k if case.keys else None, out=out[0], **options)
+        options |= {"scale": case.scale, "causal": case.causal, "window": case.window, "p_path": case.p_path or "auto"}
+        options |= {"partials": case.config.partials}
+        compressed = _compressed(case, tensors)
+        if not case.merged:
+            return kernel.fmha(q, k, v, compressed=compressed, sink=sink, out=out[0], **options)
+        parts = [kernel.fmha(q, k, v, out=out[0], **options)]
+        if compressed is not None:
+            parts.append(kernel.fmha(q, k[:, :0], v, compressed=compressed, out=out[1], **options))
+        return kernel.merge(parts, sink)
+
+    def warps(self, case: Case) -> dict[int, str]:
+        return {warp: name for name, warps in vars(case.config.roles).items() for warp in warps}
+
+    def accepted(self, table: str, torch_device: str) -> list[str]:
+        return bad_arguments.accepted(table, torch_device)
+
+
+callers: list[Caller] = [Python()]
+"""The last of them is the kernel under test."""
+
+
+def launches(case: Case) -> int:
+    """Return the number of launches of a case's call: one, or one per branch with `merged`."""
+    return 2 if case.merged and case.compressed is not None else 1
+
+
+def has_topk(case: Case) -> bool:
+    """Return True if the case has top-k indices. Batch and tokens must then be viewable as one dimension."""
+    return case.compressed is not None and case.compressed.topk is not None
+
+
+def _compressed(case: Case, tensors: Tensors) -> kernel.AllBlocks | kernel.TopkBlocks | None:
+    """Return the argument `compressed` of kernel.fmha."""
+    if case.compressed is None:
+        return None
+    if has_topk(case):
+        return kernel.TopkBlocks(tensors["compressed"], tensors["topk_indices"], tensors.get("topk_lens"))
+    return kernel.AllBlocks(tensors["compressed"], tensors["seq_lens"], case.compressed.ratio)
+
+
+def _layer_branch(case: Case, tensors: Tensors) -> dict[str, Any]:
+    """Return the arguments of kernel.dsv4.attention for the compressed keys, without those equal to their default."""
+    if case.compressed is None:
+        return {}
+    names = {"cmp_kv": "compressed", "topk_indices": "topk_indices", "topk_lens": "topk_lens"}
+    branch: dict[str, Any] = {name: tensors[key] for name, key in names.items() if key in tensors}
+    if has_topk(case):
+        return branch
+    lens = {"seq_lens": tensors["seq_lens"]} if any(case.compressed.past) else {}
+    return branch | {"compress_ratio": case.compressed.ratio, **lens}
