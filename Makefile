@@ -27,7 +27,7 @@ TARGETED = $(if $(TARGET),--target $(call quoted,$(TARGET)))
 JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(if $(BECAUSE),--because $(call quoted,$(BECAUSE)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup stage stages gate ratchet sweep runs dashboard clean-runs resume cancel doctor trust provision milestones report notes \
+.PHONY: help setup stage stages gate ratchet sweep runs dashboard clean-runs resume cancel revoke doctor trust provision milestones report notes \
 	layout budget bench clock perf pin-cycles mutants survey docs silicon lint test test-long $(MILESTONE)
 
 help: ## list the targets
@@ -91,6 +91,9 @@ clean-runs: $(READY) ## make clean-runs KEEP=50: remove all but the newest runs 
 
 cancel: $(READY) ## make cancel RUN=id: ask a run to end
 	@$(PY) -m harness cancel $(call quoted,$(RUN))
+
+revoke: $(READY) ## make revoke RUN=id BECAUSE="why": take the acceptance of a run back
+	@$(PY) -m harness revoke $(call quoted,$(RUN)) --because $(call quoted,$(BECAUSE))
 
 doctor: $(READY) ## check each requirement of a target and say how to fix it
 	@$(PY) -m harness doctor $(TARGETED)

@@ -58,6 +58,12 @@ class Project:
         }
 
 
+def tolerances(comment: str = "") -> str:
+    """Return the pins of the fake milestones."""
+    pins = "".join(f'["{name}"."hd=64".O]\ncosine = 0.999997\n' for name in ("D1.1", "D1.2", "D1.3"))
+    return f"# {comment}\n{pins}"
+
+
 def make_project(path: Path) -> Project:
     """Write the project and commit it on branch `work`."""
     path.mkdir(parents=True)
@@ -67,15 +73,15 @@ def make_project(path: Path) -> Project:
     project.git("config", "user.email", "ada@example.org")
     for folder in ("harness", "remote"):
         shutil.copytree(ROOT / folder, path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.toml"))
-    for module in ("run", "compile"):
+    for module in ("record", "run", "compile"):
         shutil.copyfile(HERE / "fake_phases.py", path / f"harness/judge/{module}.py")
     project.kernel(cosine=0.9999985)
     for name in ("__init__", "catalog"):
         project.write(f"stages/{name}.py", (ROOT / f"stages/{name}.py").read_text())
     for name in ("d1_1", "d1_2", "d1_3"):
-        project.write(f"stages/{name}.py", '"""Built."""\n')
+        project.write(f"stages/{name}.py", '"""Built."""\n\nSEEDS = (0,)\n')
     project.write("kernel/reference.py", "EXACT = True\n")
-    project.write("stages/tolerances.toml", "cosine = 0.999997\n")
+    project.write("stages/tolerances.toml", tolerances())
     project.write("STAGE_NOTES.md", "# Notes\n")
     project.write("requirements.lock", "pytest==" + pytest.__version__ + "\n")
     project.write(".gitignore", "__pycache__/\n/results/\n*.log\n/remote/targets.toml\n/remote/known_hosts\n")

@@ -1,4 +1,6 @@
-"""Fakes of the phases `run` and `compile` of harness/judge. They obey kernel/fmha.py and end quickly."""
+"""Fakes of the phases `record`, `run` and `compile` of harness/judge. They obey kernel/fmha.py and end quickly."""
+
+from __future__ import annotations
 
 import argparse
 import ctypes
@@ -11,9 +13,22 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.report.record import Case, Compile, Phase, Record, Tree, now
+from harness.report.record import (
+    Case,
+    Compile,
+    Figure,
+    Launch,
+    NegativeControl,
+    Outcome,
+    Phase,
+    Record,
+    Tree,
+    load,
+    now,
+)
 
-PIN = 0.999997
+PIN, CASE = 0.999997, "hd=64"
+MODES = ("eager", "lazy", "random")
 
 
 def main() -> int:
@@ -22,10 +37,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device")
     parser.add_argument("--target", default="compile")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--commit")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     kernel = Kernel(options.milestone)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    if Path(__file__).stem == "run":
+        return judge(options, kernel)
     record = Record(options.out.name, options.milestone, options.target, now(), Tree(commit.strip(), []))
     record.phases.append(Phase("compile", now()))
     record.save(options.out)
@@ -37,16 +56,26 @@ def main() -> int:
     record.phases[-1].outcome = "passed"
     record.compiles.append(Compile("hd64", 0.01, []))
     record.save(options.out)
-    if Path(__file__).stem == "compile":
-        return 0
+    return 0
+
+
+def judge(options: argparse.Namespace, kernel: Kernel) -> int:
+    """Judge what was recorded: by the settings of the candidate's kernel, in the folder that phases run in."""
+    record = load(options.out)
     record.phases.append(Phase("stage", now()))
     record.save(options.out)
     misbehave(kernel, options.out)
-    holds = kernel["cosine"] >= PIN
-    record.cases.append(Case("seed 0", "passed" if holds else "failed", 0.01))
+    cosine = kernel["cosine"]
+    holds = cosine >= PIN
+    for seed in (0, options.seed):
+        figures = [Figure("O", "cosine", cosine, "at least", PIN, holds)]
+        launches = [Launch(mode, 0.01) for mode in MODES]
+        outcome: Outcome = "passed" if holds else "failed"
+        record.cases.append(Case(CASE, outcome, 0.01, seed, seed != 0, launches, figures))
+    record.negative_controls.append(NegativeControl(f"{CASE}: scaled by 2", True, "O.cosine"))
     record.phases[-1].outcome = "passed" if holds else "failed"
     record.verdict = "ACCEPT" if holds else "REJECT_STAGE"
-    record.reason = "" if holds else f"cosine {kernel['cosine']} < {PIN}"
+    record.reason = "" if holds else f"cosine {cosine} < {PIN}"
     record.save(options.out)
     print(f"{options.milestone}: {record.verdict}", flush=True)
     return 0 if holds else 11

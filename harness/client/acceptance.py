@@ -6,7 +6,6 @@ A rejection only adds a git note. Nothing is ever reset, and no file of the work
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import tempfile
@@ -19,7 +18,7 @@ from harness.client import candidate as candidates
 from harness.client import vouched
 from harness.client.candidate import Candidate
 from harness.host.protected import PROTECTION
-from harness.host.repository import ACCEPTED, NOTES, GitError, Repository
+from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import Ruling
 from harness.host.verdict import Verdict
 
@@ -84,16 +83,7 @@ def note(repository: Repository, ruling: Ruling) -> None:
     }
     if any(known["run"] == subject.run for known in vouched.notes(repository, subject.commit)):
         return
-    repository.git(
-        "notes",
-        f"--ref={NOTES}",
-        "append",
-        "-F",
-        "-",
-        subject.commit,
-        stdin=json.dumps(line),
-        env=candidates.identity(repository),
-    )
+    vouched.append(repository, subject.commit, line)
 
 
 def accepted_milestones(repository: Repository) -> dict[str, list[str]]:

@@ -109,6 +109,7 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
     python = str(facts.get("python"))
     yield Finding("python", python >= "3.11", python, "install Python 3.11 or newer there")
     yield _git("git", str(facts.get("git")))
+    yield _walls(str(facts.get("walls")))
     yield _packages(target, str(facts.get("packages")), lock)
     if "gpu" in facts:
         yield from _gpu(target, str(facts.get("gpu")))
@@ -131,6 +132,13 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
         return
     holder = _holder(str(facts.get("holder") or ""))
     yield Finding("lock", True, f"{holder}, {facts.get('waiting')} in line" if holder else "free")
+
+
+def _walls(said: str) -> Finding:
+    """Say whether phases run behind walls. A host without them is allowed, and verdicts from it say so."""
+    if said == "yes":
+        return Finding("walls", True, "phases see no other process, no network and no keys")
+    return Finding("walls", True, "none: the host allows no user namespaces, so a candidate can do what its user can")
 
 
 def _packages(target: Target, said: str, lock: str) -> Finding:

@@ -80,8 +80,11 @@ class Driver:
             self._check(entry)
             if not again:
                 self._refuse_repetition(entry)
-            if vouched.accepted(self.repository) is None:
+            base = vouched.accepted(self.repository)
+            if base is None:
                 self.progress.say(FIRST.format(pins=entry.subject.pins[:16]))
+            for known in vouched.revoked_below(self.repository, base) if base else ():
+                self.progress.say(f"accepted contains {known['commit'][:12]} of run {known['run']}, {known['reason']}")
             self.store.save(entry)
         with self._noted(entry):
             if target.device == "cuda":

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.client.host import Host
 from harness.client.plan import Planner
 from harness.client.watch import Died, Progress
-from harness.host.job import Job
+from harness.host.job import Job, Step
 from harness.host.journal import one_line
 from harness.host.ruling import RULING_NAME, Ruling, RulingError, decode
 from harness.host.verdict import Verdict
@@ -55,8 +55,12 @@ def share_out(job: Job, planner: Planner, target: Target) -> list[Job]:
     name = GATE.id if GATE.id in planner.milestones else "gate"
     gate = replace(_part(job, planner, GATE.id, target, name), lock="cores", slots=target.at_once)
     others = (_part(job, planner, milestone, target) for milestone in planner.milestones if milestone != GATE.id)
-    waiting = (replace(each, lock="cores", slots=gate.slots, after=gate.run, steps=each.steps[1:]) for each in others)
-    return [gate, *waiting]
+    waiting = (replace(each, steps=_after_gate(each), lock="cores", slots=gate.slots) for each in others)
+    return [gate, *(replace(each, after=gate.run) for each in waiting)]
+
+
+def _after_gate(job: Job) -> list[Step]:
+    return [step for step in job.steps if step.record != "gate"]
 
 
 def share_out_seeds(job: Job, planner: Planner, target: Target, seeds: Sequence[int]) -> list[Job]:

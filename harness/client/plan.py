@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.host.job import Step
+from remote.device import DEVICES
 from stages.catalog import COMPILE_S, GATE
 
 
@@ -42,10 +43,10 @@ class Planner:
         """Return the phases of a verdict, gate first. Each of several milestones has its own folder of results."""
         rest = [milestone for milestone in self.milestones if milestone != GATE.id]
         several = len(rest) > 1
-        steps = [self._judge("gate", GATE.id, "gate" if rest else ".", target, device)]
+        steps = self._judge("gate", GATE.id, "gate" if rest else ".", target, device)
         for milestone in rest:
             name, record = (f"stage {milestone}", milestone) if several else ("stage", ".")
-            steps.append(self._judge(name, milestone, record, target, device))
+            steps += self._judge(name, milestone, record, target, device)
         canary = self._step("canary", "canary", [], self.limits.canary_s) if device == "cuda" else None
         return Plan(self._fingerprint(device), canary, steps)
 
@@ -67,19 +68,33 @@ class Planner:
         step = self._step("measure", "measure", arguments, self.limits.stage_s, hung="GPU_HANG")
         return Plan(self._fingerprint("cuda"), self._step("canary", "canary", [], self.limits.canary_s), [step])
 
-    def _judge(self, name: str, milestone: str, record: str, target: str, device: str) -> Step:
+    def _judge(self, name: str, milestone: str, record: str, target: str, device: str) -> list[Step]:
+        """Return the phases of one milestone: the candidate's Python is recorded, then the recordings are judged."""
+        arguments = [milestone, "--device", device, "--target", target, "--out", self._out(record)]
         gate = name == "gate"
-        return self._step(
+        failed, budget_s = ("REJECT_GATE", self.limits.gate_s) if gate else ("REJECT_STAGE", self.limits.stage_s)
+        recorded = self._step(
+            f"record {name}",
+            "record",
+            arguments,
+            budget_s,
+            failed=failed,
+            hung="COMPILE_HANG",
+            record=record,
+            compile_s=self.limits.compile_s,
+        )
+        judged = self._step(
             name,
             "run",
-            [milestone, "--device", device, "--target", target, "--out", self._out(record)],
-            self.limits.gate_s if gate else self.limits.stage_s,
-            failed="REJECT_GATE" if gate else "REJECT_STAGE",
+            arguments,
+            budget_s,
+            failed=failed,
             hung="GPU_HANG",
             record=record,
             milestone=milestone,
-            compile_s=self.limits.compile_s,
+            modes=list(DEVICES[device].modes),
         )
+        return [recorded, judged]
 
     def _compile(self, milestone: str) -> Step:
         record = f"compile-{milestone}"

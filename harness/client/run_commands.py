@@ -18,7 +18,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from harness.client import acceptance, candidate, cleaning
+from harness.client import acceptance, candidate, cleaning, vouched
 from harness.client.doctor import examine
 from harness.client.driver import Driver, NothingToDo
 from harness.client.gather import gather
@@ -87,6 +87,17 @@ def cancel(run: str) -> int:
     with driving() as driver:
         driver.cancel(run, targets.load().find(entry.subject.target))
     console.print(f"asked to end; for its verdict: make resume RUN={run}", highlight=False)
+    return 0
+
+
+def revoke(run: str, because: str) -> int:
+    """Take the acceptance of a run back, with the reason that --because gives."""
+    if not because.strip():
+        raise NothingToDo(f'give the reason: make revoke RUN={run} BECAUSE="why"')
+    entry = _store().find(run)
+    repository = candidate.find(ROOT)
+    said = vouched.revoke(repository, run, entry.candidate.commit, candidate.user_name(), because)
+    console.print(f"revoked {run}: {said}", highlight=False, soft_wrap=True)
     return 0
 
 

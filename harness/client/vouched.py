@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from harness.client.candidate import CandidateError
+from harness.client.candidate import CandidateError, identity
+from harness.host.journal import now
 from harness.host.repository import ACCEPTED, NOTES, GitError, Repository
 from harness.host.verdict import Verdict
 
@@ -18,6 +19,12 @@ FETCHED = "refs/notes/from"
 #: Options of a fetch that changes nothing but the refs that it names.
 QUIETLY = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
 MOST_LOOKED_AT = 1000
+#: The verdict, in notes, of an accepted run that was revoked.
+REVOKED = "REVOKED"
+
+
+class NothingAcceptedError(CandidateError):
+    """A run that is to be revoked accepted nothing."""
 
 
 class NotVouchedError(CandidateError):
@@ -30,8 +37,12 @@ def fetched_notes(source: str) -> str:
 
 
 def notes(repository: Repository, commit: str) -> list[dict[str, Any]]:
-    """Return the notes of a commit, oldest first: those of this clone, then those of others about other runs."""
+    """Return the notes of a commit, oldest first: those of this clone, then those of others about other runs.
+
+    The verdict of an accepted run that was revoked is REVOKED, and its reason that of the revocation.
+    """
     found: dict[str, dict[str, Any]] = {}
+    revoked: dict[str, str] = {}
     for ref in note_refs(repository):
         try:
             text = repository.git("notes", f"--ref={ref}", "show", commit)
@@ -40,8 +51,49 @@ def notes(repository: Repository, commit: str) -> list[dict[str, Any]]:
         for line in text.splitlines():
             if line.startswith("{"):
                 known = json.loads(line)
-                found.setdefault(known["run"], known)
+                if "revokes" in known:
+                    revoked[known["revokes"]] = f"revoked by {known['user']}: {known['because']}"
+                else:
+                    found.setdefault(known["run"], known)
+    for run in revoked.keys() & found.keys():
+        found[run] |= {"verdict": REVOKED, "reason": revoked[run]}
     return list(found.values())
+
+
+def revoked_below(repository: Repository, tip: str) -> Iterator[dict[str, Any]]:
+    """Yield the notes of revoked runs in the history of `tip`."""
+    for commit in sorted(noted(repository)):
+        for known in notes(repository, commit):
+            if known["verdict"] == REVOKED and repository.is_ancestor(commit, tip):
+                yield known | {"commit": commit}
+
+
+def revoke(repository: Repository, run: str, commit: str, user: str, because: str) -> str:
+    """Take the acceptance of a commit by a run back, with a reason. Return a sentence about `accepted`.
+
+    If `accepted` is at that commit, and no other run accepted it, it moves to the newest commit before it that a run
+    accepted. Raises NothingAcceptedError if the run did not accept the commit.
+    """
+    if not any(known["run"] == run and known["verdict"] == Verdict.ACCEPT.name for known in notes(repository, commit)):
+        raise NothingAcceptedError(f"run {run} did not accept {commit[:12]}, or was revoked already")
+    line = {"revokes": run, "user": user, "because": because, "at": now()}
+    append(repository, commit, line)
+    if repository.resolve(ACCEPTED) != commit:
+        return f"{commit[:12]} stays in the history of accepted; verdicts that rest on it say so"
+    if is_vouched(repository, commit):
+        return f"accepted stays at {commit[:12]}, which another run accepted"
+    older = newest_vouched(repository, commit)
+    if older:
+        repository.move(ACCEPTED, older, commit, f"revoked {run}")
+        return f"accepted is back at {older[:12]}"
+    repository.git("update-ref", "-d", ACCEPTED, commit)
+    return "nothing is accepted any more"
+
+
+def append(repository: Repository, commit: str, line: dict[str, Any]) -> None:
+    """Add a line to this clone's notes of a commit."""
+    said, env = json.dumps(line), identity(repository)
+    repository.git("notes", f"--ref={NOTES}", "append", "-F", "-", commit, stdin=said, env=env)
 
 
 def noted(repository: Repository) -> set[str]:
@@ -73,9 +125,7 @@ def check(repository: Repository, tip: str, name: str) -> None:
     """Raise NotVouchedError unless a run accepted `tip`, which `name` is at."""
     if is_vouched(repository, tip):
         return
-    known = noted(repository)
-    older = (each for each in _history(repository, tip) if each in known and is_vouched(repository, each))
-    last = next(older, "")
+    last = newest_vouched(repository, tip)
     back = f"git update-ref {ACCEPTED} {last[:12]}" if last else f"git update-ref -d {ACCEPTED}"
     raise NotVouchedError(
         f"{name} is at {tip[:12]}, which has no note of an ACCEPT: no run of the harness moved it there. If others "
@@ -84,8 +134,11 @@ def check(repository: Repository, tip: str, name: str) -> None:
     )
 
 
-def _history(repository: Repository, tip: str) -> Iterator[str]:
-    yield from repository.git("rev-list", f"--max-count={MOST_LOOKED_AT}", tip).split()
+def newest_vouched(repository: Repository, tip: str) -> str:
+    """Return the newest commit in the history of `tip` that a run accepted; "" if there is none."""
+    known = noted(repository)
+    history = repository.git("rev-list", f"--max-count={MOST_LOOKED_AT}", tip).split()
+    return next((each for each in history if each in known and is_vouched(repository, each)), "")
 
 
 def adopt(repository: Repository) -> str:

@@ -13,12 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from harness.host.catalogue import Catalogue
 from harness.host.job import Job, RunFolder, Step
 from harness.host.journal import last_line, one_line
 from harness.host.phase import Ended, Stop
 from harness.host.ruling import Kept
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 
+RECORD_NAME = "record.json"
 MAX_RECORD_BYTES = 8 << 20
 MAX_FILES = 2000
 MAX_NEWS = 1000
@@ -39,8 +41,18 @@ class Interrupted(Ruled):
     """Raised when the supervisor was told to stop; a scheduler may start the run again."""
 
 
-def judge(folder: RunFolder, job: Job, step: Step, ended: Ended) -> Ruled | None:
-    """Return the verdict that the end of `step` implies, or None if the run continues."""
+def judge(
+    folder: RunFolder,
+    job: Job,
+    step: Step,
+    ended: Ended,
+    catalogue: Catalogue | None = None,
+    fresh: int | None = None,
+) -> Ruled | None:
+    """Return the verdict that the end of `step` implies, or None if the run continues.
+
+    catalogue: what the record of a step that judges, with the seed `fresh`, must show.
+    """
     if ended.stop is Stop.TIME_LIMIT:
         return Ruled(Verdict[step.hung], f"{step.name} did not end in {step.budget_s:g} s")
     if ended.stop is Stop.COMPILE_LIMIT:
@@ -48,7 +60,7 @@ def judge(folder: RunFolder, job: Job, step: Step, ended: Ended) -> Ruled | None
     if ended.stop:
         return stopped(folder, ended.stop)
     if ended.code == 0:
-        return _believe(folder, job, step) if step.milestone else None
+        return _believe(folder, job, step, catalogue, fresh) if step.milestone else None
     said = _said(folder, step)
     if _disk_full(folder.out, said):
         return Ruled(Verdict.INFRA, f"{step.name}: the disk is full")
@@ -73,7 +85,7 @@ def stopped(folder: RunFolder, stop: Stop | None) -> Ruled | None:
 def read_record(folder: Path) -> dict[str, Any]:
     """Return the record that a phase left in `folder`, or {} if there is no readable one."""
     with suppress(OSError, ValueError, RecursionError):
-        with open(folder / "record.json", "rb") as stream:
+        with open(folder / RECORD_NAME, "rb") as stream:
             data = stream.read(MAX_RECORD_BYTES + 1)
         if len(data) <= MAX_RECORD_BYTES:
             record = json.loads(data)
@@ -101,10 +113,14 @@ def manifest(out: Path) -> dict[str, Kept]:
             if path.is_symlink() or not path.is_file() or size > budget or len(found) >= MAX_FILES:
                 continue
             budget -= size
-            with open(path, "rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            found[path.relative_to(out).as_posix()] = Kept(size, digest)
+            found[path.relative_to(out).as_posix()] = Kept(size, digest(path))
     return found
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file. Raises OSError."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 class RecordWatch:
@@ -118,7 +134,8 @@ class RecordWatch:
         self._folder = folder
         self._compile_s = compile_s
         self._looked = 0.0
-        self._reported = 0
+        #: Compiles are news of the phase that compiles.
+        self._reported = len(_dicts(read_record(folder), "compiles")) if folder and not compile_s else 0
         self._compiling: tuple[tuple[int, int], float] | None = None
         self.overdue = False
 
@@ -170,8 +187,8 @@ def _dicts(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def _believe(folder: RunFolder, job: Job, step: Step) -> Ruled | None:
-    """Return TAMPERED unless the record of a phase that exited with 0 accepts this commit on this milestone."""
+def _believe(folder: RunFolder, job: Job, step: Step, catalogue: Catalogue | None, fresh: int | None) -> Ruled | None:
+    """Return TAMPERED unless the record of a phase that exited with 0 shows that this commit holds this milestone."""
     record = read_record(folder.out / step.record)
     tree = record.get("tree")
     found = {
@@ -184,6 +201,12 @@ def _believe(folder: RunFolder, job: Job, step: Step) -> Ruled | None:
         if found[name] != value:
             text = f"{step.name} exited with 0, but its record has {name} {str(found[name])[:64]!r}, not {value!r}"
             return Ruled(Verdict.TAMPERED, text)
+    if catalogue is None or fresh is None:
+        return Ruled(Verdict.TAMPERED, f"{step.name}: nothing says what its record must show")
+    objections = list(catalogue.objections(record, fresh, step.modes))
+    if objections:
+        more = f" (and {len(objections) - 1} more)" if len(objections) > 1 else ""
+        return Ruled(Verdict.TAMPERED, f"{step.name} exited with 0, but in its record {objections[0]}{more}")
     return None
 
 

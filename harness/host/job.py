@@ -13,6 +13,8 @@ from harness.host.subject import Subject
 
 KERNELS = "FMHA_KERNELS"
 """The environment variable with the folder of cached compiled kernels; empty if nothing is cached."""
+COMPILED = "FMHA_COMPILED"
+"""The environment variable with the folder to which compiled kernels are written; by default that of KERNELS."""
 RUN_ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9.+]{1,24}-[0-9a-f]{6}")
 
 
@@ -26,8 +28,10 @@ class Step:
 
     After `budget_s` seconds it is killed with the verdict named `hung`. An exit code other than 0 gives `failed`,
     unless it is the code of a more specific verdict. `record` is the folder of its record, relative to the results ("."
-    is their root). If `milestone` is set, the record must also accept that milestone. Each configuration may compile
-    for `compile_s` seconds.
+    is their root). Each configuration may compile for `compile_s` seconds.
+
+    If `milestone` is set, the phase judges: it runs with the accepted tree's code and a seed that the supervisor draws,
+    and its record must show that the milestone holds, with every case launched in each of the completion `modes`.
     """
 
     name: str
@@ -37,6 +41,7 @@ class Step:
     hung: str = "INFRA"
     record: str = ""
     milestone: str = ""
+    modes: list[str] = field(default_factory=list)
     compile_s: float = 0.0
 
 
@@ -106,6 +111,11 @@ class Workplace:
         return self.root / "kernels"
 
     @property
+    def compiled(self) -> Path:
+        """What the processes of each commit compiled; see `kernel_cache`."""
+        return self.root / "compiled"
+
+    @property
     def locks(self) -> Path:
         return self.root / "locks"
 
@@ -167,6 +177,11 @@ class RunFolder:
     @property
     def tree(self) -> Path:
         return self.path / "tree"
+
+    @property
+    def judge(self) -> Path:
+        """The checkout of the accepted commit, whose code judges."""
+        return self.path / "judge"
 
     @property
     def out(self) -> Path:

@@ -22,6 +22,8 @@ PACKAGES = (
     "import importlib.metadata as m, json, sys; "
     "print(json.dumps([sys.version.split()[0], {d.metadata['Name']: d.version for d in m.distributions()}]))"
 )
+#: Tries to enter namespaces, as harness/host/walls.py does.
+UNSHARE = "import ctypes; print('no' if ctypes.CDLL(None).unshare(0x78020000) else 'yes')"
 
 
 def ask(*argv: str) -> str:
@@ -51,6 +53,7 @@ def facts(workdir: str, python: str, lock: str, gpu: int, cuda: bool) -> dict[st
         "python": sys.version.split()[0],
         "git": ask("git", "--version"),
         "packages": ask(python or str(root / "env/bin/python"), "-c", PACKAGES),
+        "walls": ask(sys.executable, "-ISc", UNSHARE),
         "inode": there.stat().st_ino,
         "writable": os.access(there, os.W_OK | os.X_OK),
         "logind": ask("loginctl", "show-session", "--property=KillUserProcesses", "--value"),

@@ -23,17 +23,25 @@ def under(path: str, prefixes: Iterable[str]) -> bool:
 
 @dataclass(frozen=True)
 class Protection:
-    """Only `allowed` paths may differ from `accepted`, except those in `protected` and files in `protected_names`."""
+    """Only `allowed` paths may differ from `accepted`, except those in `protected` and files in `protected_names`.
+
+    `judging` and `protected` hold the code that judges.
+    """
 
     allowed: tuple[str, ...] = ("kernel", "STAGE_NOTES.md")
     protected: tuple[str, ...] = ("kernel/reference.py", "kernel/oracle.py")
     protected_names: tuple[str, ...] = ("conftest.py",)
+    judging: tuple[str, ...] = ("emulator", "harness", "remote", "stages")
 
     def covers(self, path: str) -> bool:
         """Return True if `path` is protected."""
         if under(path, self.protected) or path.rsplit("/", 1)[-1] in self.protected_names:
             return True
         return not under(path, self.allowed)
+
+    def judges(self, path: str) -> bool:
+        """Return True if a file has code that judges."""
+        return under(path, (*self.judging, *self.protected)) or path.rsplit("/", 1)[-1] in self.protected_names
 
     def digest(self, tree: Sequence[TreeEntry]) -> str:
         """Return the SHA-256 over mode, blob and path of every protected file of a tree."""

@@ -34,7 +34,7 @@ class Ruling:
     """The verdict on a subject, and its evidence.
 
     `phase` is the phase in which the run ended, `before` and `after` are the fingerprints of the host, and `files` the
-    results by path.
+    results by path. `judge` is the commit whose code judged, and `walls` say what kept the candidate from it.
     """
 
     subject: Subject
@@ -47,6 +47,8 @@ class Ruling:
     after: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     files: dict[str, Kept] = field(default_factory=dict)
+    judge: str = ""
+    walls: list[str] = field(default_factory=list)
     schema: int = SCHEMA
 
     def encode(self) -> bytes:
@@ -83,7 +85,9 @@ def decode(data: bytes, run: str, commit: str) -> Ruling:
 def _typed(fields: dict[str, Any]) -> Ruling:
     """Return a Ruling, after checking the type of each field. Raises ValueError, KeyError or TypeError."""
     fields["subject"] = subjects.decode(fields["subject"])
-    for name in ("reason", "phase", "started", "ended"):
+    fields["walls"] = [str(wall) for wall in fields.get("walls", [])]
+    fields.setdefault("judge", "")
+    for name in ("reason", "phase", "started", "ended", "judge"):
         if not isinstance(fields[name], str):
             raise TypeError(f"{name} is not a text")
     for name in ("before", "after"):

@@ -13,18 +13,21 @@ import platform
 import secrets
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from harness.host import checkout, evidence, lock, phase, ruling
+from harness.host import catalogue, checkout, evidence, lock, phase, ruling, walls
+from harness.host.catalogue import Catalogue, CatalogueError
 from harness.host.checkout import Checkout
 from harness.host.evidence import Interrupted, Ruled
 from harness.host.files import write_atomically
-from harness.host.job import KERNELS, Job, RunFolder, Step, Workplace
+from harness.host.job import COMPILED, KERNELS, Job, RunFolder, Step, Workplace
 from harness.host.journal import Heartbeat, Journal, last_line, now, one_line
+from harness.host.kernel_cache import KernelCache
 from harness.host.phase import Stop
 from harness.host.protected import PROTECTION
 from harness.host.repository import ACCEPTED, GitError, Repository
@@ -35,6 +38,8 @@ from harness.host.verdict import Verdict
 BALLAST_BYTES = 1 << 20
 #: A scheduler signals phase and supervisor together; after this time the supervisor has its signal too.
 TOLD_WITHIN_S = 0.5
+#: Building walls takes 20 ms.
+WALLS_S = 20.0
 #: Exit code of a supervisor that left no verdict: 128 + SIGTERM.
 INTERRUPTED = 143
 KEPT_VARIABLES = (
@@ -64,6 +69,12 @@ class Supervisor:
         self.heartbeat = Heartbeat(folder.heartbeat)
         self.subject = self.job.subject
         self.ruling = Ruling(self.subject, Verdict.INFRA, "", "start", now(), "")
+        self.judging: Checkout | None = None
+        #: The command that builds walls around a phase; [] if this host allows none.
+        self.builder: list[str] = []
+        #: Records that were believed, by path, with their SHA-256: a later phase must leave them alone.
+        self.believed: dict[Path, str] = {}
+        self.cache: KernelCache | None = None
         self.stopping: Stop | None = None
         self.interrupted = False
         #: The name under which a sick device is marked as broken.
@@ -82,8 +93,9 @@ class Supervisor:
             with self._held():
                 tree = self._rule_under_lock()
                 self._write()
-                if tree is not None:
-                    tree.remove()
+                for each in (tree, self.judging):
+                    if each is not None:
+                        each.remove()
         except Ruled as ruled:
             self._rule(ruled)
             self._write()
@@ -143,8 +155,13 @@ class Supervisor:
             self._refuse_broken_or_stale()
             tree = checkout.fresh(self.repository, self.subject.commit, self.folder.tree)
             self._examine(tree)
+            self.judging = self._judging_tree(tree)
+            self._build_walls()
+            self.cache = KernelCache(self.place, self.subject, tree.entries)
+            self.cache.prepare()
             self._run_phases(tree)
             self._rule(Ruled(Verdict.ACCEPT, ""))
+            self.journal.say("kept", kernels=self.cache.take())
         except Ruled as ruled:
             self._rule(ruled)
         except GitError as error:
@@ -172,27 +189,53 @@ class Supervisor:
         if self.subject.base and not self.repository.is_ancestor(self.subject.base, self.subject.commit):
             raise Ruled(Verdict.TAMPERED, "the commit does not descend from its base")
 
+    def _judging_tree(self, tree: Checkout) -> Checkout:
+        """Check out the accepted commit, whose code judges; return `tree` if the change is to what judges itself.
+
+        Raises Ruled if that code differs from the accepted one, and the change is not meant to.
+        """
+        base = self.subject.base
+        changed = [e.path for e in self.repository.changed(base, tree.commit)] if base else []
+        judging = [path for path in changed if PROTECTION.judges(path)]
+        if base and not self.subject.unpinned and any(map(PROTECTION.covers, changed)):
+            raise Ruled(Verdict.TAMPERED, "protected paths differ from those of the accepted commit")
+        if not base or judging:
+            why = f"unpinned {', '.join(judging[:4])}" if base else "nothing was accepted before"
+            self.ruling = replace(self.ruling, judge=tree.commit, walls=[f"the candidate's own code judges: {why}"])
+            return tree
+        self.ruling = replace(self.ruling, judge=base, walls=[f"the code of the accepted {base[:12]} judges"])
+        return checkout.fresh(self.repository, base, self.folder.judge)
+
     def _still_the_commit(self, tree: Checkout) -> None:
-        different = next(tree.differences(), None)
-        if different:
-            raise Ruled(Verdict.TAMPERED, f"checkout: {one_line(different)}")
+        for checked_out in dict.fromkeys((tree, self.judging or tree)):
+            different = next(checked_out.differences(), None)
+            if different:
+                raise Ruled(Verdict.TAMPERED, f"checkout: {one_line(different)}")
 
     def _run_phases(self, tree: Checkout) -> None:
         before = self._fingerprint(tree, "before")
         self.ruling = replace(self.ruling, before=before)
         canary = [self.job.canary] if self.job.canary else []
         for step in (*canary, *self.job.steps):
-            ended = self._run(tree, step)
-            ruled = evidence.judge(self.folder, self.job, step, ended)
+            fresh = secrets.randbelow(10**9) if step.milestone else None
+            pinned = self._catalogue(tree, step) if step.milestone else None
+            ended = self._run(tree, step, fresh)
+            ruled = evidence.judge(self.folder, self.job, step, ended, pinned, fresh)
             if ended.stop is Stop.TIME_LIMIT or ended.stuck:
                 self._examine_device(tree, ended.stuck)
             if ruled:
                 raise ruled
+            if step.milestone:
+                path = self.folder.out / step.record / evidence.RECORD_NAME
+                self.believed[path] = evidence.digest(path)
         after = self._fingerprint(tree, "after")
         self.ruling = replace(self.ruling, after=after)
         changed = sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))
         if changed:
             raise Ruled(Verdict.TAMPERED, f"the host changed during the run: {', '.join(changed)}")
+        for path, believed in self.believed.items():
+            if evidence.digest(path) != believed:
+                raise Ruled(Verdict.TAMPERED, f"a later phase changed {path.relative_to(self.folder.out)}")
         self._still_the_commit(tree)
 
     def _fingerprint(self, tree: Checkout, when: str) -> dict[str, str]:
@@ -202,8 +245,20 @@ class Supervisor:
             raise ruled
         return evidence.fingerprint(self._log(step))
 
-    def _run(self, tree: Checkout, step: Step) -> phase.Ended:
-        """Run one phase in the checkout, after checking that it still equals the commit."""
+    def _catalogue(self, tree: Checkout, step: Step) -> Catalogue:
+        """Return the judging tree's catalogue of the milestone that a step judges."""
+        self._still_the_commit(tree)
+        try:
+            return catalogue.read((self.judging or tree).folder / "stages", step.milestone)
+        except CatalogueError as error:
+            raise Ruled(Verdict.TAMPERED, str(error)) from error
+
+    def _run(self, tree: Checkout, step: Step, fresh: int | None = None) -> phase.Ended:
+        """Run one phase in the checkout, after checking that it still equals the commit.
+
+        A phase that judges, with the fresh seed, runs there as well, for its sources are shown in reports; but its code
+        is that of the judging tree.
+        """
         self._still_the_commit(tree)
         self.ruling = replace(self.ruling, phase=step.name)
         self.journal.say("phase", name=step.name, budget_s=step.budget_s)
@@ -218,7 +273,12 @@ class Supervisor:
                 return Stop.TIME_LIMIT
             return Stop.COMPILE_LIMIT if growing.overdue else self._stop_asked()
 
-        ended = phase.run(step.argv, tree.folder, self._environment(), log, self.job.grace_s, tick)
+        argv, environment = step.argv, self._environment()
+        if fresh is not None and self.judging is not None:
+            argv = [argv[0], "-P", *argv[1:], "--seed", str(fresh), "--commit", self.subject.commit]
+            environment |= {"PYTHONPATH": str(self.judging.folder)}
+        argv = self._walled(step, argv)
+        ended = phase.run(argv, tree.folder, environment, log, self.job.grace_s, tick)
         if ended.code and ended.stop is None and not self.job.lock:
             time.sleep(TOLD_WITHIN_S)
             ended = replace(ended, stop=self._stop_asked())
@@ -254,10 +314,32 @@ class Supervisor:
             "PYTHONUNBUFFERED": "1",
             "PYTEST_ADDOPTS": "-p no:cacheprovider",
             "GIT_CONFIG_GLOBAL": "/dev/null",
-            KERNELS: str(self.place.kernels),
+            **self._caches(),
             **self.job.env,
             phase.MARK: self._mark,
         }
+
+    def _walled(self, step: Step, argv: list[str]) -> list[str]:
+        """Return the command that runs a phase behind walls, if there are any. It may write to its results only."""
+        writable = [self.folder.out / step.record, self.folder.home]
+        writable[0].mkdir(parents=True, exist_ok=True)
+        if self.cache is not None and not step.milestone:
+            writable.append(self.cache.written_to)
+        return [*self.builder, *map(str, writable), "--", *argv] if self.builder else argv
+
+    def _build_walls(self) -> None:
+        """Find out whether this host allows walls, and note it for the verdict."""
+        builder = [sys.executable, "-IS", walls.__file__]
+        tried = subprocess.run([*builder, "--try"], capture_output=True, text=True, timeout=WALLS_S, check=False)
+        self.builder = builder if tried.returncode == 0 else []
+        up = "phases see no other process, no network and no keys, and write to their results only"
+        said = up if self.builder else f"no walls around the phases: {one_line(tried.stderr) or tried.returncode}"
+        self.ruling = replace(self.ruling, walls=[*self.ruling.walls, said])
+
+    def _caches(self) -> dict[str, str]:
+        if self.cache is None:
+            return {KERNELS: ""}
+        return {KERNELS: str(self.cache.read_from), COMPILED: str(self.cache.written_to)}
 
     def _stop_asked(self) -> Stop | None:
         if self.folder.cancel.exists():
@@ -312,6 +394,7 @@ class Supervisor:
 
 def main(path: str) -> int:
     """Supervise the run in folder `path`, unless it already has a verdict or a supervisor. Return the exit code."""
+    phase.be_private()
     folder = RunFolder(Path(path))
     if not folder.job().lock:
         return _attempt(folder)
@@ -332,7 +415,7 @@ def _attempt(folder: RunFolder) -> int:
         return 0
     attempt = secrets.token_hex(8)
     write_atomically(folder.attempt, attempt.encode())
-    for left in (folder.tree, folder.out, folder.home):
+    for left in (folder.tree, folder.judge, folder.out, folder.home):
         shutil.rmtree(left, ignore_errors=True)
     supervisor = Supervisor(folder, attempt)
     verdict = supervisor.supervise().verdict

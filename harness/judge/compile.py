@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import traceback
 from pathlib import Path
 
 from harness.host.verdict import Verdict
 from harness.judge import arguments
+from harness.judge.kept import KeptKernels, use
 from harness.judge.provenance import toolchain, working_tree
 from harness.judge.recorder import Recorder
-from harness.judge.run import COLOURS, compile_cases
+from harness.report import record
 from harness.report.record import Record, now
 from stages.catalog import Milestone
+
+#: Terminal colours in CuTeDSL's error messages.
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def main() -> int:
@@ -34,6 +39,23 @@ def main() -> int:
         recorder.judge(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}")
         return Verdict.COMPILE_ERROR.exit_code
     return 0
+
+
+def compile_cases(milestone: Milestone, recorder: Recorder, kept: KeptKernels | None = None) -> None:
+    """Compile every configuration of the milestone, or take it from the cache; record its PTX and traced layouts."""
+    import kernel
+    from kernel.cubin import resources
+
+    if kept is not None:
+        use(kept)
+    for config, case in {each.config: each for each in reversed(milestone.load().CASES)}.items():
+        print(f"compiling {case}", flush=True)
+        compiled = kernel.compile(config)
+        stem = re.sub(r"[^a-z0-9]+", "-", case.name)
+        key, found = ("", False) if kept is None else (kept.key(config), config in kept.found)
+        registers, files = resources(compiled.cubin).registers, [f"{stem}.ptx", f"{stem}.layouts.txt"]
+        what = record.Compile(case.name, compiled.compile_s, files, registers, key, found)
+        recorder.compiled(what, [compiled.ptx, "\n".join(compiled.layouts) + "\n"])
 
 
 if __name__ == "__main__":

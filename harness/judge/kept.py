@@ -3,8 +3,7 @@
 The key of an entry is a digest of everything that it was compiled from: every file of kernel/, the configuration, the
 versions of Python and of every package, CuTeDSL's environment variables, and the processor of its host code. The files
 are hashed before the kernel is imported. If the kernel was imported earlier, or its files have changed since, the cache
-is neither read nor written. Whoever can write to the folder is trusted as much as somebody who can write to the
-environment.
+is neither read nor written. In a run only the supervisor fills the folder that is read (`harness.host.kernel_cache`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import llvmlite.binding as llvm
 import msgspec
 
 from harness.host.files import write_atomically
-from harness.host.job import KERNELS
+from harness.host.job import COMPILED, KERNELS
 from harness.paths import ROOT
 from remote.device import Emulated
 
@@ -48,10 +47,15 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class KeptKernels:
-    """The cache in a folder. `found` are the configurations that were read from it."""
+    """The cache in a folder. `found` are the configurations that were read from it.
 
-    def __init__(self, folder: Path, device: Emulated) -> None:
-        self._folder, self._device = folder, device
+    written_to: the folder of new entries, which are found as well; by default the same.
+    """
+
+    def __init__(self, folder: Path, device: Emulated, written_to: Path | None = None) -> None:
+        self._device = device
+        self._written_to = written_to or folder
+        self._folders = dict.fromkeys((folder, self._written_to))
         self.found: set[Config] = set()
 
     def key(self, config: Config) -> str:
@@ -70,15 +74,9 @@ class KeptKernels:
         if source() != IMPORTED:
             return None
         key = self.key(config)
-        path = self._folder / key
-        try:
-            raw = path.read_bytes()
-        except FileNotFoundError:
+        body = next(filter(None, (_sealed(folder / key) for folder in self._folders)), b"")
+        if not body:
             return None
-        digest, body = raw[: hashlib.sha256().digest_size], raw[hashlib.sha256().digest_size :]
-        if digest != _seal(key, body):
-            return None
-        os.utime(path)
         kept = msgspec.msgpack.decode(body, type=Entry)
         ptx = kept.ptx.replace(f'"{kept.root}/kernel/', f'"{ROOT}/kernel/')
         function = self._device.restored(kept.name, ptx, kept.host, chip().kernel.launch)
@@ -92,16 +90,18 @@ class KeptKernels:
         name, ptx, host = self._device.saved(compiled.function)
         entry = Entry(name, ptx, host, compiled.cubin, compiled.layouts, compiled.compile_s, str(ROOT))
         key, body = self.key(compiled.config), msgspec.msgpack.encode(entry)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._folder / key, _seal(key, body) + body)
-        for oldest in sorted(self._folder.iterdir(), key=_used)[:-MOST]:
+        self._written_to.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._written_to / key, _seal(key, body) + body)
+        for oldest in sorted(self._written_to.iterdir(), key=_used)[:-MOST]:
             oldest.unlink(missing_ok=True)
 
 
 def kept_kernels(device: object) -> KeptKernels | None:
     """Return the cache in the folder that the environment names; None if it names none, or for a real device."""
     folder = os.environ.get(KERNELS, "")
-    return KeptKernels(Path(folder), device) if folder and isinstance(device, Emulated) else None
+    if not folder or not isinstance(device, Emulated):
+        return None
+    return KeptKernels(Path(folder), device, Path(os.environ.get(COMPILED) or folder))
 
 
 def use(kept: KeptKernels) -> None:
@@ -131,6 +131,19 @@ IMPORTED = source() if "kernel" not in sys.modules else ""
 def _seal(key: str, body: bytes) -> bytes:
     """Return the digest that a valid file starts with. It includes the key, so a renamed file is not valid."""
     return hashlib.sha256(key.encode() + body).digest()
+
+
+def _sealed(path: Path) -> bytes:
+    """Return the entry in a file, and note that it was used; b"" if there is none, or if it is damaged."""
+    try:
+        raw = path.read_bytes()
+        size = hashlib.sha256().digest_size
+        if raw[:size] != _seal(path.name, raw[size:]):
+            return b""
+        os.utime(path)
+        return raw[size:]
+    except OSError:
+        return b""
 
 
 def _used(path: Path) -> float:

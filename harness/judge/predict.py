@@ -66,7 +66,9 @@ def over_time(case: Case, device: Emulated, named: Iterable[int]) -> bytes:
 
 
 def _names(case: Case) -> dict[int, str]:
-    return {warp: name for name, warps in vars(case.config.roles).items() for warp in warps}
+    from stages.calls import callers
+
+    return callers[-1].warps(case)
 
 
 def _roles(longest: Any, names: Mapping[int, str]) -> Iterator[Role]:

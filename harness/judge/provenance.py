@@ -2,7 +2,9 @@
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
+from harness.host.job import RUN_ID
 from harness.host.repository import Repository
 from harness.paths import ROOT
 from harness.report.record import Tree
@@ -15,6 +17,11 @@ def working_tree() -> Tree:
     repository = Repository(ROOT)
     changed = repository.git("status", "--porcelain", "--no-renames", "-z").split("\0")
     return Tree(repository.git("rev-parse", "HEAD"), [entry[3:] for entry in changed if entry])
+
+
+def run_of(out: Path) -> str:
+    """Return the run of the results in `out`: the name of the folder or of its parent, whichever is a run id."""
+    return next((folder.name for folder in (out, out.parent) if RUN_ID.fullmatch(folder.name)), out.name)
 
 
 def toolchain() -> dict[str, str]:

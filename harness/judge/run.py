@@ -1,8 +1,10 @@
-"""The phase that judges one milestone in this checkout. It may be killed at any time, and its record remains.
+"""The phase that judges one milestone by recordings. It may be killed at any time, and its record remains.
 
-`python -m harness.judge.run D1.1 --device emulator --target sim --out FOLDER` compiles every configuration of the
-milestone (phase "compile" of FOLDER/record.json), runs its module (phase "stage"), predicts the time of its first case
-(phase "clock", on the emulated device only), writes the verdict into the record and exits with the verdict's code.
+`python -m harness.judge.run D1.1 --device emulator --target sim --out FOLDER --seed 7 --commit ID` reads what
+`harness.judge.record` left in FOLDER, runs the milestone's module on replays of it (phase "stage" of
+FOLDER/record.json), predicts the time of its first case (phase "clock", on the emulated device only), writes the
+verdict into the record and exits with the verdict's code. This process imports nothing of the candidate's host code.
+Without --seed it first records what is in this checkout, and draws the seed.
 """
 
 from __future__ import annotations
@@ -11,16 +13,14 @@ import argparse
 import os
 import re
 import secrets
+import subprocess
 import sys
 import traceback
 from pathlib import Path
 
-from harness.host.job import RUN_ID
 from harness.host.verdict import Verdict
-from harness.judge import arguments
-from harness.judge.kept import KeptKernels, kept_kernels, use
-from harness.judge.predict import predict
-from harness.judge.provenance import toolchain, working_tree
+from harness.judge import arguments, shapes
+from harness.judge.provenance import run_of, toolchain, working_tree
 from harness.judge.recorder import Recorder
 from harness.paths import ROOT
 from harness.report import pytest_page, record
@@ -29,8 +29,8 @@ from stages.catalog import GATE, Milestone
 from stages.device import Device
 
 PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
-#: Terminal colours in CuTeDSL's error messages.
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+#: Names of files that a candidate's process may leave beside its record.
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,120}")
 QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
 # Paths are passed to pytest relative to here: it expands a $ in a path, and the path of a checkout may have one.
 OPTIONS = (
@@ -64,34 +64,57 @@ def main() -> int:
         metavar="FOLDER",
         help="folder of results; its name, or its parent's, is the run id",
     )
+    parser.add_argument("--seed", type=int, help="the fresh seed; FOLDER has the recordings")
+    parser.add_argument("--commit", default="", help="the commit that was recorded")
     args = parser.parse_args()
     milestone: Milestone = args.milestone
-    device = DEVICES[args.device]()
-    kept = kept_kernels(device)
     args.out.mkdir(parents=True, exist_ok=True)
-    about = (run_of(args.out), milestone.id, args.target, record.now(), working_tree(), toolchain())
-    recorder = Recorder(args.out, record.Record(*about), secrets.randbelow(10**9))
-    verdict, reason = run(milestone, device, recorder, kept)
+    if args.seed is None:
+        code = record_here(milestone, args.device, args.target, args.out)
+        if code:
+            return code
+    device = DEVICES[args.device]()
+    tree = record.Tree(args.commit, []) if args.commit else working_tree()
+    opened = record.Record(run_of(args.out), milestone.id, args.target, record.now(), tree, toolchain())
+    try:
+        opened.phases, opened.compiles = said_of_compiling(args.out)
+    except record.RecordError as error:
+        (args.out / record.RECORD_NAME).unlink(missing_ok=True)
+        opened.reason = f"the candidate's process left no record of compiling: {error}"
+    recorder = Recorder(args.out, opened, secrets.randbelow(10**9) if args.seed is None else args.seed)
+    verdict, reason = (rejected(milestone), opened.reason) if opened.reason else run(milestone, device, recorder)
     recorder.judge(verdict, reason)
     pytest_page.stamp(args.out, recorder.record)
     return verdict.exit_code
 
 
-def run_of(out: Path) -> str:
-    """Return the run of the results in `out`: the name of the folder or of its parent, whichever is a run id."""
-    return next((folder.name for folder in (out, out.parent) if RUN_ID.fullmatch(folder.name)), out.name)
+def record_here(milestone: Milestone, device: str, target: str, out: Path) -> int:
+    """Record what is in this checkout, in a process of its own. Return that process's exit code."""
+    arguments = [milestone.id, "--device", device, "--target", target, "--out", str(out)]
+    return subprocess.run([sys.executable, "-m", "harness.judge.record", *arguments], check=False).returncode
 
 
-def run(
-    milestone: Milestone, device: Device, recorder: Recorder, kept: KeptKernels | None = None
-) -> tuple[Verdict, str]:
-    """Compile, then run the milestone's module. Return the verdict and its reason."""
+def said_of_compiling(out: Path) -> tuple[list[record.Phase], list[record.Compile]]:
+    """Return what the candidate's process wrote about compiling. Its files must lie beside its record."""
+    said = record.load(out)
+    for each in said.compiles:
+        if not all(PLAIN_NAME.fullmatch(name) for name in each.files):
+            raise record.RecordError(f"{out}: the files of {each.name!r} do not lie beside the record")
+    return said.phases[:1], said.compiles
+
+
+def run(milestone: Milestone, device: Device, recorder: Recorder) -> tuple[Verdict, str]:
+    """Run the milestone's module on replays of what was recorded. Return the verdict and its reason."""
+    shapes.import_on_demand()
+    from emulator.recordings.format import RecordingError
+    from harness.judge.recorded import Replayed
+    from harness.judge.replay_on import launcher
+    from stages.calls import callers
+
     try:
-        with recorder.phase("compile"):
-            compile_cases(milestone, recorder, kept)
-    except Exception as error:
-        traceback.print_exc()
-        return Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}"
+        callers.append(Replayed(recorder.folder / record.RECORDINGS, launcher(device)))
+    except RecordingError as error:
+        return rejected(milestone), str(error)
     with recorder.phase("stage") as phase:
         code = run_cases(milestone, device, recorder)
         phase.outcome = "failed" if code else "passed"
@@ -99,29 +122,14 @@ def run(
     if verdict is Verdict.ACCEPT and isinstance(device, Emulated):
         try:
             with recorder.phase("clock"):
+                from harness.judge.predict import predict
+
                 recorder.predicted(*predict(milestone.load().CASES[0], device))
         except Exception as error:
             traceback.print_exc()
             return Verdict.INFRA, f"the clock: {type(error).__name__}: {error}"
         return hold(milestone, recorder.record)
     return verdict, reason
-
-
-def compile_cases(milestone: Milestone, recorder: Recorder, kept: KeptKernels | None = None) -> None:
-    """Compile every configuration of the milestone, or take it from the cache; record its PTX and traced layouts."""
-    import kernel
-    from kernel.cubin import resources
-
-    if kept is not None:
-        use(kept)
-    for config, case in {each.config: each for each in reversed(milestone.load().CASES)}.items():
-        print(f"compiling {case}", flush=True)
-        compiled = kernel.compile(config)
-        stem = re.sub(r"[^a-z0-9]+", "-", case.name)
-        key, found = ("", False) if kept is None else (kept.key(config), config in kept.found)
-        registers, files = resources(compiled.cubin).registers, [f"{stem}.ptx", f"{stem}.layouts.txt"]
-        what = record.Compile(case.name, compiled.compile_s, files, registers, key, found)
-        recorder.compiled(what, [compiled.ptx, "\n".join(compiled.layouts) + "\n"])
 
 
 def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:

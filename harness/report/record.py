@@ -16,6 +16,8 @@ from harness.host.files import write_atomically
 SCHEMA = 1
 RECORD_NAME, REPORT_NAME, PAGE_NAME = "record.json", "report.html", "page.html"
 
+#: The folder of recordings beside a record.
+RECORDINGS = "recordings"
 Outcome = Literal["running", "passed", "failed"]
 
 

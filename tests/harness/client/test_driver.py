@@ -28,6 +28,7 @@ from remote.faulty import Faulty
 from remote.local import Local
 from remote.ssh import Ssh
 from remote.target import Target
+from tests.conftest import tolerances
 
 
 @dataclass
@@ -91,7 +92,7 @@ def test_accept_moves_accepted_and_the_branch_and_keeps_results(bench):
     assert (folder / "verdict.json").exists() and (folder / "logs/stage.log").exists()
     assert [n["milestone"] for n in vouched.notes(bench.repository, commit)] == ["D1.2"]
     assert any(line.startswith("gate") for line in bench.heard.said)
-    assert [line for line in bench.heard.said if "seed 0" in line] == ["  seed 0 passed in 0.0 s"] * 2
+    assert [line for line in bench.heard.said if "seed=0" in line] == ["  hd=64 seed=0 passed in 0.0 s"] * 2
 
 
 def test_reject_keeps_candidate_and_note_and_touches_nothing(bench):
@@ -160,9 +161,28 @@ def test_an_accepted_commit_that_no_run_accepted_is_nobodys_base(bench):
     assert bench.stage().verdict == "ACCEPT"
 
 
+def test_an_acceptance_is_taken_back_with_a_reason(bench):
+    first = bench.stage()
+    bench.project.kernel(cosine=1.0)
+    second = bench.stage()
+    revoked = vouched.revoke(bench.repository, second.run, second.candidate.commit, "ada", "wrong on a B200")
+    assert revoked == f"accepted is back at {first.candidate.commit[:12]}"
+    assert bench.project.git("rev-parse", "accepted") == first.candidate.commit
+    noted = vouched.notes(bench.repository, second.candidate.commit)
+    assert (noted[0]["verdict"], noted[0]["reason"]) == ("REVOKED", "revoked by ada: wrong on a B200")
+    with pytest.raises(CandidateError, match="revoked already"):
+        vouched.revoke(bench.repository, second.run, second.candidate.commit, "ada", "again")
+    bench.project.kernel(cosine=0.9999999)
+    assert bench.stage().verdict == "ACCEPT"
+    bench.heard.said.clear()
+    bench.project.kernel(cosine=1.0)
+    bench.stage()
+    assert any("wrong on a B200" in line for line in bench.heard.said), "later verdicts rest on it"
+
+
 def test_pinned_path_is_refused_and_recorded_when_meant(bench):
     bench.stage()
-    bench.project.write("stages/tolerances.toml", "cosine = 0.1\n")
+    bench.project.write("stages/tolerances.toml", tolerances("as measured"))
     with pytest.raises(ProtectedError, match=r"stages/tolerances\.toml"):
         bench.stage()
     assert bench.stage(unpin=Unpin(("stages",), "measured on a B200")).verdict == "ACCEPT"

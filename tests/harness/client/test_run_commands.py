@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
+from tests.conftest import tolerances
 
 COMMAND = [sys.executable, "-m", "harness"]
 
@@ -97,7 +98,7 @@ def test_bad_input(project):
 
 
 def test_pinned_path(project):
-    project.write("stages/tolerances.toml", "cosine = 0.5\n")
+    project.write("stages/tolerances.toml", tolerances("as measured"))
     fix = 'UNPIN="stages/tolerances.toml" BECAUSE="why" (without make: --unpin stages/tolerances.toml --because "why")'
     refused(project, "pinned, but different", "stage", "D1.1")
     refused(project, fix, "stage", "D1.1")
@@ -201,7 +202,7 @@ def test_old_runs_go_with_their_candidates(project):
     for cosine in (0.1, 0.2, 0.3):
         project.kernel(cosine=cosine)
         assert harness(project, "gate").returncode == Verdict.REJECT_GATE.exit_code
-    project.write("stages/tolerances.toml", "cosine = 0.5\n")
+    project.write("stages/tolerances.toml", tolerances("as measured"))
     refused(project, "pinned, but different", "gate")
     places = [project.path / ".git", project.path / "results/.sim/repo.git"]
 

@@ -1,0 +1,113 @@
+"""The accepted tree's catalogue of a milestone, and the check of a record against it.
+
+The pins of `stages/tolerances.toml` name every case with its figures, and the milestone's module its seeds. Both are
+read as data: the supervisor has nothing but Python, and imports nothing that it judges with.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Pins = dict[str, dict[str, float]]
+
+#: Metrics that must be at least their pin. All others must be at most theirs.
+AT_LEAST = frozenset({"cosine", "worst_row"})
+#: A pin is at most twice a measured error. A `diff`, a mean of squares, that is this much below its pin is less than
+#: the rounding of bf16 and fp32 leaves: something other than the kernel's arithmetic computed it.
+FLOOR = 1e-3
+
+
+class CatalogueError(ValueError):
+    """The accepted tree has no readable catalogue of a milestone."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The pins of each case of a milestone, by tensor and metric, and the milestone's own seeds."""
+
+    milestone: str
+    cases: dict[str, Pins]
+    seeds: tuple[int, ...]
+
+    def objections(self, record: dict[str, Any], fresh: int, modes: Sequence[str]) -> Iterator[str]:
+        """Yield a phrase for each reason why a record does not show that the milestone holds.
+
+        fresh: the seed that the supervisor drew; modes: completion modes in which every case must have been launched.
+        """
+        by_case: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        for case in _dicts(record, "cases"):
+            if case.get("outcome") != "passed":
+                yield f"case {_text(case.get('name'))} is {_text(case.get('outcome'))}"
+            if isinstance(case.get("seed"), int) and case.get("name") in self.cases:
+                by_case.setdefault((case["name"], case["seed"]), []).append(case)
+        for name, pins in self.cases.items():
+            for seed in (*self.seeds, fresh):
+                found = by_case.get((name, seed), [])
+                if len(found) != 1:
+                    yield f"case {name} seed={seed} is there {len(found)} times"
+                for case in found:
+                    yield from (f"case {name} seed={seed}: {said}" for said in _of_a_case(case, pins, modes))
+            controls = [each for each in _dicts(record, "mutants") if str(each.get("name")).startswith(f"{name}: ")]
+            if not controls:
+                yield f"case {name}: no negative control was compared"
+        for each in _dicts(record, "mutants"):
+            if each.get("refused") is not True or not each.get("by"):
+                yield f"negative control {_text(each.get('name'))} was accepted"
+
+
+def read(stages: Path, milestone: str) -> Catalogue:
+    """Read the catalogue of a milestone in the folder `stages` of a checkout. Raises CatalogueError."""
+    module = stages / f"{milestone.lower().replace('.', '_')}.py"
+    try:
+        cases = tomllib.loads((stages / "tolerances.toml").read_text())[milestone]
+        seeds = _seeds(ast.parse(module.read_text()))
+    except (OSError, ValueError, KeyError, SyntaxError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise CatalogueError(f"{milestone} has no catalogue in {stages.name}: {said}") from error
+    if not cases or not seeds:
+        raise CatalogueError(f"{milestone} has {len(cases)} pinned cases and {len(seeds)} seeds: both must be there")
+    return Catalogue(milestone, cases, seeds)
+
+
+def _seeds(module: ast.Module) -> tuple[int, ...]:
+    """Return the seeds that a module assigns to SEEDS. Raises KeyError or ValueError."""
+    for node in module.body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["SEEDS"]:
+            found = ast.literal_eval(node.value)
+            return tuple(int(seed) for seed in found)
+    raise KeyError("SEEDS")
+
+
+def _of_a_case(case: dict[str, Any], pins: Pins, modes: Sequence[str]) -> Iterator[str]:
+    """Yield what is wrong with the launches and figures of a case."""
+    launches = _dicts(case, "launches")
+    if {each.get("mode") for each in launches} != set(modes) or any(each.get("error") for each in launches):
+        yield f"launched as {_text([each.get('mode') for each in launches])}, not in {', '.join(modes)}"
+    figures = {(each.get("tensor"), each.get("metric")): each for each in _dicts(case, "figures")}
+    wanted = {(tensor, metric): pin for tensor, metrics in pins.items() for metric, pin in metrics.items()}
+    if figures.keys() != wanted.keys() or len(figures) != len(_dicts(case, "figures")):
+        yield f"has {len(figures)} figures, pinned are {len(wanted)}"
+        return
+    for (tensor, metric), pin in wanted.items():
+        figure = figures[tensor, metric]
+        value = figure.get("value")
+        if figure.get("pin") != pin:
+            yield f"{tensor}.{metric} was compared with {_text(figure.get('pin'))}, pinned is {pin}"
+        if not isinstance(value, int | float) or not (value >= pin if metric in AT_LEAST else value <= pin):
+            yield f"{tensor}.{metric} = {_text(value)} is outside its pin {pin}"
+        elif metric == "diff" and value < pin * FLOOR:
+            yield f"{tensor}.diff = {value:.2g} is less than the rounding of bf16 and fp32 leaves (pinned {pin:.2g})"
+
+
+def _dicts(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found = record.get(name)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _text(thing: object) -> str:
+    return str(thing)[:80]

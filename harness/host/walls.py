@@ -1,0 +1,134 @@
+"""Walls around a phase: run a command in Linux namespaces of its own, as far as this host allows them.
+
+`python -IS walls.py WRITABLE... -- COMMAND...` runs a command that sees no process but its own, has no network, may
+write to the named folders only, and does not see the folders of the account's keys. `python -IS walls.py --try` exits
+with 0 if the host allows that. It needs no privileges: a user namespace gives them, over nothing but these walls.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import signal
+import struct
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+NEW_NAMESPACES = 0x00020000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000  # mount, ipc, user, pid, net
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = -100, 0x8000, 1
+SYS_MOUNT_SETATTR = 442
+PR_SET_PDEATHSIG = 1
+SHARED_MEMORY = "/dev/shm"
+#: Folders of a home that may hold keys.
+SECRETS = (".ssh", ".gnupg", ".aws", ".azure", ".config", ".docker", ".kube")
+#: The exit code if the walls cannot be built.
+NO_WALLS = 125
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command line that the module's docstring describes."""
+    if arguments == ["--try"]:
+        arguments = ["--", "/bin/true"]
+    split = arguments.index("--")
+    writable, command = arguments[:split], arguments[split + 1 :]
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the command gets it too, and its end is this one's
+    try:
+        _leave()
+    except OSError as error:
+        print(f"no walls: {error.strerror}", file=sys.stderr)
+        return NO_WALLS
+    reading, writing = os.pipe()
+    inside = os.fork()
+    if inside == 0:
+        os.close(reading)
+        _be_init(writable, command, writing)
+    os.close(writing)
+    os.waitpid(inside, 0)
+    said = os.read(reading, 8)
+    if len(said) < 8:
+        return NO_WALLS
+    (status,) = struct.unpack("q", said)
+    if os.WIFSIGNALED(status):
+        with suppress(OSError):  # SIGKILL has no handler
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    return os.waitstatus_to_exitcode(status)
+
+
+def _leave() -> None:
+    """Enter new namespaces, with the same user and group. Raises OSError."""
+    user, group = os.getuid(), os.getgid()
+    _check(_libc.unshare(NEW_NAMESPACES))
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def _be_init(writable: list[str], command: list[str], writing: int) -> None:
+    """Build the walls, run the command, and report its status. All that it left running ends with this process."""
+    code = NO_WALLS
+    try:
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        _build(writable)
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.close(writing)
+            _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            os.execvp(command[0], command)
+        while True:
+            ended, status = os.wait()
+            if ended == child:
+                os.write(writing, struct.pack("q", status))
+                code = 0
+                break
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+    finally:
+        os._exit(code)
+
+
+def _build(writable: list[str]) -> None:
+    """Make every mount read-only but the writable folders, hide keys, and show only this namespace's processes."""
+    here = os.getcwd()
+    _mount(None, "/", None, MS_REC | MS_PRIVATE)
+    for folder in writable:
+        _mount(folder, folder, None, MS_BIND | MS_REC)
+    _set_read_only("/", AT_RECURSIVE, True)
+    for folder in writable:
+        _set_read_only(folder, 0, False)
+    if os.path.isdir(SHARED_MEMORY):
+        _mount("tmpfs", SHARED_MEMORY, "tmpfs", 0)
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    for name in SECRETS:
+        if (home / name).is_dir():
+            _mount("tmpfs", str(home / name), "tmpfs", 0)
+    with suppress(OSError):  # a container may not allow it; other processes can then be seen, but not reached
+        _mount("proc", "/proc", "proc", 0)
+    os.chdir(here)  # the folder, as it is mounted now
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
+    names = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    _check(_libc.mount(*names, ctypes.c_ulong(flags), None))
+
+
+def _set_read_only(target: str, flags: int, on: bool) -> None:
+    attributes = struct.pack("QQQQ", MOUNT_ATTR_RDONLY if on else 0, 0 if on else MOUNT_ATTR_RDONLY, 0, 0)
+    size = ctypes.c_size_t(len(attributes))
+    _check(_libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, os.fsencode(target), flags, attributes, size))
+
+
+def _check(code: int) -> None:
+    if code:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,158 @@
+"""What a candidate's process leaves for the judge: a recording of each case, and what it says of itself.
+
+`FOLDER/recordings/index.json` names the recording of each case, or the error that its host code raised. The candidate
+wrote all of it, so it is read as untrusted input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import torch
+
+from emulator.recordings import NotRecordable, Recording, record, replay
+from emulator.recordings.format import RecordingError, load_file
+from emulator.recordings.replay import Launcher
+from harness.host.files import write_atomically
+from stages.calls import Outputs, Python, Tensors
+from stages.inputs import draw
+from stages.launch import outputs, placed
+
+if TYPE_CHECKING:
+    import kernel
+    from stages.case import Case
+
+INDEX = "index.json"
+RESULTS = ("o", "u", "lse", "m")
+MOST_INDEX_BYTES = 1 << 20
+
+
+class Index(msgspec.Struct):
+    """By case: the file of its recording, or an error in `errors`; and what the candidate's process says of itself.
+
+    compile_s: seconds of each case's configuration. accepted: lines of bad calls that were not rejected, by table.
+    """
+
+    files: dict[str, str] = {}
+    errors: dict[str, str] = {}
+    compile_s: dict[str, float] = {}
+    accepted: dict[str, list[str]] = {}
+
+
+def record_case(case: Case) -> Recording:
+    """Record the call of a case. Every tensor holds zeros meanwhile, so host code finds nothing out about inputs."""
+    held = placed(case, draw(case, 0), "cpu")
+    examples = {name: bytes(t.numpy()) for name, t in held.items() if not t.is_floating_point() and t.is_contiguous()}
+
+    def tensors() -> Tensors:
+        made = placed(case, draw(case, 0), "cpu")  # drawn again: the recorder needs other memory each time
+        for tensor in made.values():
+            tensor.zero_()
+        return {**made, **_named([each.attention for each in outputs(case, made["q"])])}
+
+    def call(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return _present(Python().call(case, tensors, _buffers(case, tensors)))
+
+    about = {"warps": Python().warps(case)}
+    return record(str(case), call, tensors, readable(case), about, case.config.mbarriers, examples)
+
+
+def readable(case: Case) -> frozenset[str]:
+    """Return the tensors that host code may compute with: with `merged`, the partial results and the sink."""
+    names = [f"{name}{_suffix(part)}" for part in range(2) for name in RESULTS]
+    return frozenset((*names, "sink")) if case.merged else frozenset()
+
+
+class Replayed:
+    """The kernel under test, as a folder's recordings have it: the stages' calls are replays on `launcher`."""
+
+    def __init__(self, folder: Path, launcher: Launcher) -> None:
+        self._folder, self._launcher = folder, launcher
+        self._index = self._read()
+        self._recordings: dict[str, Recording] = {}
+
+    def _read(self) -> Index:
+        """Return the index. Raises RecordingError."""
+        path = self._folder / INDEX
+        try:
+            with open(path, "rb") as stream:
+                return msgspec.json.decode(stream.read(MOST_INDEX_BYTES), type=Index)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise RecordingError(f"the candidate's process left no readable index of recordings: {error}") from error
+
+    def compile_s(self, case: Case) -> float:
+        """Return the seconds that the candidate's process says it compiled for."""
+        return self._index.compile_s.get(repr(case), 0.0)
+
+    def warps(self, case: Case) -> dict[int, str]:
+        """Return the names of the warps' roles, as the candidate's process has them."""
+        said = self.recording(case).about.get("warps")
+        return {int(warp): str(name)[:40] for warp, name in said.items()} if isinstance(said, dict) else {}
+
+    def accepted(self, table: str, torch_device: str) -> list[str]:
+        """Return the bad calls that the candidate's process says it did not reject."""
+        return self._index.accepted.get(table, [f"{table}: the candidate's process does not say"])
+
+    def call(self, case: Case, tensors: Tensors, out: Outputs) -> kernel.Attention:
+        """Replay the recording of a case. Results are the judge's own buffers, and with `merged` what was merged."""
+        named = {**tensors, **_named(out)}
+        results = replay(self.recording(case), named, self._launcher, readable(case))
+        first = out[0]
+        assert first is not None
+        return _merged(case, results, first) if case.merged else first
+
+    def recording(self, case: Case) -> Recording:
+        """Return the recording of a case. Raises NotRecordable if there is none."""
+        key = repr(case)
+        if key in self._index.errors:
+            raise NotRecordable(f"the call was not recorded: {self._index.errors[key]}")
+        name = self._index.files.get(key, "")
+        if not name.removesuffix(".json").isalnum():
+            raise NotRecordable(f"the candidate's process left no recording of {case}")
+        if key not in self._recordings:
+            self._recordings[key] = load_file(self._folder / name)
+        return self._recordings[key]
+
+
+def save(index: Index, folder: Path) -> None:
+    """Write the index."""
+    write_atomically(folder / INDEX, msgspec.json.format(msgspec.json.encode(index), indent=1))
+
+
+def _merged(case: Case, results: Mapping[str, torch.Tensor], like: kernel.Attention) -> kernel.Attention:
+    """Return merged results. Raises NotRecordable unless they have the shapes and dtypes of results."""
+    import kernel
+
+    for name in ("o", "lse"):
+        wanted = getattr(like, name)
+        found = results.get(name)
+        if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+            seen = "missing" if found is None else f"{found.dtype} {list(found.shape)}"
+            raise NotRecordable(f"{case}: merged {name} is {seen}; it must be {wanted.dtype} {list(wanted.shape)}")
+    return kernel.Attention(results["o"], results["lse"])
+
+
+def _present(attention: kernel.Attention) -> dict[str, torch.Tensor]:
+    found: dict[str, Any] = {name: getattr(attention, name) for name in RESULTS}
+    return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+
+def _named(out: Outputs) -> dict[str, torch.Tensor]:
+    """Return the buffers of all launches by name."""
+    parts = ((part, _present(each)) for part, each in enumerate(out) if each is not None)
+    return {f"{name}{_suffix(part)}": tensor for part, present in parts for name, tensor in present.items()}
+
+
+def _buffers(case: Case, tensors: Mapping[str, torch.Tensor]) -> list[kernel.Attention]:
+    import kernel
+    from stages.calls import launches
+
+    parts = [{name: tensors.get(f"{name}{_suffix(part)}") for name in RESULTS} for part in range(launches(case))]
+    return [kernel.Attention(**part) for part in parts]  # type: ignore[arg-type]
+
+
+def _suffix(part: int) -> str:
+    return f" of launch {part + 1}" if part else ""

@@ -1,0 +1,90 @@
+"""Every cheat of cheats.toml is stopped by name, and `accepted` stays where it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.client import vouched
+from harness.host import walls
+from harness.host.repository import Repository
+from harness.host.verdict import EXIT_BAD_INPUT, Verdict
+from tests.system import Checkout, make_checkout
+
+CHEATS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("cheats.toml").read_text())["cheat"]
+RIGHT = '"scale_log2": scale * math.log2(math.e)'
+#: Those that run where no milestone is compiled, or show the idea at once; the others are long.
+QUICK = ("forged verdict", "host computes the answer", "looser pins")
+
+needs_walls = pytest.mark.skipif(
+    subprocess.run([sys.executable, "-IS", walls.__file__, "--try"], capture_output=True).returncode != 0,
+    reason="this machine allows no user namespaces",
+)
+
+
+@pytest.fixture(scope="module")
+def accepted(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """Return a clone in which the kernel was accepted."""
+    checkout = make_checkout(tmp_path_factory.mktemp("cheats") / "clone")
+    done = stage(checkout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "NOTHING TO COMPARE WITH" in done.stdout
+    return checkout
+
+
+def stage(checkout: Checkout) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "harness", "stage", "D1.1"]
+    return subprocess.run(command, cwd=checkout.path, capture_output=True, text=True, timeout=300)
+
+
+def apply(cheat: dict[str, Any], checkout: Checkout) -> None:
+    """Make the change."""
+    if cheat.get("wrong"):
+        checkout.replace("kernel/host.py", RIGHT, RIGHT.replace("scale *", "1.2 * scale *"))
+    for path, old, new in cheat.get("edits", []):
+        checkout.replace(path, old, new)
+    if "python" in cheat:
+        with (checkout.path / "kernel/__init__.py").open("a") as file:
+            file.write(cheat["python"])
+    if "add" in cheat:
+        path, text = cheat["add"]
+        (checkout.path / path).write_text(text)
+    if "link" in cheat:
+        path, to = cheat["link"]
+        (checkout.path / path).symlink_to(to)
+
+
+def marked(cheat: dict[str, Any]) -> Any:
+    marks = [] if cheat["name"] in QUICK else [pytest.mark.long]
+    return pytest.param(cheat, id=cheat["name"], marks=marks)
+
+
+@needs_walls
+@pytest.mark.parametrize("cheat", map(marked, CHEATS))
+def test_a_cheat_is_stopped_by_name(cheat: dict[str, Any], accepted: Checkout, tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path / "clone")
+    shutil.copytree(accepted.path, checkout.path, symlinks=True)
+    repository = Repository(checkout.path)
+    before = vouched.accepted(repository)
+    apply(cheat, checkout)
+    done = stage(checkout)
+    said = done.stdout + done.stderr
+    for path in checkout.path.glob("results/2*/**/record.json"):
+        said += "".join(case["message"] for case in json.loads(path.read_bytes()).get("cases", []))
+    said += "".join(path.read_text() for path in checkout.path.glob("results/2*/verdict.json"))
+    wanted = EXIT_BAD_INPUT if cheat["verdict"] == "refused" else Verdict[cheat["verdict"]].exit_code
+    assert done.returncode == wanted, said[-3000:]
+    assert cheat["says"] in said, said[-3000:]
+    assert vouched.accepted(repository) == before
+
+
+def test_there_are_cheats_of_every_kind() -> None:
+    names = [cheat["name"] for cheat in CHEATS]
+    assert len(names) == len(set(names)) >= 25

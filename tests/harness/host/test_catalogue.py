@@ -1,0 +1,77 @@
+"""A record is believed if it shows every case, seed, mode, pin and negative control of the accepted catalogue."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.host.catalogue import Catalogue, CatalogueError, read
+from stages.catalog import CATALOG
+
+PINS = {"O": {"cosine": 0.9999, "diff": 4e-6}}
+CATALOGUE = Catalogue("D1.1", {"hd=64": PINS}, (1,))
+MODES = ("eager", "lazy")
+FRESH = 77
+
+
+def sound() -> dict[str, Any]:
+    """Return a record that shows all."""
+    figures = [
+        {"tensor": "O", "metric": "cosine", "value": 0.99999, "pin": 0.9999},
+        {"tensor": "O", "metric": "diff", "value": 2e-6, "pin": 4e-6},
+    ]
+    launches = [{"mode": mode, "error": ""} for mode in MODES]
+    cases = [
+        {"name": "hd=64", "seed": seed, "outcome": "passed", "launches": launches, "figures": figures}
+        for seed in (1, FRESH)
+    ]
+    return copy.deepcopy(
+        {"cases": cases, "mutants": [{"name": "hd=64: scaled by 2", "refused": True, "by": "O.cosine"}]}
+    )
+
+
+def test_a_whole_record_is_believed() -> None:
+    assert not list(CATALOGUE.objections(sound(), FRESH, MODES))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda r: r.clear(), "seed=1 is there 0 times"),
+        (lambda r: r["cases"].pop(), "seed=77 is there 0 times"),
+        (lambda r: r["cases"].append(r["cases"][0]), "seed=1 is there 2 times"),
+        (lambda r: r["cases"][0].update(outcome="failed"), "is failed"),
+        (lambda r: r["cases"][0]["launches"].pop(), "not in eager, lazy"),
+        (lambda r: r["cases"][0]["launches"][0].update(error="Deadlock"), "not in eager, lazy"),
+        (lambda r: r["cases"][0]["figures"].pop(), "has 1 figures, pinned are 2"),
+        (lambda r: r["cases"][0]["figures"][0].update(pin=0.5), "was compared with 0.5, pinned is 0.9999"),
+        (lambda r: r["cases"][0]["figures"][0].update(value=0.99), "is outside its pin"),
+        (lambda r: r["cases"][0]["figures"][0].update(value=None), "is outside its pin"),
+        (lambda r: r["cases"][0]["figures"][1].update(value=1e-12), "less than the rounding"),
+        (lambda r: r["mutants"].clear(), "no negative control was compared"),
+        (lambda r: r["mutants"][0].update(refused=False), "was accepted"),
+        (lambda r: r.update(cases="many"), "is there 0 times"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(change: Callable[[dict[str, Any]], object], said: str) -> None:
+    record = sound()
+    change(record)
+    assert any(said in objection for objection in CATALOGUE.objections(record, FRESH, MODES))
+
+
+@pytest.mark.parametrize("milestone", [each for each in CATALOG if each.built], ids=lambda each: each.id)
+def test_the_catalogue_names_the_cases_and_seeds_of_a_milestone(milestone: Any) -> None:
+    """It is read as data; this compares it with the module."""
+    found, module = read(milestone.module.parent, milestone.id), milestone.load()
+    assert set(found.cases) == {case.name for case in module.CASES}
+    assert found.seeds == tuple(module.SEEDS)
+
+
+def test_a_milestone_without_pins_has_no_catalogue(tmp_path: Path) -> None:
+    (tmp_path / "tolerances.toml").write_text("")
+    with pytest.raises(CatalogueError, match=r"D1\.1 has no catalogue"):
+        read(tmp_path, "D1.1")
