@@ -24,6 +24,7 @@ from emulator.coverage import markdown as coverage_table
 ROOT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = ROOT / "docs"
 DATA: Final = ROOT / "bench" / "data"
+CHEATS: Final = ROOT / "tests" / "harness" / "cheats" / "cheats.toml"
 FINDS: Final = ROOT / "tests" / "emulator" / "finds.toml"
 REPORT: Final = ROOT / "results" / "sample" / "silicon-h200" / "report.md"
 OUTCOMES: Final = (
@@ -136,10 +137,19 @@ def level(name: str) -> Lines:
     yield from (f"- **{each['check']}.** {each['because']}" for each in toml(FINDS)["lowered"] if each["level"] == name)
 
 
+def cheats() -> Lines:
+    """Yield a row for each change that cheats."""
+    body: list[tuple[str, ...]] = [
+        (each["name"], each["does"], each["verdict"], each["stopped"]) for each in toml(CHEATS)["cheat"]
+    ]
+    return markdown(("cheat", "what the change does", "verdict", "what stops it"), body)
+
+
 def _blocks() -> dict[str, Callable[[], Lines]]:
     found_errors = dict.fromkeys(each["error"] for each in toml(FINDS)["reported"])
     return {
         "survey": survey,
+        "cheats": cheats,
         "found": found,
         "predicted": predicted,
         "peers": peers,
