@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 RECORD_NAME = "record.json"
 MAX_RECORD_BYTES = 8 << 20
 MAX_FILES = 2000
+#: The kinds of files that a run leaves, and the page that its judge writes.
+KINDS = frozenset((".json", ".ptx", ".cubin", ".png", ".txt", ".log"))
+PAGES = frozenset(("report.html",))
 MAX_NEWS = 1000
 MAX_RESULT_BYTES = 256 << 20
 EXACT = {v.exit_code: v for v in (Verdict.COMPILE_ERROR, Verdict.COMPILE_HANG, Verdict.GPU_HANG, Verdict.INFRA)}
@@ -103,18 +107,33 @@ def fingerprint(log: Path) -> dict[str, str]:
 
 
 def manifest(out: Path) -> dict[str, Kept]:
-    """Return size and SHA-256 of the plain files among the results, up to MAX_FILES and MAX_RESULT_BYTES in total."""
+    """Return size and SHA-256 of the plain files among the results, up to MAX_FILES and MAX_RESULT_BYTES in total.
+
+    Files of other kinds than a run leaves (KINDS) stay on the host: a browser would run what is in some of them.
+    """
     found: dict[str, Kept] = {}
     budget = MAX_RESULT_BYTES
     for folder, _, names in os.walk(out):
         for name in sorted(names):
             path = Path(folder, name)
             size = path.lstat().st_size
+            if path.suffix not in KINDS and name not in PAGES:
+                continue
             if path.is_symlink() or not path.is_file() or size > budget or len(found) >= MAX_FILES:
                 continue
             budget -= size
             found[path.relative_to(out).as_posix()] = Kept(size, digest(path))
     return found
+
+
+def remove_pages(out: Path, judged: Iterable[Path]) -> None:
+    """Remove the pages that no phase that judges wrote: those outside the folders of `judged` records."""
+    kept = {path.parent for path in judged}
+    for name in PAGES:
+        for path in out.glob(f"**/{name}"):
+            if path.parent not in kept:
+                with suppress(OSError):
+                    path.unlink()
 
 
 def digest(path: Path) -> str:
