@@ -19,7 +19,7 @@ import traceback
 from pathlib import Path
 
 from harness.host.verdict import Verdict
-from harness.judge import arguments, shapes
+from harness.judge import arguments
 from harness.judge.provenance import run_of, toolchain, working_tree
 from harness.judge.recorder import Recorder
 from harness.paths import ROOT
@@ -105,7 +105,6 @@ def said_of_compiling(out: Path) -> tuple[list[record.Phase], list[record.Compil
 
 def run(milestone: Milestone, device: Device, recorder: Recorder) -> tuple[Verdict, str]:
     """Run the milestone's module on replays of what was recorded. Return the verdict and its reason."""
-    shapes.import_on_demand()
     from emulator.recordings.format import RecordingError
     from harness.judge.recorded import Replayed
     from harness.judge.replay_on import launcher
