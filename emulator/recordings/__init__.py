@@ -1,4 +1,4 @@
-"""Recordings: what a call of compiled host code launched, so that it can run again without that host code.
+"""Recordings of the launches of compiled host code, so that they can run again without that host code.
 
 A recording has the modules, every launch with its parameters, and the few torch operations between launches. Addresses
 of the call's tensors, also those inside tensor maps, are relocations: a recording is replayed on other tensors of the

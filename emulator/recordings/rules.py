@@ -1,4 +1,4 @@
-"""What host code may do between launches. The recorder asks as it records, and a replay asks again: it trusts nobody.
+"""The rules for host code between launches. The recorder asks as it records, and a replay asks again: it trusts nobody.
 
 Host code may look at tensors (shapes, views) and make new ones that depend on shapes. It may not compute with what a
 tensor holds: a replay has other values. A caller can name tensors with which it may, for a merge of partial results.

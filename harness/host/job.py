@@ -112,7 +112,7 @@ class Workplace:
 
     @property
     def compiled(self) -> Path:
-        """What the processes of each commit compiled; see `kernel_cache`."""
+        """Kernels that the processes of each commit compiled; see `kernel_cache`."""
         return self.root / "compiled"
 
     @property

@@ -1,4 +1,4 @@
-"""What a candidate's process leaves for the judge: a recording of each case, and what it says of itself.
+"""Recordings that a candidate's process leaves for the judge, one for each case, and its answers about itself.
 
 `FOLDER/recordings/index.json` names the recording of each case, or the error that its host code raised. The candidate
 wrote all of it, so it is read as untrusted input.

@@ -1,4 +1,4 @@
-"""Where recordings are replayed: on the emulated device, or on this machine's GPU through the driver's API."""
+"""Places where recordings are replayed: the emulated device, or this machine's GPU through the driver's API."""
 
 from __future__ import annotations
 
