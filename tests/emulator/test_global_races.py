@@ -56,7 +56,7 @@ def test_atomics_do_not_hide_the_store_before_them(space: str, there: str, compl
     counter = ".shared .align 4 .b8 counter[4]; mov.u32 %r50, counter;"
     body = f"{counter} @%p0 st.{space}.u32 [{there}], 0; BETWEEN atom.{space}.add.u32 %r60, [{there}], 1; bar.sync 0;"
     assert sorted(run(body.replace("BETWEEN", "bar.sync 0;"), completion)) == list(range(64))
-    with pytest.raises((DataRace, UnwrittenRead), match=r"not ordered after|which nothing wrote"):
+    with pytest.raises((DataRace, UnwrittenRead), match=r"not ordered after|which nothing had written"):
         run(body.replace("BETWEEN", ""), completion)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import emulator
-from emulator.errors import Fault, PtxSyntaxError
+from emulator.errors import Fault, LaunchError, PtxSyntaxError
 from emulator.ptx.parser import parse
 from tests.emulator.ptx_kernel import launch, source
 
@@ -145,7 +145,7 @@ def test_one_kernel_is_refused_and_the_others_run() -> None:
     assert out[0] == 3
     with pytest.raises(PtxSyntaxError, match="recursion of f"):
         emulator.launch(text, "k", [out])
-    with pytest.raises(KeyError):
+    with pytest.raises(LaunchError, match="the module has plain, k"):
         emulator.launch(text, "neither", [out])
 
 

@@ -508,7 +508,7 @@ def test_time_predicts_each_launch_and_computes_nothing(tmp_path, capsys, monkey
     assert said.startswith("True\n")
     assert "predicted" in said and "2 clusters" in said and "assumed:" in said
     assert (tmp_path / "traces" / "1.json").is_file()
-    assert main(["time", "--chip", "b300", str(script)]) == 2
+    assert main(["time", "--chip", "b400", str(script)]) == 2
 
 
 def test_the_command_and_its_help(tmp_path):

@@ -52,8 +52,9 @@ class Layer:
         mode: Completion = "lazy",
         partials: bool = False,
         splits: int | Literal["auto"] = "auto",
+        sms: int | None = None,
     ) -> kernel.Attention:
-        return self.counted(sink, mode, partials, splits)[0]
+        return self.counted(sink, mode, partials, splits, sms)[0]
 
     def counted(
         self,
@@ -61,6 +62,7 @@ class Layer:
         mode: Completion = "lazy",
         partials: bool = False,
         splits: int | Literal["auto"] = "auto",
+        sms: int | None = None,
     ) -> tuple[kernel.Attention, emulator.Stats]:
         """Return the attention, and the counts of the one launch that computed it."""
         stats = torch.full(self.q.shape[:3], math.nan)
@@ -69,7 +71,9 @@ class Layer:
             out = dataclasses.replace(out, u=self.q.float() * math.nan, m=stats.clone())
         options: Any = {"swa_lens": self.swa_lens, "causal": True, "window": 128, "compressed": self.compressed}
         with emulator.emulate(completion=mode, seed=5) as device:
-            got = kernel.fmha(self.q, self.swa_kv, **options, sink=sink, splits=splits, partials=partials, out=out)
+            got = kernel.fmha(
+                self.q, self.swa_kv, **options, sink=sink, splits=splits, sms=sms, partials=partials, out=out
+            )
         (launch,) = device.launches
         return got, launch.stats
 
@@ -266,12 +270,11 @@ PAIRS: dict[str, tuple[str, tuple[int, int, int], list[int], dict[str, int], boo
 
 
 @pytest.mark.parametrize("name", [long("window"), "blocks", "topk", "four row tiles a token"])
-def test_a_pair_takes_row_tile_after_row_tile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pair_takes_row_tile_after_row_tile(name: str) -> None:
     """One pair of CTAs has all of them: some see no key, some end in poisoned tiles."""
     kind, shape, lens, sizes, partials, mode = PAIRS[name]
-    monkeypatch.setattr("kernel.host.SMS", 2)
     case = layer(kind, 512, shape, lens, **sizes)
-    got = case.run(spread(shape[2]), mode, partials, splits=1)
+    got = case.run(spread(shape[2]), mode, partials, splits=1, sms=2)
     holds(got, case.want(spread(shape[2])))
     assert "tcgen05.mma.cta_group::2" in kernel.compile(paired(kind, partials)).ptx
     if got.u is not None and got.m is not None:
