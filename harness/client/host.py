@@ -58,13 +58,17 @@ class Host:
             raise Refused(f"{self.target.name}: no interpreter {self.python} there: {fix}")
 
     def push(self, repository: Repository, *refspecs: str, lease: str | None = None) -> None:
-        """Push, provided that `accepted` there is at `lease` ("": absent; None: anywhere). Raises GitError."""
+        """Push all refs or none, provided that `accepted` there is at `lease` ("": absent; None: anywhere).
+
+        Raises GitError.
+        """
         leases = [] if lease is None else [f"--force-with-lease={ACCEPTED}:{lease}"]
+        options = ("--quiet", "--no-verify", "--atomic", *leases)
         if self.target.sync != "push":
-            repository.git("push", "--quiet", "--no-verify", *leases, self.target.sync, *refspecs, timeout_s=SYNC_S)
+            repository.git("push", *options, self.target.sync, *refspecs, timeout_s=SYNC_S)
             return
         with self._service("receive-pack") as (url, fds):
-            repository.git("push", "--quiet", "--no-verify", *leases, url, *refspecs, timeout_s=SYNC_S, pass_fds=fds)
+            repository.git("push", *options, url, *refspecs, timeout_s=SYNC_S, pass_fds=fds)
 
     def bring(self, repository: Repository, commit: str, ref: str) -> None:
         """Push the candidate, and `accepted` if this clone is the only one that uses the target."""

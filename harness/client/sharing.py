@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from harness.client import vouched
 from harness.client.acceptance import StaleBase
-from harness.client.candidate import user_name
 from harness.client.host import Host
 from harness.host.repository import ACCEPTED, NOTES, GitError, Repository
 
@@ -34,12 +33,12 @@ def lacking(repository: Repository, commit: str, shared: str) -> str:
 def share(repository: Repository, host: Host, commit: str, base: str) -> None:
     """Move the shared `accepted` from `base` ("": absent) to `commit`, and send this clone's notes along.
 
-    Raises StaleBase if it is not at `base`.
+    Both move or neither does. Raises StaleBase if it is not at `base`.
     """
     if not host.target.shared:
         return
     try:
-        host.push(repository, f"{commit}:{ACCEPTED}", f"+{NOTES}:{NOTES}-{user_name()}", lease=base)
+        host.push(repository, f"{commit}:{ACCEPTED}", f"+{NOTES}:{vouched.shared_notes(repository)}", lease=base)
     except GitError as error:
         now = host.accepted(repository)
         if not (now and repository.is_ancestor(commit, now)):

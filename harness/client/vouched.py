@@ -7,10 +7,11 @@ fetched with the `accepted` of a shared target or of a remote below `FETCHED`.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
-from harness.client.candidate import CandidateError, identity
+from harness.client.candidate import CandidateError, identity, user_name
 from harness.host.journal import now
 from harness.host.repository import ACCEPTED, NOTES, GitError, Repository
 from harness.host.verdict import Verdict
@@ -19,6 +20,8 @@ FETCHED = "refs/notes/from"
 #: Options of a fetch that changes nothing but the refs that it names.
 QUIETLY = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
 MOST_LOOKED_AT = 1000
+#: The setting of a clone's git that tells its notes from those of the same user's other clones.
+CLONE = "fmha.clone"
 #: The verdict, in notes, of an accepted run that was revoked.
 REVOKED = "REVOKED"
 
@@ -34,6 +37,16 @@ class NotVouchedError(CandidateError):
 def fetched_notes(source: str) -> str:
     """Return the refspec that fetches the notes of `source`."""
     return f"+{NOTES}*:{FETCHED}/{source}/verdicts*"
+
+
+def shared_notes(repository: Repository) -> str:
+    """Return the ref of this clone's notes where others fetch them. A user's other clones have refs of their own."""
+    try:
+        clone = repository.git("config", "--local", "--get", CLONE)
+    except GitError:
+        clone = secrets.token_hex(4)
+        repository.git("config", "--local", CLONE, clone)
+    return f"{NOTES}-{user_name()}-{clone}"
 
 
 def notes(repository: Repository, commit: str) -> list[dict[str, Any]]:

@@ -78,7 +78,7 @@ def test_runs_of_everybody_on_the_host(command, sshd, project):
     first = Path(command("dashboard", "--target", "b200").output.strip())
     assert "REJECT_GATE" in first.read_text() and "all 1" in first.read_text()
     (page,) = first.parent.glob("2*.html")
-    assert "cosine 0.5" in page.read_text() and 'seed 0: <span class="failed">failed' in page.read_text()
+    assert "cosine 0.5" in page.read_text() and 'seed=0: <span class="failed">failed' in page.read_text()
 
 
 def test_wrong_port_is_named_with_its_host(command, sshd):

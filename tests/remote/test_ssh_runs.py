@@ -12,15 +12,15 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from harness.client import vouched
+from harness.client import sharing, vouched
 from harness.client.doctor import examine
 from harness.client.driver import Driver
-from harness.client.host import PROBE
+from harness.client.host import PROBE, Host
 from harness.client.plan import Planner, TimeLimits
 from harness.host import lock
 from harness.host.job import Step
 from harness.host.journal import read_events
-from harness.host.repository import ACCEPTED, Repository
+from harness.host.repository import ACCEPTED, NOTES, Repository
 from harness.report.record import load
 from remote import ssh_link
 from remote.errors import ChangedHostKey, UnknownHostKey
@@ -96,6 +96,11 @@ def test_two_users_on_one_host(laptop, sshd, other_clone):
     assert other.project.git("show", f"{merged}:kernel/bobs.py") == "BOB = 1"
     assert "sleep = 2" in other.project.git("show", f"{merged}:kernel/fmha.py")
     assert other.repository.is_ancestor(results[0].candidate.commit, merged)
+    shared = sharing.theirs(laptop.repository, Host(laptop.target, laptop.target.connect()))
+    assert shared == merged
+    laptop.repository.git("update-ref", "-d", NOTES)
+    for commit in (merged, results[0].candidate.commit):
+        assert vouched.is_vouched(laptop.repository, commit), "notes of one user's clones do not overwrite each other"
 
 
 def test_what_others_got_accepted_is_fetched_first(laptop, sshd, other_clone):
