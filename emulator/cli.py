@@ -9,7 +9,7 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -132,7 +132,6 @@ def _run(options: argparse.Namespace) -> int:
         return code
     if not prepare(script, options.args):
         return 2
-    from .host.executable import is_executable, run_main
     from .host.session import emulated_gpu
 
     names = ("completion", "seed", "budget", "level", "numerics", "diagnostics", "processes")
@@ -141,9 +140,7 @@ def _run(options: argparse.Namespace) -> int:
         emulated_gpu(Path(folder), **{name: getattr(options, name) for name in names}) as device,
     ):
         end = partial(_end_run, device, Path(folder), options.report)
-        if is_executable(script):
-            run_main(script, options.args, end)
-        raised = _run_script(device, script)
+        raised = _run_script(device, script, options.args, end)
         code = end(_exit_code(raised))
         if raised is None or code == REPORT_EXIT:
             if isinstance(raised, Exception):
@@ -152,11 +149,19 @@ def _run(options: argparse.Namespace) -> int:
         raise raised
 
 
-def _run_script(device: EmulatedDevice, script: Path) -> BaseException | None:
-    """Run a Python script and return what ended it: SystemExit or its own error. None if the device's error did."""
+def _run_script(
+    device: EmulatedDevice, script: Path, arguments: Sequence[str], end: Callable[[int], int]
+) -> BaseException | None:
+    """Run a Python script and return what ended it: SystemExit or its own error. None if the device's error did.
+
+    A linked program ends this process with what `end` makes of its exit code, unless it cannot be loaded.
+    """
     from . import EmulatorError
+    from .host.executable import is_executable, run_main
 
     try:
+        if is_executable(script):
+            run_main(script, arguments, end)
         runpy.run_path(str(script), run_name="__main__")
     except EmulatorError as error:
         device.error = device.error or error

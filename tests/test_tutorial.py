@@ -47,7 +47,7 @@ def walk(blocks: list[Step], folder: Path, **environment: str) -> None:
             commands = "\n".join(f"{line} || failed=$?; {have}" for line in step.text.splitlines())
             script.append(f"failed=0; {{\n{commands}\n}} > {folder}/{i}.out 2>&1; echo $failed > {folder}/{i}.status")
     env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "PYTHONPATH")}
-    env |= {"REPOSITORY": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{env['PATH']}"} | environment
+    env |= {"PATH": f"{Path(sys.executable).parent}:{env['PATH']}"} | environment
     subprocess.run(["bash", "-c", "\n".join(script)], cwd=folder, env=env, timeout=1500, check=True)
     said = ""
     for i, step in enumerate(blocks):
@@ -65,15 +65,25 @@ def test_every_block_of_the_page_is_executed() -> None:
     assert len(steps("Get", "Walk 1", "Walk 2")) == len(BLOCK.findall(PAGE))
 
 
+@pytest.fixture
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Provide a repository with the checked out commit alone: no `accepted` of this clone is in it."""
+    bare = tmp_path_factory.mktemp("published")
+    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", bare], check=True)
+    subprocess.run(["git", "push", "--quiet", bare, "HEAD:refs/heads/main"], cwd=ROOT, check=True)
+    return bare
+
+
 @pytest.mark.install
-def test_the_first_fault_in_a_kernel_of_ones_own(tmp_path: Path) -> None:
-    walk(steps("Get", "Walk 1"), tmp_path)
+def test_the_first_fault_in_a_kernel_of_ones_own(tmp_path: Path, published: Path) -> None:
+    walk(steps("Get", "Walk 1"), tmp_path, REPOSITORY=str(published))
 
 
 @pytest.mark.long
-def test_the_first_accept(tmp_path: Path) -> None:
+def test_the_first_accept(tmp_path: Path, published: Path) -> None:
     """With this environment's packages in place of those that `make` would install."""
-    walk(steps("Get", "Walk 2"), tmp_path, MAKEFLAGS=f"VENV={Path(sys.executable).parents[1]} READY=")
+    flags = f"VENV={Path(sys.executable).parents[1]} READY="
+    walk(steps("Get", "Walk 2"), tmp_path, REPOSITORY=str(published), MAKEFLAGS=flags)
 
 
 @pytest.mark.long
