@@ -138,8 +138,8 @@ docs: $(DOCS_READY) ## build the pages as a site in site/: warnings and broken l
 pin-cycles: $(READY) ## make pin-cycles [D1.4]: write the predicted cycles of one milestone, or of all, to stages/cycles.toml
 	@$(PY) -m harness.tools.perf --pin $(call quoted,$(MILESTONE))
 
-clock: $(READY) ## compare the clock's predictions with published measurements of a B200
-	@$(PY) -m bench.clock
+clock: $(READY) ## compare the clock's predictions with published measurements of GPUs; WRITE=1: take over its errors
+	@$(PY) -m bench.clock $(if $(WRITE),--write)
 
 silicon: $(READY) ## compare the emulator with this machine's NVIDIA GPU, bit by bit, in one report
 	@$(PY) -m bench.silicon

@@ -6,7 +6,10 @@ The measurements are in bench/data. The first lines of each file name its source
 
 from __future__ import annotations
 
+import argparse
 import csv
+import json
+import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from bench import fa4, ladder, microbenchmarks
-from emulator.clock.chips import Chip, chip
+from emulator.clock.chips import ERRORS, Chip, chip
 from emulator.clock.operations import find
 from emulator.clock.skeleton import Skeleton, skeleton
 from emulator.clock.timeline import Timeline
@@ -42,16 +45,23 @@ class Comparison:
     worst_goal: float | None = None
 
     def __str__(self) -> str:
-        errors = [abs(error) for error, _ in self.errors]
-        mean, (worst, where) = sum(errors) / len(errors), max(self.errors, key=lambda e: abs(e[0]))
+        mean, (worst, where) = self.mean, max(self.errors, key=lambda e: abs(e[0]))
         held = mean <= self.mean_goal and (self.worst_goal is None or abs(worst) <= self.worst_goal)
         goal = f"{self.mean_goal:.0%}" + ("" if self.worst_goal is None else f" / {self.worst_goal:.0%}")
         mark = "ok" if held else "MISSED"
-        return f"{self.name:<44}{len(errors):>6}{mean:>9.1%}{worst:>+9.1%}   {goal:<12}{mark:<8}worst: {where}"
+        return f"{self.name:<44}{len(self.errors):>6}{mean:>9.1%}{worst:>+9.1%}   {goal:<12}{mark:<8}worst: {where}"
+
+    @property
+    def mean(self) -> float:
+        """The mean of the errors' absolute values."""
+        return sum(abs(error) for error, _ in self.errors) / len(self.errors)
 
 
 def main() -> None:
     """Print a line for each set of measurements, then the ladder of this project's kernel."""
+    parser = argparse.ArgumentParser(prog="python -m bench.clock", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write the errors to emulator/clock/errors.toml")
+    write = parser.parse_args().write
     print(f"{'set':<44}{'points':>6}{'mean':>9}{'worst':>9}   {'goal':<12}")
     of_b200 = (
         umma,
@@ -64,12 +74,29 @@ def main() -> None:
         cp_async_throughput,
         cp_async_latency,
     )
+    means: dict[str, float] = {}
     for measure in (*of_b200, hopper, fa4_forward):
         for found in measure():
             print(found, flush=True)
+            if isinstance(found, Comparison):
+                means[found.name] = found.mean
+    if write:
+        ERRORS.write_text(with_errors(ERRORS.read_text(), means))
     print()
     for line in ladder.steps():
         print(line, flush=True)
+
+
+def with_errors(text: str, means: Mapping[str, float]) -> str:
+    """Return the text of errors.toml with the mean errors of the sets that were compared."""
+
+    def renewed(entry: re.Match[str]) -> str:
+        sets = json.loads(entry["sets"])
+        known = [means[name] for name in sets if name in means]
+        error = entry["error"] if len(known) < len(sets) else f"{sum(known) / len(known):.3f}"
+        return f"{entry['head']}{entry['sets']}, error = {error}"
+
+    return re.sub(r"(?P<head>\{ sets = )(?P<sets>\[.*?\]), error = (?P<error>[0-9.]+)", renewed, text)
 
 
 def rows(name: str) -> list[Row]:

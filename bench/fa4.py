@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import emulator
 from emulator.clock.chips import chip
+from emulator.clock.conditions import Conditions
 from emulator.clock.prediction import Prediction
 
 FITTED: Final = 2
@@ -64,6 +65,6 @@ def predictions(call: Callable[[], object]) -> list[Prediction]:
     """Return the predictions for all launches of a call on a B200."""
     from emulator.host.session import emulated_host
 
-    with emulated_host(), emulator.emulate(clock="b200") as device:
+    with emulated_host(), emulator.emulate(clock="b200", conditions=Conditions(ranges=False)) as device:
         call()
     return [launch.prediction for launch in device.launches if launch.prediction is not None]

@@ -68,10 +68,11 @@ def kernel_cycles(points: Sequence[Row], cutlass: Path | None) -> Iterator[tuple
     """Yield each kernel's predicted cycles, None if its program is missing."""
     import emulator
     from bench import fa4
+    from emulator.clock.conditions import Conditions
     from emulator.host.session import emulated_host
 
     os.environ.setdefault("FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED", "0")
-    with emulated_host(), emulator.emulate(clock="h200") as device:
+    with emulated_host(), emulator.emulate(clock="h200", conditions=Conditions(ranges=False)) as device:
         for row in points:
             device.launches.clear()
             if row["kernel"].startswith("FlashAttention"):

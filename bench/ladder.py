@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import emulator
+from emulator.clock.conditions import Conditions
 
 HEAD_DIM, HEADS, KEYS = 128, 128, 8192
 BATCH = 148
@@ -112,7 +113,8 @@ def outcome(version: Version) -> Outcome:
     names = {warp: name for name, warps in vars(config.roles).items() for warp in warps}
     q = torch.empty(BATCH, 1, HEADS, HEAD_DIM, dtype=torch.bfloat16)
     k = torch.empty(BATCH, KEYS, HEAD_DIM, dtype=torch.bfloat16)
-    with emulator.emulate(clock="b200", names=lambda _kernel: config.mbarriers) as device:
+    conditions = Conditions(ranges=False)
+    with emulator.emulate(clock="b200", names=lambda _kernel: config.mbarriers, conditions=conditions) as device:
         kernel.fmha(q, k, None, p_path=version.p_path, splits=1, partials=False)
     (launched,) = device.launches
     prediction = launched.prediction

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import runpy
 import sys
 from functools import partial
@@ -50,8 +51,12 @@ def add_command(commands: Any) -> None:
         "--ghz", type=float, help="a fixed clock rate (default: the chip's highest, and beside it what power allows)"
     )
     timed.add_argument(
-        "--trace", type=Path, metavar="FOLDER", help="write a trace of each launch to FOLDER, for ui.perfetto.dev"
+        "--trace",
+        type=Path,
+        metavar="FOLDER",
+        help="write a trace of each launch to FOLDER, for ui.perfetto.dev, and its PTX",
     )
+    timed.add_argument("--json", type=Path, metavar="FILE", help="write the predictions to FILE as JSON")
     timed.add_argument("script", type=Path, metavar="SCRIPT")
     timed.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
     timed.set_defaults(do=_time)
@@ -73,7 +78,7 @@ def _time(options: argparse.Namespace) -> int:
         return 2
     trace = options.trace is not None
     with emulated_host(), emulate(clock=options.chip, trace=trace, conditions=conditions) as device:
-        end = partial(_end, device, options.trace)
+        end = partial(_end, device, options.trace, options.json)
         if is_executable(options.script):
             run_main(options.script, options.args, end)
         try:
@@ -87,16 +92,23 @@ def _time(options: argparse.Namespace) -> int:
         return end(0)
 
 
-def _end(device: EmulatedDevice, traces: Path | None, code: int) -> int:
+def _end(device: EmulatedDevice, traces: Path | None, file: Path | None, code: int) -> int:
     """Print the prediction of each launch and the errors of those that have none; return the exit code.
 
-    traces: the folder for traces, None for none. code: the exit code if all launches were predicted.
+    traces: the folder for traces, file: that of JSON, None for none. code: the exit code if all launches were
+    predicted.
     """
     sys.stdout.flush()
+    predictions = [launch.prediction for launch in device.launches if launch.prediction is not None]
     for number, launch in enumerate(device.launches, 1):
-        print(launch.prediction)
+        if launch.prediction is not None:
+            print(*launch.prediction.text(), sep="\n")
         if traces is not None:
             _write_trace(traces / f"{number}.json", launch)
+    if assumed := dict.fromkeys(text for prediction in predictions for text in prediction.assumptions):
+        print("assumed:", *assumed, sep="\n  ")
+    if file is not None:
+        file.write_text(json.dumps([prediction.as_json() for prediction in predictions], indent=2) + "\n")
     sys.stdout.flush()
     failed = bool(device.failures or device.error)
     if not device.launches and not failed:
@@ -109,4 +121,6 @@ def _write_trace(path: Path, launch: LaunchResult) -> None:
     assert launch.prediction is not None and launch.prediction.trace is not None
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(launch.prediction.trace.json())
-    print(f"  trace: {path}")
+    ptx = path.with_suffix(".ptx")
+    ptx.write_text(launch.ptx)
+    print(f"  trace: {path}, of PTX lines in {ptx}")

@@ -18,9 +18,11 @@ class Emulated:
     def __init__(self) -> None:
         import emulator  # asks CuTeDSL to keep the PTX
         from emulator.chip import DEVICE, NAME
+        from emulator.clock.conditions import Conditions
 
         self.chip, self.name = NAME, f"emulated {DEVICE.name}"
         self._emulate: Callable[..., AbstractContextManager[object]] = emulator.emulate
+        self._conditions = Conditions
         self._save, self._saved = emulator.save, emulator.SavedFunction
 
     def running(
@@ -39,10 +41,11 @@ class Emulated:
         return self._saved(name, ptx, host).restored(of)
 
     def timing(
-        self, chip: str, mbarriers: Mapping[int, str] | None = None, trace: bool = False
+        self, chip: str, mbarriers: Mapping[int, str] | None = None, trace: bool = False, ranges: bool = False
     ) -> AbstractContextManager[object]:
         """Predict the time of launches in the body on a chip; they compute nothing. For `mbarriers` see `running`."""
-        return self._emulate(clock=chip, trace=trace, names=lambda _kernel: mbarriers or {})
+        conditions = self._conditions(ranges=ranges)
+        return self._emulate(clock=chip, trace=trace, names=lambda _kernel: mbarriers or {}, conditions=conditions)
 
 
 class Cuda:

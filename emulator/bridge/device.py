@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final, get_args
 
 from .. import chip
@@ -272,11 +273,11 @@ class EmulatedDevice:
 
     def _predict(self, chip: Chip, launch: Launch, module: LoadedModule, name: str) -> Prediction:
         from ..clock.conditions import USUAL
-        from ..clock.prediction import predict
+        from ..clock.predict import predict
         from ..clock.trace import Recorder
 
         self.recorder = Recorder() if self.trace else None
-        return predict(chip, launch, *module.skeleton(name, chip), self.recorder, self.conditions or USUAL)
+        return predict(chip, launch, partial(module.skeleton, name), self.recorder, self.conditions or USUAL)
 
     def _record_result(
         self,

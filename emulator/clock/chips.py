@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from types import FunctionType, MethodType
+from typing import Any, Final, cast
 
-HOW: Final = ("measured", "near", "fitted", "assumed")
+ASSUMED: Final = "assumed"
+HOW: Final = ("measured", "near", "fitted", ASSUMED)
 FOLDER: Final = Path(__file__).parent
+ERRORS: Final = FOLDER / "errors.toml"
+DESCRIPTIONS: Final = ("name", "file", "assumptions")
+"""The fields of a chip that are no figures."""
 
 
 @dataclass(frozen=True)
@@ -18,10 +24,12 @@ class Chip:
 
     The chip file names the source of each, and under `also` what other sources say. A chip has figures either for
     tcgen05 and tensor memory or for wgmma.
+    file: the name of its file. assumptions: the reason for each figure that is assumed, by its name.
     """
 
     name: str
-    assumptions: tuple[str, ...]
+    file: str
+    assumptions: Mapping[str, str] = field(hash=False)
     gpc_sms: tuple[int, ...]
     max_clock_ghz: float
     launch_us: float
@@ -112,6 +120,8 @@ class Chip:
 
     def slots(self, cluster: int) -> int:
         """Return how many clusters of `cluster` CTAs fit at one CTA per SM; a cluster stays within one GPC."""
+        if cluster == 1:
+            return self.sms
         return max(sum(sms // cluster for sms in self.gpc_sms), 1)
 
     def l2_share(self, sms: int, shared: bool = False) -> float:
@@ -128,6 +138,40 @@ class Chip:
         return self.hbm_bytes_per_us / (1e3 * ghz * sms)
 
 
+class ReadFigures:
+    """A stand-in for a chip that notes which figures are read.
+
+    A figure is looked up once and then is an attribute of this object.
+    """
+
+    def __init__(self, chip: Chip) -> None:
+        self._chip = chip
+        self.names: set[str] = set()
+        """The names of the figures that were read."""
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(Chip, name, None)
+        if isinstance(method, FunctionType):
+            found: Any = MethodType(method, self)
+        else:
+            found = getattr(self._chip, name)
+            self.names.add(name)
+        self.__dict__[name] = found
+        return found
+
+
+def reading(chip: Chip) -> tuple[Chip, set[str]]:
+    """Return (a chip that notes which of its figures are read, their names as they are read)."""
+    noting = ReadFigures(chip)
+    return cast(Chip, noting), noting.names
+
+
+def parent_of(name: str) -> str | None:
+    """Return the chip that a chip file is `like`, None if it has all figures itself."""
+    like = tomllib.loads((FOLDER / f"{name}.toml").read_text()).get("like")
+    return None if like is None else str(like)
+
+
 def figures_of(name: str) -> dict[str, Any]:
     """Return the figures of a chip file. A file that is `like` another one has only those in which they differ."""
     own = tomllib.loads((FOLDER / f"{name}.toml").read_text())
@@ -138,16 +182,16 @@ def figures_of(name: str) -> dict[str, Any]:
 @cache
 def chip(name: str) -> Chip:
     """Load the chip file `name`.toml of this folder. Raises ValueError with the allowed names if there is none."""
-    known = sorted(path.stem for path in FOLDER.glob("*.toml"))
+    known = sorted({path.stem for path in FOLDER.glob("*.toml")} - {ERRORS.stem})
     if name not in known:
         raise ValueError(f"clock is {name!r}; allowed: {' or '.join(map(repr, known))}")
     figures = figures_of(name)
     shown = figures.pop("name")
-    known_figures = {f.name: f.default is MISSING for f in fields(Chip) if f.name not in ("name", "assumptions")}
+    known_figures = {f.name: f.default is MISSING for f in fields(Chip) if f.name not in DESCRIPTIONS}
     wrong = set(figures) - set(known_figures) | {n for n, needed in known_figures.items() if needed} - set(figures)
     if wrong or any(set(f) - {"also"} != {"value", "how", "source"} for f in figures.values()):
         raise ValueError(f"{name}.toml: figures missing, unknown or without value, how and source: {sorted(wrong)}")
-    assumed = tuple(f"{n} = {f['value']}: {f['source']}" for n, f in figures.items() if f["how"] == "assumed")
+    assumed = {n: f"{n} = {f['value']}: {f['source']}" for n, f in figures.items() if f["how"] == ASSUMED}
     values = {n: f["value"] for n, f in figures.items()}
     made: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else float(v) for n, v in values.items()}
-    return Chip(shown, assumed, **made)
+    return Chip(shown, name, assumed, **made)

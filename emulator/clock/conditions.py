@@ -17,11 +17,13 @@ class Conditions:
     it.
     data: the operands of the tensor cores, which decide their power.
     ghz: a fixed clock rate; None for the chip's own, which power limits.
+    ranges: also predict the range of the time, which takes three times as long.
     """
 
     l2: L2State = "cold"
     data: Data = "random"
     ghz: float | None = None
+    ranges: bool = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid condition."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -23,6 +24,7 @@ from .conditions import Conditions
 from .stretch import LSU
 from .timeline import Timeline
 from .trace import Recorder
+from .uncertainty import BY_WARPS, GATHERS, NARROW, STORES
 from .warps import Sm, TimedCluster
 
 if TYPE_CHECKING:
@@ -114,6 +116,7 @@ class Grid:
         self._misses: dict[int, float] = {}
         self._first_misses: dict[int, float] = {}
         self._ordinary = 1.0, 1.0
+        self._shares: dict[str, float] = {}
         self._holds = False
         """True if L2 holds all that the launch reads and writes."""
 
@@ -127,6 +130,8 @@ class Grid:
         loader = min(loaders, key=lambda w: w.executed).index
         clusters = len(self._indices)
         touched = float(clusters * whole.stored)
+        everything = whole.stored + whole.loaded_by_warps + sum(whole.loaded.values())
+        self._shares = {name: whole.moved[name] / max(everything, 1) for name in (GATHERS, NARROW, STORES, BY_WARPS)}
         for tensor, loaded in whole.loaded.items():
             distinct = len(whole.gathered.get(tensor, ())) * tensor.box_bytes or loaded
             missed = min(distinct, tensor.bytes / clusters)
@@ -170,6 +175,18 @@ class Grid:
                 each[-left:] = [cycles * min(faster, 1.0) for cycles in each[-left:]]
         found = _represented(executed, works, together)
         return self._with_memory(GridTime(_scheduled(each, slots), occupancy, found), ghz)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The shares of the bytes that a cluster loads and stores in ways that may never have been measured."""
+        self._probed  # noqa: B018
+        return self._shares
+
+    def on(self, chip: Chip, program: Program, stretches: Sequence[Stretch]) -> Grid:
+        """Return this grid on a chip with other figures. The work of its clusters is known already."""
+        other = copy(self)
+        other._chip, other._program, other._stretches = chip, program, stretches
+        return other
 
     def _with_memory(self, time: GridTime, ghz: float) -> GridTime:
         """Return a time in which HBM, L2 and the port of shared memory can move all bytes.

@@ -10,7 +10,7 @@ inputs are ready, while other instructions fill the latencies. They cut the sche
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
@@ -22,7 +22,7 @@ from ..ptx.syntax import Reg
 from .chips import Chip
 from .lane_addresses import LaneAddresses
 from .operations import waits_at_first_use
-from .stretch import ISSUE, PIPES, SLICE, TMEM, Folding, Slice, Stretch
+from .stretch import ISSUE, PIPES, SLICE, TMEM, Folding, LineCost, Slice, Stretch
 
 NEVER: Final = 1 << 30
 NOTHING: Final = frozenset[int]()
@@ -45,7 +45,8 @@ class _Node:
     operation: True for an operation of the machine.
     load: the line of the load whose arrival this node is, if a warp waits for it at the first use.
     due: the first operation that needs this node.
-    loaded: the bytes of global memory that it loads.
+    loaded, wasted: the bytes of global memory that it loads, and those of them that no lane asked for.
+    conflicts: the cycles that bank conflicts add.
     flops: of mma.sync.
     """
 
@@ -59,6 +60,8 @@ class _Node:
     rank: float = 0.0
     due: int = NEVER
     loaded: float = 0.0
+    wasted: float = 0.0
+    conflicts: float = 0.0
     flops: float = 0.0
 
 
@@ -160,7 +163,9 @@ class Scheduler:
                 after |= {i: 1.0 for i in behind if nodes[i].operation}
             nodes.append(_Node(*folding.cost(effect, operation), after, operation, line=instr.line))
             last = len(nodes) - 1
-            nodes[last].loaded, nodes[last].flops = folding.loaded(effect), folding.flops(effect)
+            nodes[last].loaded, nodes[last].wasted = folding.loaded(effect)
+            nodes[last].flops = folding.flops(effect)
+            nodes[last].conflicts = 0.0 if operation else folding.conflicts(effect, nodes[last].width)
             if operation:
                 behind = {last: 1.0}
             if accesses:
@@ -224,7 +229,18 @@ def _stretches(
         )
         for i, part in enumerate(parts)
     )
-    return [Stretch(pending[0][1].line if pending else line, slices, end - start, tuple(demand), sum(loaded), flops)]
+    first = pending[0][1].line if pending else line
+    lines = tuple(_line_costs(pending, start, end, first))
+    return [Stretch(first, slices, end - start, tuple(demand), sum(loaded), flops, lines)]
+
+
+def _line_costs(pending: Sequence[tuple[float, _Node]], start: float, end: float, line: int) -> Iterator[LineCost]:
+    """Yield the costs of each instruction. What is left at the end is waited for by the last one."""
+    for at, node in pending:
+        yield LineCost(node.line, 1.0, max(at - start, 0.0), node.conflicts, node.wasted)
+        start, line = max(start, at) + 1, node.line
+    if end > start:
+        yield LineCost(line, stalled=end - start)
 
 
 def _issue(nodes: Sequence[_Node]) -> list[float]:

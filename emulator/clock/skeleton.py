@@ -15,7 +15,7 @@ from ..ptx.dataflow import predecessors, reachable
 from ..ptx.flow import BasicBlock, Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
-from .chips import Chip
+from .chips import Chip, reading
 from .operations import AWAIT_LOAD, SPIN, STRETCH, is_global_store, operation, waits_at_first_use
 from .schedule import AwaitedLoad, Between, Scheduler
 from .spins import repeats
@@ -32,11 +32,13 @@ class Skeleton:
     """A kernel that `Program` runs with `operations.find`, and its stretches by number.
 
     decided: floating-point comparisons that decide a branch. They are taken to be false.
+    figures: the names of the chip's figures that the stretches depend on.
     """
 
     kernel: Kernel
     stretches: tuple[Stretch, ...]
     decided: tuple[Instr, ...]
+    figures: frozenset[str]
 
 
 def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skeleton:
@@ -48,7 +50,8 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
         id(kernel.instrs[i]) for i, made in operations.items() if made.delays and not waits_at_first_use(found[i].instr)
     }
     flow = Flow(kernel, lambda instr: id(instr) in alone)
-    scheduler = Scheduler(found, {id(found[i]) for i in operations}, chip)
+    noting, figures = reading(chip)
+    scheduler = Scheduler(found, {id(found[i]) for i in operations}, noting)
     instrs: list[Instr] = []
     stretches: list[Stretch] = []
     moved: dict[int, int] = {}
@@ -91,7 +94,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     labels = {name: moved.get(at, end) for name, at in kernel.labels.items()}
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
     decided = tuple(kernel.instrs[i] for i in sorted(cut) if kernel.instrs[i].kind is Kind.COMPARE)
-    return Skeleton(left, tuple(stretches), decided)
+    return Skeleton(left, tuple(stretches), decided, frozenset(figures))
 
 
 @dataclass(frozen=True)

@@ -50,11 +50,27 @@ class Slice:
     loaded: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class LineCost:
+    """The costs of one PTX line each time a warp runs through its stretch.
+
+    issued: issue slots; stalled: cycles in which the warp waits to issue it; conflicts: cycles that bank conflicts add;
+    wasted: bytes of the sectors of global memory that no lane asked for.
+    """
+
+    line: int
+    issued: float = 0.0
+    stalled: float = 0.0
+    conflicts: float = 0.0
+    wasted: float = 0.0
+
+
 @dataclass(frozen=True)
 class Stretch:
     """A scheduled stretch.
 
-    line: its first PTX line; demand: cycles of use by pipe; loaded: bytes of global memory; flops: of mma.sync.
+    line: its first PTX line; demand: cycles of use by pipe; loaded: bytes of global memory; flops: of mma.sync; lines:
+    the costs of its PTX lines.
     """
 
     line: int
@@ -63,6 +79,7 @@ class Stretch:
     demand: tuple[float, ...]
     loaded: float = 0.0
     flops: float = 0.0
+    lines: tuple[LineCost, ...] = ()
 
 
 class Folding:
@@ -93,14 +110,26 @@ class Folding:
             return _memory_cost(effect.instr, self._chip, self._lanes)
         return _product(self._chip) if scales else _cost(effect.instr, timing, self._chip)
 
-    def loaded(self, effect: Effect) -> float:
-        """Return the bytes of global memory that a warp's load reads: whole sectors, each once."""
+    def loaded(self, effect: Effect) -> tuple[float, float]:
+        """Return (bytes of global memory that a warp's load reads, those of them that no lane asked for).
+
+        It reads whole sectors, each once.
+        """
         instr = effect.instr
         if instr.kind is not Kind.LOAD or "global" not in instr.modifiers:
-            return 0.0
+            return 0.0, 0.0
         count, width = _shape(instr)
-        addresses = self._lanes.of(instr.operands[1])
-        return float(LANES * count * width if addresses is None else SECTOR_BYTES * sectors(addresses, count * width))
+        addresses, asked = self._lanes.of(instr.operands[1]), LANES * count * width
+        if addresses is None:
+            return float(asked), 0.0
+        read = SECTOR_BYTES * sectors(addresses, count * width)
+        return float(read), float(max(read - asked, 0))
+
+    def conflicts(self, effect: Effect, cycles: float) -> float:
+        """Return the cycles that bank conflicts add to an access that takes `cycles`."""
+        if _timing(effect) is not Timing.MEMORY:
+            return 0.0
+        return max(cycles - _least_cycles(effect.instr, self._chip), 0.0)
 
     def flops(self, effect: Effect) -> float:
         """Return the flops of an mma.sync, 0 of anything else."""
@@ -205,11 +234,10 @@ def _memory_cost(instr: Instr, chip: Chip, lanes: LaneAddresses) -> tuple[int, f
     An access to another CTA's shared memory has a longer latency and less bandwidth.
     """
     count, width = _shape(instr)
-    peer = "shared::cluster" in instr.modifiers
+    peer = _is_peer(instr)
     matrices = instr.kind in (Kind.MATRIX_LOAD, Kind.MATRIX_STORE)
     near = any(m.startswith("shared") for m in instr.modifiers) or matrices
-    least = max(1.0, 32 * count * width / (chip.peer_bytes_per_cycle if peer else chip.smem_bytes_per_cycle))
-    cycles = least
+    cycles = least = _least_cycles(instr, chip)
     addressed = next((o for o in instr.operands if isinstance(o, Address)), None)
     if near and not peer and addressed is not None and (addresses := lanes.of(addressed)) is not None:
         if matrices:
@@ -222,6 +250,18 @@ def _memory_cost(instr: Instr, chip: Chip, lanes: LaneAddresses) -> tuple[int, f
         return LSU, cycles, chip.peer_latency
     near = near or "local" in instr.modifiers
     return LSU, cycles, (chip.shared_latency if near else chip.global_latency) + max(cycles - least, 0.0)
+
+
+def _is_peer(instr: Instr) -> bool:
+    """Return True for an access to another CTA's shared memory."""
+    return "shared::cluster" in instr.modifiers
+
+
+def _least_cycles(instr: Instr, chip: Chip) -> float:
+    """Return the cycles of a memory access without bank conflicts."""
+    count, width = _shape(instr)
+    rate = chip.peer_bytes_per_cycle if _is_peer(instr) else chip.smem_bytes_per_cycle
+    return max(1.0, LANES * count * width / rate)
 
 
 def transferred(instr: Instr) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
@@ -78,6 +79,8 @@ class Timeline:
         """Bytes that a walk's warps load from global memory by ordinary loads."""
         self.stored = 0
         """Bytes that a walk's warps store to global memory."""
+        self.moved: Counter[str] = Counter()
+        """Bytes that a walk's warps load and store in ways that may never have been compared with the chip, by name."""
         self.gathered: dict[Tensor, set[tuple[int, int]]] = {}
         """In a walk, the (column, row) of each gathered box's first line, or (0, address) of each cp.async, by tensor.
         """
@@ -218,6 +221,7 @@ class Timeline:
     def begin(self, warp: TimedWarp, number: int) -> None:
         """Start a stretch on a warp."""
         warp.stretch, warp.at = self.stretches[number], 0
+        warp.sm.stretches[number] += 1
         if flops := warp.stretch.flops:
             self._multiply_by_warp(warp.sm, flops)
         busy = warp.sm.busy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +51,8 @@ class Recorder:
     """The events of executed clusters. Warps are `TimedWarp`s."""
 
     def __init__(self) -> None:
+        self.source: Callable[[int], str] = lambda _line: ""
+        """Returns the source line of a PTX line, "" if it is not known."""
         self.events: list[Event] = []
         self.flows: list[Flow] = []
         self._running: dict[int, list[Any]] = {}
@@ -147,13 +149,14 @@ class Recorder:
         laned = list(self._with_tracks())
         for event, track in laned:
             named.setdefault((event.cta, track), _track(event.track))
+            source = self.source(event.line)
             shown.append(
                 {
                     "name": event.name,
                     "ph": "X",
                     "ts": round(event.start),
                     "dur": round(event.end) - round(event.start),
-                    "args": {"PTX line": event.line},
+                    "args": {"PTX line": event.line} | ({"source": source} if source else {}),
                     **_of(event.cta, track),
                 }
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,12 +32,17 @@ It returns the time at which the warp continues, or None if the warp waits.
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor in global memory: its size and that of a TMA box in bytes, and the box's lines of 128 bytes."""
+    """A tensor in global memory.
+
+    bytes, box_bytes, row_bytes: the sizes of the tensor, of a TMA box and of the box's rows.
+    box_lines: the box's lines of 128 bytes.
+    """
 
     address: int
     bytes: int
     box_bytes: int
     box_lines: int
+    row_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -79,6 +84,8 @@ class Sm:
         """The time at which the launch's first load completed. Earlier loads take longer."""
         self.busy: dict[str | int, float] = {}
         """Cycles (or bytes) of use, by the number of a pipe or the name of a part."""
+        self.stretches: Counter[int] = Counter()
+        """How often warps began each stretch, by its number."""
 
     def occupy_port(self, cycles: float) -> None:
         """Take cycles of the shared memory port beside the operands of MMAs."""

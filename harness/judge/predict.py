@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 
 def predicted(
-    device: Emulated, launches: Callable[[], object], mbarriers: Mapping[int, str] | None = None, trace: bool = False
+    device: Emulated,
+    launches: Callable[[], object],
+    mbarriers: Mapping[int, str] | None = None,
+    trace: bool = False,
+    ranges: bool = False,
 ) -> list[Any]:
     """Return the clock's prediction of each launch that `launches` makes. `mbarriers` are names for the report."""
-    with device.timing(device.chip, mbarriers, trace) as emulated:
+    with device.timing(device.chip, mbarriers, trace, ranges) as emulated:
         launches()
     done: Any = emulated
     return [launched.prediction for launched in done.launches]
@@ -75,8 +79,5 @@ def _roles(longest: Any, names: Mapping[int, str]) -> Iterator[Role]:
     for role in longest.roles:
         plural = "s" if len(role.warps) > 1 else ""
         name = f"{names.get(role.warps[0], 'no role')}: warp{plural} {', '.join(map(str, role.warps))}"
-        waits = [
-            Wait(each.what, each.source or f"PTX line {each.line}", each.cycles / role.cycles, each.times)
-            for each in role.waits
-        ]
+        waits = [Wait(each.what, each.where, each.cycles / role.cycles, each.times) for each in role.waits]
         yield Role(name, role.running / role.cycles, waits)

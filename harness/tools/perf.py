@@ -27,6 +27,7 @@ from stages.catalog import CATALOG, Milestone, runnable
 from stages.tolerances import cycles_file
 
 FIGURES = ROOT / "bench" / "data" / "predicted.csv"
+HEAD = ("shape", "us", "from", "to", "cycles", "TFLOP/s", "bound by", "busy")
 Work = tuple[str, float | None, Callable[[], object]]
 """A name, the flops over visible keys if known, and a function that launches."""
 
@@ -53,18 +54,19 @@ def main() -> int:
     table = Table(
         box=box.SIMPLE_HEAD, title=f"predicted on a {device.chip.upper()}; nothing was measured", title_justify="left"
     )
-    for heading in ("", "us", "cycles", "TFLOP/s", "waves", "bound by", "busy", "kernel"):
+    for heading in ("", "us", "from", "to", "cycles", "TFLOP/s", "waves", "bound by", "busy", "kernel"):
         table.add_column(heading, justify="left" if heading in ("", "bound by", "kernel") else "right")
     rows = []
     for name, flops, launches in works:
-        found = predicted(device, launches)
+        found = predicted(device, launches, ranges=True)
         seconds = sum(p.seconds for p in found)
         longest = max(found, key=lambda p: p.seconds)
         rate = (sum(p.flops for p in found) if flops is None else flops) / seconds / 1e12
-        us, cycles = f"{seconds * 1e6:,.1f}", f"{sum(p.cycles for p in found):,.0f}"
+        low, high = (sum(p.seconds_range[i] for p in found) for i in range(2))
+        us, cycles = [f"{s * 1e6:,.1f}" for s in (seconds, low, high)], f"{sum(p.cycles for p in found):,.0f}"
         bound, busy = longest.bound, f"{max(longest.busy.values()):.0%}"
-        rows.append((name, us, cycles, f"{rate:,.0f}", bound, busy))
-        table.add_row(*rows[-1][:4], f"{longest.waves:.2f}", bound, busy, longest.kernel.removeprefix("fmha_"))
+        rows.append((name, *us, cycles, f"{rate:,.0f}", bound, busy))
+        table.add_row(*rows[-1][:6], f"{longest.waves:.2f}", bound, busy, longest.kernel.removeprefix("fmha_"))
     Console(width=160).print(table)
     if options.write:
         write(rows)
@@ -75,7 +77,7 @@ def write(rows: Sequence[tuple[str, ...]]) -> None:
     """Write the predicted figures of all shapes to bench/data/predicted.csv, below its comment."""
     comment = "".join(line for line in FIGURES.read_text().splitlines(keepends=True) if line.startswith("#"))
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([("shape", "us", "cycles", "TFLOP/s", "bound by", "busy"), *rows])
+    csv.writer(text, lineterminator="\n").writerows([HEAD, *rows])
     write_atomically(FIGURES, f"{comment}{text.getvalue()}".encode())
 
 

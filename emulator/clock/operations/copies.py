@@ -18,6 +18,7 @@ from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Operand, TensorAddress, Vector
 from ..barriers import TimedMBarrier
 from ..trace import COPIES
+from ..uncertainty import GATHERS, NARROW, STORES
 from ..warps import Copies, Sm, Tensor, TimedWarp
 from .mbarriers import groups, mbarrier
 from .registry import everything, first, idle, timed
@@ -25,6 +26,8 @@ from .registry import everything, first, idle, timed
 TMA_ROWS: Final = 4
 """Rows of a tile::gather4 or tile::scatter4."""
 LINE_BYTES: Final = 128
+NARROW_BYTES: Final = 32
+"""Rows of a box of fewer bytes were never measured."""
 PAST_ROWS: Final = 1 << 31
 """Row numbers from here on are negative as 32-bit integers; such rows are not read."""
 
@@ -35,8 +38,9 @@ def _tensor(warp: TimedWarp, address: int) -> Tensor:
     if address not in known:
         tensor = decode(ctypes.string_at(address, MAP_BYTES))
         pixels = 1 if tensor.columns is None else tensor.columns.pixels
-        lines = lines_of(tensor.box[0] * tensor.width) * prod(tensor.box[1:]) * pixels
-        known[address] = Tensor(tensor.address, tensor_bytes(tensor), tensor.box_bytes * pixels, lines)
+        row = tensor.box[0] * tensor.width
+        lines = lines_of(row) * prod(tensor.box[1:]) * pixels
+        known[address] = Tensor(tensor.address, tensor_bytes(tensor), tensor.box_bytes * pixels, lines, row)
     return known[address]
 
 
@@ -71,12 +75,14 @@ def _tma(ins: Instr) -> Action:
                 read = warp.timeline.gathered.setdefault(tensor, set())
                 read.update((column, row) for row in rows if 0 <= row < PAST_ROWS)
             _load(warp, ins, destinations, tensor.box_bytes * boxes, tensor, tensor.box_lines * boxes)
+            if gathers or tensor.row_bytes < NARROW_BYTES:
+                warp.timeline.moved[GATHERS if gathers else NARROW] += tensor.box_bytes * boxes
 
     def store(warp: TimedWarp, mask: Any, at: Any, source: Any) -> None:
         """Issue one copy for lanes that store the same bytes."""
         for (place, _), lane in {(of_lane(at, n), of_lane(source, n)): n for n in active_lanes(mask)}.items():
             tensor = _tensor(warp, place)
-            warp.timeline.stored += tensor.box_bytes * boxes
+            _count_store(warp, tensor.box_bytes * boxes)
             warp.ops.append((_store_by_engine, lane, tensor.box_bytes * boxes, tensor.box_lines * boxes))
 
     return store if "bulk_group" in ins.modifiers else load
@@ -120,6 +126,11 @@ def _count(warp: TimedWarp, tensor: Tensor | None, size: int) -> None:
     warp.loaded += size
     if tensor is not None:
         warp.timeline.loaded[tensor] = warp.timeline.loaded.get(tensor, 0) + size
+
+
+def _count_store(warp: TimedWarp, size: int) -> None:
+    warp.timeline.stored += size
+    warp.timeline.moved[STORES] += size
 
 
 def _allocation(warp: TimedWarp, address: int, box_bytes: int = 0) -> Tensor | None:
@@ -200,7 +211,7 @@ def _bulk(ins: Instr) -> Action:
     def store(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
             count = of_lane(size, lane)
-            warp.timeline.stored += count
+            _count_store(warp, count)
             warp.ops.append((_store_by_engine, lane, count, lines_of(count)))
 
     return store if "bulk_group" in ins.modifiers else load

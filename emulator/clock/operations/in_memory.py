@@ -13,6 +13,7 @@ from ...isa.registry import BLOCK, Action
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
 from ..chips import Chip
+from ..uncertainty import BY_WARPS
 from ..warps import TimedWarp
 from .registry import first, idle, is_global_store, timed, waits_at_first_use
 
@@ -98,6 +99,7 @@ def _st(ins: Instr) -> Action:
         def store(warp: TimedWarp, mask: Any) -> None:
             size = op.bytes * len(active_lanes(mask))
             warp.timeline.stored += size
+            warp.timeline.moved[BY_WARPS] += size
             warp.ops.append((leave, size))
 
         return store

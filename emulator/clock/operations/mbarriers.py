@@ -63,7 +63,8 @@ def _arrive(ins: Instr) -> Action:
         barrier.expect(tx)
         barrier.expected -= count * drops
         chip = warp.timeline.chip
-        now += chip.peer_release_cycles * (peer and releases)
+        if peer and releases:
+            now += chip.peer_release_cycles
         later = now + (chip.peer_arrive_latency if peer else chip.arrive_latency)
         by = warp.cta.rank, warp.index
         warp.timeline.at(later, lambda time: warp.timeline.arrive(barrier, count, time, by))

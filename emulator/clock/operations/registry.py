@@ -11,6 +11,7 @@ from ...isa.ld_st import STRONG
 from ...isa.registry import Action, Handler, Lowering, never_communicates
 from ...ptx.kinds import Kind
 from ...ptx.syntax import Instr, Operand
+from ..uncertainty import BY_WARPS
 from ..warps import TimedWarp
 
 STRETCH: Final = "clock.stretch"
@@ -105,6 +106,7 @@ def _stretch(ins: Instr) -> Action:
         timeline = warp.timeline
         if timeline.untimed:
             timeline.loaded_by_warps += timeline.stretches[number].loaded
+            timeline.moved[BY_WARPS] += timeline.stretches[number].loaded
         warp.ops.append((begin, number))
 
     return run

@@ -1,0 +1,165 @@
+"""Predict the time of a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from .chips import Chip, reading
+from .conditions import USUAL, Conditions
+from .grid import Grid, GridTime
+from .power import Pace, at_first, balanced, frequency
+from .prediction import Prediction, Roofline
+from .profile import Places, lines, roles
+from .stretch import ALU, FMA, ISSUE, LSU, MUFU, PIPES
+from .trace import Recorder
+from .uncertainty import LAUNCH, extremes, never_compared
+from .warps import SUB_PARTITIONS
+
+if TYPE_CHECKING:
+    from ..machine.launch.launch import Launch
+    from ..program import Program
+    from .skeleton import Skeleton
+
+READ_ONCE: Final = "each tensor that TMA loads is read from HBM once; repeated loads of the same bytes hit L2"
+HBM_MATTERS: Final = 0.25
+"""HBM use below which HBM does not bound a launch; at a lower clock HBM is even less busy."""
+
+Skeletons = Callable[[Chip], tuple["Skeleton", "Program"]]
+"""Returns a kernel's skeleton on a chip, and its lowered program."""
+
+
+@dataclass
+class Timed:
+    """A launch on a chip."""
+
+    chip: Chip
+    grid: Grid
+    conditions: Conditions
+
+    @cached_property
+    def ghz(self) -> float:
+        """The clock rate of the first milliseconds."""
+        return self.conditions.ghz or self.chip.max_clock_ghz
+
+    def pace(self, time: GridTime, sustained: Pace) -> Pace:
+        """Return the pace of a launch after a pause."""
+        return at_first(self.chip, self.conditions, time.cycles, sustained)
+
+    def sustained(self, time: GridTime) -> Pace:
+        """Return the pace in continuous work. time: at the highest rate, or at the one that the conditions give."""
+        chip, given = self.chip, self.conditions.ghz
+        if given is not None:
+            return at_first(chip, self.conditions, time.cycles, Pace(given, time.cycles, 0.0, ""))
+
+        def rate_of(cycles: float) -> float:
+            return frequency(chip, time.used.get("products", 0.0) / whole(chip, time, cycles), self.conditions.data)
+
+        ghz, cycles = rate_of(time.cycles), time.cycles
+        if ghz < chip.max_clock_ghz and busy(chip, time, chip.max_clock_ghz)["HBM"] > HBM_MATTERS:
+            slow, fast = (ghz, self.grid.time(ghz).cycles), (chip.max_clock_ghz, time.cycles)
+            ghz, cycles = balanced(rate_of, fast, slow, frequency(chip, 1.0, self.conditions.data))
+        why = "limited by power" if ghz < chip.max_clock_ghz else "the chip's highest"
+        return Pace(ghz, cycles, cycles / (1e9 * ghz) + chip.launch_us * 1e-6, why)
+
+
+def predict(
+    chip: Chip,
+    launch: Launch,
+    skeletons: Skeletons,
+    recorder: Recorder | None = None,
+    conditions: Conditions = USUAL,
+) -> Prediction:
+    """Predict the time of a launch."""
+    skeleton, program = skeletons(chip)
+    places = Places(launch)
+    if recorder is not None:
+        recorder.source = places.source
+    noting, figures = reading(chip)
+    timed = Timed(noting, Grid(noting, launch, program, skeleton.stretches, conditions), conditions)
+    time = timed.grid.time(timed.ghz, recorder)
+    sustained = timed.sustained(time)
+    pace = timed.pace(time, sustained)
+    figures |= skeleton.figures
+    cycles, seconds = _ranges(chip, timed, skeletons, time, sustained)
+    occupancy = time.occupancy
+    shares = timed.grid.shares | {LAUNCH: chip.launch_us * 1e-6 / pace.seconds}
+    return Prediction(
+        chip.name,
+        launch.kernel.name,
+        time.cycles,
+        pace.ghz,
+        pace.seconds,
+        cycles,
+        seconds,
+        time.used.get("flops", 0.0) * occupancy.clusters,
+        _roofline(chip, time, pace.ghz),
+        busy(chip, time, timed.ghz),
+        occupancy.clusters,
+        occupancy.slots,
+        occupancy.resident,
+        occupancy.limit,
+        launch.kernel.maxnreg,
+        tuple(roles(time, places)),
+        tuple(lines(time, skeleton.stretches, places)),
+        tuple(_assumptions(chip, skeleton, time, figures)),
+        tuple(never_compared(chip, figures, shares)),
+        pace.why,
+        sustained,
+        conditions,
+        recorder,
+    )
+
+
+def _ranges(
+    chip: Chip, timed: Timed, skeletons: Skeletons, time: GridTime, sustained: Pace
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the ranges of cycles and seconds, from chips whose figures are wrong by the errors of their classes."""
+    cycles, seconds = [time.cycles], [timed.pace(time, sustained).seconds]
+    for wrong in extremes(chip) if timed.conditions.ranges else ():
+        skeleton, program = skeletons(wrong)
+        other = Timed(wrong, timed.grid.on(wrong, program, skeleton.stretches), timed.conditions)
+        found = other.grid.time(timed.ghz)
+        cycles.append(found.cycles)
+        seconds.append(other.pace(found, sustained).seconds)
+    return (min(cycles), max(cycles)), (min(seconds), max(seconds))
+
+
+def _roofline(chip: Chip, time: GridTime, ghz: float) -> Roofline | None:
+    used = time.used
+    if not (flops := used.get("flops", 0.0)):
+        return None
+    intensity = flops / used["HBM bytes"] if used.get("HBM bytes") else inf
+    peak = flops / used["products"] * chip.sms * ghz / 1e3
+    return Roofline(intensity, peak, intensity * chip.hbm_bytes_per_us / 1e6)
+
+
+def whole(chip: Chip, time: GridTime, cycles: float) -> float:
+    """Return the cycles of all SMs divided by the number of clusters, for a launch that takes `cycles`."""
+    return cycles * chip.sms / time.occupancy.clusters
+
+
+def busy(chip: Chip, time: GridTime, ghz: float) -> dict[str, float]:
+    """Return the utilisation of each part of the chip in a launch at clock rate `ghz`, the highest first."""
+    cycles, used = whole(chip, time, time.cycles), time.used
+    found = {"tensor core": used.get("tensor core", 0.0) / cycles}
+    for pipe in (ISSUE, FMA, ALU, MUFU):
+        found[PIPES[pipe]] = used.get(pipe, 0.0) / SUB_PARTITIONS / cycles
+    found["shared memory"] = (used.get("shared memory", 0.0) + used.get(LSU, 0.0)) / cycles
+    found["TMA"] = used.get("TMA", 0.0) / cycles
+    found["L2"] = used.get("L2 bytes", 0.0) / chip.l2_share(chip.sms) / cycles
+    found["HBM"] = used.get("HBM bytes", 0.0) / chip.hbm_share(chip.sms, ghz) / cycles
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _assumptions(chip: Chip, skeleton: Skeleton, time: GridTime, figures: set[str]) -> Iterator[str]:
+    """Yield what this launch's prediction takes for granted."""
+    if skeleton.decided:
+        at = ", ".join(str(instr.line) for instr in skeleton.decided)
+        yield f"comparisons of data that decide a branch are false: PTX lines {at}"
+    if time.used.get("TMA"):
+        yield READ_ONCE
+    yield from (text for name, text in chip.assumptions.items() if name in figures)

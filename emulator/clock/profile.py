@@ -1,0 +1,158 @@
+"""The time of a launch's warps, by role, by barrier and by source line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from .grid import Executed, GridTime
+from .stretch import Stretch
+from .warps import TimedWarp, Waiting
+
+if TYPE_CHECKING:
+    from ..machine.launch.launch import Launch
+    from ..ptx.syntax import Instr
+
+LEAST: Final = 0.005
+"""The share of its warps' time below which a wait or a line is left out."""
+ELEMENT: Final = re.compile(r"\[\d+\]$| #\d+ at 0x[0-9a-f]+$")
+"""The end of an mbarrier's name that tells it from the others of its array, or from others without a name."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A wait of a role: its reason, the PTX line of its longest part and, if known, the source line.
+
+    Barriers of one array that are waited for in one source line are one wait.
+    cycles, times: average cycles and number of waits per warp.
+    """
+
+    what: str
+    line: int
+    source: str
+    cycles: float
+    times: float
+
+    @property
+    def where(self) -> str:
+        """The source line, or the PTX line if there is none."""
+        return self.source or f"PTX line {self.line}"
+
+
+@dataclass(frozen=True)
+class Role:
+    """Warps that wait for the same things.
+
+    running, waits: cycles per warp, of the `cycles` that its cluster takes.
+    """
+
+    warps: tuple[int, ...]
+    cycles: float
+    running: float
+    waits: tuple[Wait, ...]
+
+    @property
+    def names(self) -> str:
+        """The warps' numbers, as ranges."""
+        starts = [w for w in self.warps if w - 1 not in self.warps]
+        ends = [w for w in self.warps if w + 1 not in self.warps]
+        spans = [f"{a}" if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=True)]
+        return f"warp{'s' * (len(self.warps) > 1)} {', '.join(spans)}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """The time of all warps of a CTA in one source line, as shares of their time.
+
+    issued: issuing instructions. stalled: between two of them, because of latencies and pipes, as scheduled for a warp
+    that is alone. waited: at barriers and for copies. conflicts: cycles per CTA that bank conflicts add. wasted: bytes
+    per CTA of global memory's sectors that no lane asked for.
+    """
+
+    where: str
+    issued: float
+    stalled: float
+    waited: float
+    conflicts: float
+    wasted: float
+
+    @property
+    def share(self) -> float:
+        """The share of all warps' time."""
+        return self.issued + self.stalled + self.waited
+
+
+class Places:
+    """The source lines of a launch's PTX lines."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._instrs: Mapping[int, Instr] = {instr.line: instr for instr in launch.kernel.instrs}
+
+    def source(self, line: int) -> str:
+        """Return the source line of a PTX line, "" if it is not known."""
+        place = self._launch.source_place(self._instrs[line])
+        return "" if place is None else (place.caller or place).where
+
+    def where(self, line: int) -> str:
+        """Return the source line of a PTX line, or the PTX line."""
+        return self.source(line) or f"PTX line {line}"
+
+
+def typical(time: GridTime) -> Executed:
+    """Return the executed cluster that represents most of the grid."""
+    return max(time.executed, key=lambda e: e.share)
+
+
+def roles(time: GridTime, places: Places) -> Iterator[Role]:
+    """Yield the roles of the typical cluster's first CTA."""
+    cluster = typical(time).cluster
+    alike: dict[frozenset[int], list[TimedWarp]] = {}
+    for warp in cluster.ctas[0].warps:
+        alike.setdefault(frozenset(line for line, _ in warp.waits), []).append(warp)
+    whole = cluster.end - cluster.start
+    for warps in alike.values():
+        waits = [w for w in _merged(warps, places) if w.cycles >= LEAST * whole]
+        running = sum(warp.running_cycles for warp in warps) / len(warps)
+        yield Role(tuple(w.index for w in warps), whole, running, tuple(waits))
+
+
+def _merged(warps: Sequence[TimedWarp], places: Places) -> Sequence[Wait]:
+    """Return the waits of alike warps, per warp, the longest first."""
+    alike: dict[tuple[str, str], list[tuple[int, Waiting]]] = {}
+    for warp in warps:
+        for (line, what), wait in warp.waits.items():
+            alike.setdefault((ELEMENT.sub("", what), places.where(line)), []).append((line, wait))
+    found = []
+    for (array, _), waits in alike.items():
+        line = max(waits, key=lambda item: item[1].cycles)[0]
+        names = {wait.what for _, wait in waits}
+        what = names.pop() if len(names) == 1 else array if f"{array}[" in min(names) else f"{len(names)} {array}s"
+        cycles, times = sum(wait.cycles for _, wait in waits), sum(wait.times for _, wait in waits)
+        found.append(Wait(what, line, places.source(line), cycles / len(warps), times / len(warps)))
+    return sorted(found, key=lambda wait: -wait.cycles)
+
+
+def lines(time: GridTime, stretches: Sequence[Stretch], places: Places) -> Sequence[Line]:
+    """Return the source lines of the typical cluster's first CTA, those with the largest shares first."""
+    executed = typical(time)
+    cta = executed.cluster.ctas[0]
+    whole = (executed.cluster.end - executed.cluster.start) * len(cta.warps)
+    found: dict[str, list[float]] = {}
+
+    def add(line: int, *costs: float) -> None:
+        sums = found.setdefault(places.where(line), [0.0] * 5)
+        for i, cost in enumerate(costs):
+            sums[i] += cost
+
+    for number, times in cta.sm.stretches.items():
+        for cost in stretches[number].lines:
+            each = times / executed.together
+            add(cost.line, *(each * c for c in (cost.issued, cost.stalled, 0.0, cost.conflicts, cost.wasted)))
+    for warp in cta.warps:
+        for (line, _), wait in warp.waits.items():
+            add(line, 0.0, 0.0, wait.cycles)
+    made = [Line(where, *(c / whole for c in costs[:3]), *costs[3:]) for where, costs in found.items()]
+    return sorted((m for m in made if m.share >= LEAST or m.conflicts or m.wasted), key=lambda m: -m.share)

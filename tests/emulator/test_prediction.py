@@ -1,0 +1,221 @@
+"""Predictions: their range, waits and lines, assumptions, and what was never measured."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_cp_async_bulk_tensor import tensor_map
+
+from bench import clock as bench
+from bench import microbenchmarks
+from emulator import emulate, launch
+from emulator.clock.chips import DESCRIPTIONS, chip, reading
+from emulator.clock.conditions import Conditions
+from emulator.clock.grid import GridTime
+from emulator.clock.prediction import Prediction
+from emulator.clock.profile import Places, roles
+from emulator.clock.trace import Recorder
+from emulator.clock.uncertainty import NEVER_COMPARED, classes, extremes
+from emulator.clock.warps import Waiting
+
+B200 = chip("b200")
+NOT_TIMES = {
+    "gpc_sms", "max_clock_ghz", "busy_ghz", "other_power", "zeros_power", "boost_ms", "l2_bytes", "mma_flops_per_cycle",
+    "smem_bytes_per_cycle", "smem_backlog_cycles", "max_operands", "try_wait_hint_us", "burst_cycles", "mma_pair_smem",
+    "mma_pair_least", "wgmma_delay", "fma_beside_wgmma", "alu_beside_wgmma", "mufu_beside_wgmma",
+}  # fmt: skip
+"""Figures that ranges leave as they are: sizes, power, and what other figures imply."""
+
+
+def predicted(text: str, args: list[Any], ctas: int = 1, threads: int = 32, **options: Any) -> Prediction:
+    with emulate(clock=options.pop("clock", "b200"), **options):
+        found = launch(text, args=args, grid=ctas, block=threads).prediction
+    assert found is not None
+    return found
+
+
+EXPONENTIALS = "".join(f"ex2.approx.ftz.f32 %r{10 + i % 8}, %r{10 + i % 8};" for i in range(64))
+SIMPLE = bench.entry("u32 rounds", f"{EXPONENTIALS} ret;")
+
+
+def test_each_figure_is_in_one_class_of_errors() -> None:
+    counted = Counter(figure for each in classes() for figure in each.figures)
+    assert set(counted.values()) == {1}
+    assert set(counted) | NOT_TIMES == {f.name for f in fields(type(B200))} - set(DESCRIPTIONS)
+
+
+def test_the_sets_that_errors_are_taken_from_exist() -> None:
+    """A set of another name would keep its old error for ever."""
+    source = Path(bench.__file__).read_text()
+    known = {kind.name for kind in microbenchmarks.KINDS}
+    for name in {name for each in classes() for sets in each.sets.values() for name in sets} - known:
+        written = re.sub("[0-9]+ in flight", "{count} in flight", name.removeprefix("FlashAttention-4: "))
+        assert f'{written}"' in source, name
+
+
+def test_errors_are_renewed_where_all_their_sets_were_compared() -> None:
+    text = 'a = { sets = ["x: y", "z"], error = 0.5 }\nb = { sets = ["z", "w"], error = 0.5 }\n'
+    means = {"x: y": 0.1, "z": 0.3}
+    assert bench.with_errors(text, means) == text.replace('"z"], error = 0.5', '"z"], error = 0.200')
+
+
+def test_a_faster_and_a_slower_chip_enclose_the_prediction() -> None:
+    fast, slow = extremes(B200)
+    assert fast.mufu_cycles < B200.mufu_cycles < slow.mufu_cycles
+    assert fast.hbm_bytes_per_us > B200.hbm_bytes_per_us > slow.hbm_bytes_per_us
+    found = predicted(SIMPLE, [1], threads=512)
+    low, high = found.cycles_range
+    error = next(each.error("b200") for each in classes() if "mufu_cycles" in each.figures)
+    assert error is not None and low < found.cycles < high
+    start = B200.cta_launch
+    assert high - NEVER_COMPARED * start == pytest.approx(start + (found.cycles - start) * (1 + error), rel=0.02)
+    assert found.seconds_range[0] < found.seconds < found.seconds_range[1]
+
+
+def test_no_range_is_computed_unless_asked_for() -> None:
+    found = predicted(SIMPLE, [1], conditions=Conditions(ranges=False))
+    assert found.cycles_range == (found.cycles, found.cycles)
+
+
+def test_a_chip_that_is_like_another_one_has_its_errors() -> None:
+    each = next(each for each in classes() if "mma_latency" in each.figures)
+    assert each.error("b300") == each.error("b200") != each.error("h200")
+
+
+def test_figures_are_noted_where_they_are_read() -> None:
+    noting, names = reading(B200)
+    assert noting.alu_latency == B200.alu_latency and noting.hbm_share(148, 1.0) == B200.hbm_share(148, 1.0)
+    assert names == {"alu_latency", "hbm_bytes_per_us"}
+
+
+PEER = "mapa.u64 %d2, %d1, 1; ld.shared::cluster.u32 %r10, [%r1]; add.u32 %r10, %r10, %r10;"
+
+
+def test_assumptions_are_those_of_figures_that_the_kernel_needs() -> None:
+    alone, peers = (predicted(bench.entry("u32 n", f"{body} {EXPONENTIALS} ret;"), [1]) for body in ("", PEER))
+    assert not any("peer" in text or "gpc_sms" in text or "TMA" in text for text in alone.assumptions)
+    assert any(text.startswith("peer_bytes_per_cycle") for text in peers.assumptions)
+    assert peers.never_compared != alone.never_compared
+    assert len(alone.assumptions) <= 4 and len(set(alone.assumptions)) == len(alone.assumptions)
+
+
+GATHER = """
+.shared .align 8 .b8 bar[8]; .shared .align 128 .b8 to[512];
+ld.param.u64 %d1, [map]; mov.b32 %r1, bar; mov.b32 %r2, to; mov.b32 %r4, 0;
+mbarrier.init.shared.b64 [%r1], 1; mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 512;
+cp.async.bulk.tensor.2d.shared::cta.global{gather}.mbarrier::complete_tx::bytes [%r2], [%d1, {rows}], [%r1];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0; @!%p2 bra WAIT;
+ret;"""
+
+
+@pytest.mark.parametrize(
+    ("gather", "rows", "box", "what"),
+    [
+        (".tile::gather4", "{%r4, %r4, %r4, %r4, %r4}", (64, 1), "TMA gathers"),
+        ("", "{%r4, %r4}", (8, 32), "TMA boxes with rows of less than 32 bytes"),
+        ("", "{%r4, %r4}", (16, 16), ""),
+    ],
+)
+def test_what_was_never_measured_is_named(gather: str, rows: str, box: tuple[int, int], what: str) -> None:
+    text = bench.entry("u64 map", GATHER.format(gather=gather, rows=rows))
+    raw = np.frombuffer(bytearray(tensor_map(np.zeros((64, 64), "u2"), box, 3 if gather else 0)), np.uint8)
+    named = set(predicted(text, [raw]).never_compared) - {"launch and start of CTAs"}
+    assert named == ({what} if what else set())
+
+
+ACCESSES = """
+.shared .align 128 .b8 pool[8192]; mov.u32 %r1, %tid.x; mov.b32 %r3, pool; mad.lo.u32 %r2, %r1, 128, %r3;
+mov.b64 %d1, 4096; mad.wide.u32 %d2, %r1, 64, %d1;
+st.shared.u32 [%r2], %r1;
+ld.global.u32 %r4, [%d2]; st.shared.u32 [%r3], %r4; ret;"""
+
+
+def test_bank_conflicts_and_sectors_are_shown_by_line() -> None:
+    text = bench.entry("u64 data", ACCESSES)
+    found = predicted(text, [np.zeros(4096, np.uint8)])
+    line = {name: 1 + text[: text.index(name)].count("\n") for name in ("st.shared.u32 [%r2]", "ld.global")}
+    assert [(each.where, each.conflicts) for each in found.lines if each.conflicts] == [
+        (f"PTX line {line['st.shared.u32 [%r2]']}", 31)
+    ]
+    assert [(each.where, each.wasted) for each in found.lines if each.wasted] == [
+        (f"PTX line {line['ld.global']}", 32 * (32 - 4))
+    ]
+    assert "bank conflicts: 31 cycles" in str(found) and "sectors: 896 bytes" in str(found)
+    assert "loads and stores of warps" in found.never_compared
+
+
+def test_lines_say_where_all_warps_spend_their_time() -> None:
+    found = predicted(SIMPLE, [1], threads=128)
+    (line,) = (each for each in found.lines if each.share > 0.5)
+    assert line.share * found.cycles == pytest.approx(64 * B200.mufu_cycles, rel=0.1)
+    assert line.issued == pytest.approx(line.share / B200.mufu_cycles, rel=0.1)
+
+
+def waiting(what: str, line: int, cycles: float) -> tuple[tuple[int, str], Waiting]:
+    return (line, what), Waiting(None, what, 2, cycles)  # type: ignore[arg-type]
+
+
+def test_waits_are_merged_by_barrier_array_and_source_line() -> None:
+    """Barriers of one array, or without a name, in one source line are one wait."""
+    timeline = bench.cycles(SIMPLE, [1], threads=32)
+    (cluster,) = timeline.finished
+    cluster.ctas[0].warps[0].waits = dict(
+        waiting(what, line, cycles)
+        for what, line, cycles in (
+            ("full[0]", 7, 30.0),
+            ("full[1]", 8, 40.0),
+            ("empty[0]", 9, 50.0),
+            ("mbarrier #3 at 0x18", 7, 20.0),
+            ("mbarrier #4 at 0x20", 8, 5.0),
+        )
+    )
+
+    class Same(Places):
+        def __init__(self) -> None:
+            pass
+
+        def source(self, line: int) -> str:
+            return "kernel.py:1" if line < 9 else "kernel.py:2"
+
+    executed = type("Executed", (), {"cluster": cluster, "share": 1.0})()
+    (role,) = roles(GridTime(1.0, None, [executed]), Same())  # type: ignore[arg-type]
+    assert [(w.what, w.where, w.line, w.cycles, w.times) for w in role.waits] == [
+        ("full", "kernel.py:1", 8, 70, 4),
+        ("empty[0]", "kernel.py:2", 9, 50, 2),
+        ("2 mbarriers", "kernel.py:1", 7, 25, 4),
+    ]
+
+
+def test_a_roofline_has_the_lower_of_two_bounds() -> None:
+    text, idesc = bench.mma_program("BF16", False, 1), bench.KIND["BF16"][1] | 256 >> 3 << 17 | 128 >> 4 << 24
+    found = predicted(text, [idesc, 100, 8, 0], 148, 128)
+    assert found.roofline is not None and found.roofline.hbm == np.inf
+    assert found.roofline.tflops == pytest.approx(8192 * B200.sms * B200.max_clock_ghz / 1e3)
+    assert 0.9 < found.tflops / found.roofline.tflops < 1
+    assert predicted(SIMPLE, [1]).roofline is None
+    assert replace(found.roofline, hbm=1.0).tflops == 1.0
+
+
+def test_json_has_all_but_the_trace() -> None:
+    found = predicted(SIMPLE, [1], trace=True)
+    written = json.loads(json.dumps(found.as_json()))
+    assert written["cycles"] == found.cycles and written["bound"] == found.bound and "trace" not in written
+    assert written["roles"][0]["warps"] == [0] and written["conditions"]["l2"] == "cold"
+
+
+def test_a_trace_has_source_lines() -> None:
+    recorder = Recorder()
+    recorder.source = lambda line: f"kernel.py:{line}" if line == 700 else ""
+    recorder.events = []
+    bench.cycles(SIMPLE, [1], threads=32, recorder=recorder)
+    recorder._add(type("Warp", (), {"cta": type("Cta", (), {"rank": 0})()})(), 0, "runs", 0.0, 5.0, 700)
+    args = [event["args"] for event in json.loads(recorder.json())["traceEvents"] if event["ph"] == "X"]
+    assert {"PTX line": 700, "source": "kernel.py:700"} in args
+    assert any("source" not in each for each in args)
