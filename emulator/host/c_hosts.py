@@ -12,6 +12,7 @@ from typing import Final
 
 from ..chip import COMPUTE_CAPABILITY, DEVICE
 from .c_library import FOLDER, CLibrary
+from .elf import is_linked_to
 from .libcublas import LibCublas
 from .libcuda import LibCuda
 from .libcudart import LibCudart
@@ -33,6 +34,10 @@ Cuda compilation tools, release 13.0, V13.0.0'; exit ;;
 done
 exec cp "$from" "$to"
 """
+_MAPS: Final = Path("/proc/self/maps")
+_RUNTIME: Final = "libcudart.so"
+_OF_TORCH: Final = frozenset({"torch", "nvidia"})
+"""Folders of torch's own libraries and of those that it requires."""
 _COMPUTE: Final = DEVICE.target.replace("sm", "compute")
 
 
@@ -60,12 +65,6 @@ def _variables() -> dict[str, str]:
 def c_hosts(state: DriverState) -> Iterator[None]:
     """Connect C code that is linked to CUDA's libraries, or opens them by name, to the emulated device."""
     libraries = _libraries()
-    if (other := _other_runtime(Path("/proc/self/maps").read_text())) is not None:
-        warnings.warn(
-            f"{other} was loaded before the emulated runtime, as by a CUDA build of torch. C code linked to it calls "
-            "NVIDIA's runtime, which finds no driver (error 35); for such code use a CPU build of torch",
-            stacklevel=2,
-        )
     outer = [library.state for library in libraries]
     for library in libraries:
         library.state = state
@@ -75,12 +74,24 @@ def c_hosts(state: DriverState) -> Iterator[None]:
     finally:
         for library, before in zip(libraries, outer, strict=True):
             library.state = before
+        _warn_of_another_runtime()
 
 
-def _other_runtime(maps: str) -> str | None:
-    """Return the path of a CUDA runtime other than the emulated one among the mapped files of this process."""
-    paths = {line.partition("/")[1] + line.partition("/")[2] for line in maps.splitlines() if "/libcudart.so" in line}
-    return min((path for path in paths if Path(path).parent != FOLDER), default=None)
+def _warn_of_another_runtime() -> None:
+    """Warn if a library of the program is linked to a CUDA runtime that was loaded before the emulated one.
+
+    A CUDA build of torch loads NVIDIA's runtime. Its own libraries do not count, because none of them is called.
+    """
+    loaded = {Path(line.split(maxsplit=5)[5]) for line in _MAPS.read_text().splitlines() if ".so" in line}
+    other = min((path for path in loaded if path.name.startswith(_RUNTIME) and path.parent != FOLDER), default=None)
+    for path in loaded if other is not None else ():
+        known = path.parent == FOLDER or path.name.startswith(_RUNTIME) or _OF_TORCH.intersection(path.parts)
+        if not known and path.is_file() and is_linked_to(path, _RUNTIME.encode()):
+            warnings.warn(
+                f"{path} calls {other}, which was loaded before the emulated runtime and finds no driver (error 35): "
+                "use a CPU build of torch for this program",
+                stacklevel=2,
+            )
 
 
 def driver_functions() -> Collection[str]:

@@ -11,11 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from .c_hosts import runtime_function
 from .c_library import FOLDER
+from .elf import LOAD, MAGIC, TLS, dynamic, segments
 from .errors import not_emulated
 
-_MAGIC: Final = b"\x7fELF\x02\x01"
 _SHARED, _X86_64 = 3, 62
-_LOAD, _DYNAMIC, _TLS = 1, 2, 7
 _FLAGS_1, _PIE = 0x6FFFFFFB, 0x08000000
 _SYMBOLS: Final = 2
 _THREAD_LOCAL: Final = 6
@@ -30,7 +29,7 @@ _TO_MAIN: Final = b"\x48\x8d\x3d"
 def is_executable(path: Path) -> bool:
     """Return True if the file is a 64-bit ELF file."""
     with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]) -> int:
@@ -47,12 +46,12 @@ def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]
         raise not_emulated(what, "it is linked to neither libcudart.so nor libcuda.so")
     symbols = list(_symbols(image))
     own = [s for s in symbols if s.kind == _THREAD_LOCAL and not s.name.startswith(_STATIC_RUNTIME)]
-    if any(segment.kind == _TLS for segment in _segments(image)) and (own or not symbols):
+    if any(segment.kind == TLS for segment in segments(image)) and (own or not symbols):
         why = "it has thread-local variables" if own else "it is stripped, so its thread-local variables may be its own"
         raise not_emulated(what, why)
     _leave_static_runtime(image, symbols)
     start = _main(image, symbols)
-    for at, tag, value in _dynamic(image):
+    for at, tag, value in dynamic(image):
         if tag == _FLAGS_1:  # without the flag the loader accepts it as a library
             struct.pack_into("<QQ", image, at, tag, value & ~_PIE)
     copy = FOLDER / path.name
@@ -72,30 +71,6 @@ def _end(libc: Any, code: int) -> None:
     libc.fflush(None)
     atexit._run_exitfuncs()  # Python's own shutdown is skipped; this removes the temporary folders
     libc._exit(code)
-
-
-class _Segment(NamedTuple):
-    kind: int
-    offset: int
-    address: int
-    size: int
-
-
-def _segments(image: bytearray) -> Iterator[_Segment]:
-    """Yield the program headers."""
-    at = struct.unpack_from("<Q", image, 0x20)[0]
-    size, count = struct.unpack_from("<HH", image, 0x36)
-    for i in range(count):
-        kind, _, offset, address, _, in_file = struct.unpack_from("<IIQQQQ", image, at + i * size)
-        yield _Segment(kind, offset, address, in_file)
-
-
-def _dynamic(image: bytearray) -> Iterator[tuple[int, int, int]]:
-    """Yield the entries of the dynamic section: file offset, tag and value."""
-    for segment in _segments(image):
-        if segment.kind == _DYNAMIC:
-            for at in range(segment.offset, segment.offset + segment.size, 16):
-                yield at, *struct.unpack_from("<QQ", image, at)
 
 
 class _Symbol(NamedTuple):
@@ -120,7 +95,7 @@ def _symbols(image: bytearray) -> Iterator[_Symbol]:
 
 def _leave_static_runtime(image: bytearray, symbols: Sequence[_Symbol]) -> None:
     """Redirect the functions of a statically linked CUDA runtime to the emulated runtime."""
-    loaded = [segment for segment in _segments(image) if segment.kind == _LOAD]
+    loaded = [segment for segment in segments(image) if segment.kind == LOAD]
     for symbol in symbols if any(s.name.startswith(_STATIC_RUNTIME) for s in symbols) else ():
         function = runtime_function(symbol.name.removesuffix("_ptsz").removesuffix("_ptds"))
         if function and symbol.address:

@@ -136,22 +136,26 @@ def test_what_made_the_program_fail_is_raised() -> None:
 
 
 @pytest.mark.compiler
-def test_another_runtime_is_warned_of(tmp_path: Path) -> None:
-    """A library of that name that was loaded first, as by a CUDA build of torch. In a process of its own."""
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_program_of_another_runtime_is_warned_of(tmp_path: Path, linked: bool) -> None:
+    """The other runtime was loaded first, as by a CUDA build of torch. In a process of its own."""
     (tmp_path / "empty.c").write_text("int nothing;")
-    command = [str(program("compiler")), "-shared", "-fPIC", "empty.c", "-o", "libcudart.so.13"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    code = f"import ctypes, torch; ctypes.CDLL({str(tmp_path / 'libcudart.so.13')!r}); "
-    code += "from emulator.host.session import emulated_host\nwith emulated_host(): pass"
+    build = [str(program("compiler")), "-shared", "-fPIC", "empty.c", "-Wl,--no-as-needed"]
+    for name, *others in (("libcudart.so.13",), ("extension.so", *["libcudart.so.13"] * linked)):
+        subprocess.run([*build, *others, "-o", name], cwd=tmp_path, check=True)
+    loads = [f"ctypes.CDLL({str(tmp_path / name)!r})" for name in ("libcudart.so.13", "extension.so")]
+    code = f"import ctypes, torch; {loads[0]}; from emulator.host.session import emulated_host\n"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", f"{code}with emulated_host(): {loads[1]}"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"LD_LIBRARY_PATH": str(tmp_path)},
     )
-    assert done.returncode == 0 and f"{tmp_path / 'libcudart.so.13'} was loaded before" in done.stderr, done.stderr
-    clean = code.replace(f"ctypes.CDLL({str(tmp_path / 'libcudart.so.13')!r})", "0")
-    done = subprocess.run(
-        [sys.executable, "-c", clean], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    expected = f"{tmp_path / 'extension.so'} calls {tmp_path / 'libcudart.so.13'}"
+    assert expected in done.stderr if linked else done.stderr == "", done.stderr
 
 
 def test_compilers_find_what_they_need_while_a_session_is_open() -> None:
