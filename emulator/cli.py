@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Run SCRIPT, a Python script or a program linked by `nvcc -cudart shared`, with the emulated B200 "
         "as its only GPU. Options come before SCRIPT; what follows SCRIPT is passed to it. "
         f"Exit code {REPORT_EXIT} means that SCRIPT uses an unsupported feature or that a finding has the level given "
-        "by --level, also if SCRIPT or a child process caught the error. Formal findings are always listed.",
+        "by --level, even if SCRIPT or a child process caught the error. Formal findings are always listed.",
     )
     run.add_argument(
         "--completion",
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         "--device",
         choices=tuple(DEVICES),
         default=NAME,
-        help=f"the emulated chip; your own programs choose it by the variable {VARIABLE} (default: %(default)s)",
+        help=f"the emulated chip (default: %(default)s). Outside this command the variable {VARIABLE} chooses it",
     )
     run.add_argument("--budget", type=int, metavar="N", help="stop a launch when a warp has executed N instructions")
     run.add_argument(

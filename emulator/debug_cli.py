@@ -52,17 +52,17 @@ def _add_blame(commands: Any) -> None:
         allow_abbrev=False,
         help="find what made an element of an output wrong",
         description="Run SCRIPT, record its launches, and print which instructions and inputs made one element of an "
-        "output. An error of SCRIPT itself, like a failed comparison, is printed and does not keep the report back. "
+        "output. An error of SCRIPT itself, like a failed comparison, is printed, and the report follows. "
         "docs/howto/find-a-wrong-value.md shows how to read it. Options come before SCRIPT.",
     )
     blame.add_argument("--output", required=True, metavar="NAME", help="the variable of SCRIPT that holds the output")
-    blame.add_argument("--expected", type=Path, metavar="FILE.npy", help="what the output should be, saved by numpy")
+    blame.add_argument("--expected", type=Path, metavar="FILE.npy", help="the expected output, saved by numpy")
     blame.add_argument("--against", type=Path, metavar="RIGHT", help="a script with a right version of the kernel")
     blame.add_argument(
         "--element",
         type=_index,
         metavar="I,J,...",
-        help="the element to explain (default: the one that is furthest off)",
+        help="the element to explain (default: the one with the largest error)",
     )
     blame.add_argument(
         "--rtol", type=float, help="relative difference that is not wrong (default: 8 units of the type)"

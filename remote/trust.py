@@ -18,7 +18,8 @@ from remote.errors import Unreachable
 
 @dataclass(frozen=True)
 class Offered:
-    """The key that a host offers. `name` is the host's name in the file of pinned keys, which has it if `pinned`.
+    """The key that a host offers. `name` is the host's name in the file of pinned keys. `pinned` is set if the file
+    has this key.
 
     `changed` is set if another key is pinned.
     """

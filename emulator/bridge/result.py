@@ -62,7 +62,7 @@ class LaunchResult:
         """Explain an element of an output: the instructions and inputs that made it, as text.
 
         output: a tensor, or the name of the variable that holds it where the launch was made. expected: what the whole
-        output should be. element: an index, default the one that is furthest off `expected`. Raises ValueError for an
+        output should be. element: an index, default the one with the largest error. Raises ValueError for an
         unknown output, an expected value of another shape, or a launch that was not recorded.
         """
         from ..debug.report import explained

@@ -53,7 +53,7 @@ class Wrong:
 
     @property
     def worst(self) -> tuple[int, ...]:
-        """The index of the element that is furthest off; NaN and infinity are furthest."""
+        """The index of the element with the largest error; NaN and infinity count as the largest."""
         with np.errstate(invalid="ignore"):
             off = np.abs(self.values.astype(np.float64) - self.expected)
         off = np.where(self.mask, np.where(np.isfinite(off), off, np.inf), -1.0)
@@ -326,7 +326,7 @@ class Blame:
     def _decisions(self) -> Iterator[str]:
         predicates = [value for value in self.conditions if value[1] == "pred"]
         addresses = [value for value in self.conditions if value[1] != "pred"]
-        for title, values in (("conditions that chose", predicates), ("addresses and conditions come from", addresses)):
+        for title, values in (("conditions that selected values", predicates), ("addresses and conditions come from", addresses)):
             groups = self._by_line(values)
             if groups:
                 yield title
@@ -363,7 +363,7 @@ class Blame:
             return
         off, left = abs(held - expected), abs(exact - expected)
         if left > 0.25 * off:
-            yield "  so it is no rounding: an operation, an address, a condition or an input above is wrong"
+            yield "  so rounding is not the cause: an operation, an address, a condition or an input above is wrong"
             return
         yield "  so rounding made the difference; without the rounding of"
         for at, change, count in self.exact.culprits(self.start)[:SHOWN_CULPRITS]:

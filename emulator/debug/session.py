@@ -137,7 +137,7 @@ class Session:
         self.plan = Plan()
         self._console(self, reason)
 
-    # what a stepped launch tells -----------------------------------------------------------------------------------
+    # notifications of a stepped launch -----------------------------------------------------------------------------
 
     def started(self, cluster: Cluster) -> None:
         """Take a cluster's warps over."""

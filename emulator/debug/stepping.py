@@ -1,4 +1,4 @@
-"""A program that executes one instruction at a time and tells an observer about each."""
+"""A program that executes one instruction at a time and notifies an observer of each."""
 
 from __future__ import annotations
 

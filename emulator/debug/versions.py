@@ -1,4 +1,4 @@
-"""Two recorded versions of a launch side by side: the first instruction at which the wrong one parts from the right."""
+"""Two recorded versions of a launch side by side: the first instruction at which the wrong one diverges from the right one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Versions:
         if not parted:
             yield "the slices of both versions have the same values, up to rounding"
         else:
-            yield "the versions part here: changed instructions first, then in the order of execution"
+            yield "the versions diverge here: changed instructions first, then in the order of execution"
         for at in [*changed, *(at for at in parted if at not in changed)][:SHOWN]:
             yield f"  {brief(self._wrong.recording.kernel, at)}"
             yield f"      {parted[at]}"

@@ -131,7 +131,7 @@ def lane_bits(mask: np.ndarray | None) -> int:
 
 
 def _elsewhere(warp: Warp, bits: int) -> int:
-    """Return the lanes at other instructions. A lane is where the latest entry of the stack has it."""
+    """Return the lanes at other instructions. The latest entry of the stack that holds a lane decides where it is."""
     found = warp.bits & ~bits
     placed = warp.bits | warp.ended
     for block, lanes, _ in reversed(warp.stack):

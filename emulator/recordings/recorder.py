@@ -38,8 +38,8 @@ def record(
 ) -> Recording:
     """Record a call, which gets tensors by name and returns its results by name.
 
-    tensors: makes the call's tensors, CPU tensors in memory of their own each time. The call is made twice, so that
-    what is an address, and differs, is told from a number, which does not. readable: see `rules`. names: of mbarriers.
+    tensors: makes the call's tensors, CPU tensors in memory of their own each time. The call is made twice:
+    addresses differ between the two calls, numbers do not. readable: see `rules`. names: of mbarriers.
 
     Raises NotRecordable for host code that reads what a tensor holds, or that differs between the two calls.
     """

@@ -20,7 +20,7 @@ FETCHED = "refs/notes/from"
 #: Options of a fetch that changes nothing but the refs that it names.
 QUIETLY = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
 MOST_LOOKED_AT = 1000
-#: The setting of a clone's git that tells its notes from those of the same user's other clones.
+#: The setting of a clone's git that distinguishes its notes from those of the same user's other clones.
 CLONE = "fmha.clone"
 #: The verdict, in notes, of an accepted run that was revoked.
 REVOKED = "REVOKED"

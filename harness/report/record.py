@@ -93,7 +93,7 @@ class Case(msgspec.Struct):
 
 
 class NegativeControl(msgspec.Struct, frozen=True):
-    """A deliberately wrong output, and the figures by which it was refused."""
+    """A deliberately wrong output, and the figures by which it was rejected."""
 
     name: str
     refused: bool

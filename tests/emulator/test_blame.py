@@ -62,7 +62,7 @@ LOCATED = {
     "wrong scale": r"mul\.f32 %f7, %f7, 0f3E000000\n",
     "off-by-one tile": r"inputs that reach it\n(?:  .*\n)*  a\[\d+, 0:192\]",
     "stale stage": r"A row (\d+) is a\[\1, 0:64\].*\n.*A row \1 is a\[\1, 0:64\]",
-    "wrong mask": r"conditions that chose\n  PTX line \d+: setp\.le\.u32 %p1, %r2, %r1\n",
+    "wrong mask": r"conditions that selected values\n  PTX line \d+: setp\.le\.u32 %p1, %r2, %r1\n",
     "wrong lane mapping": r"to d\[(\d+), \d+\], (?s:.)*tensor memory column \d+ lane (?!\1\b)\d+",
     "bf16 where fp32 was meant": r"so rounding made the difference; without the rounding of\n.*cvt\.rn\.bf16\.f32",
 }

@@ -30,8 +30,8 @@ class Wait:
 class AsyncOperation:
     """Work that an agent performs at completion. `targets`: the objects that report it to waiting warps.
 
-    order: the queue that completes first in, first out; None for unordered work. about: the work as data, for those
-    who look into a launch; None if it can be told from the instruction.
+    order: the queue that completes first in, first out; None for unordered work. about: the work as data, for
+    recordings and the debugger; None if it follows from the instruction.
     """
 
     __slots__ = ("about", "order", "perform", "targets")

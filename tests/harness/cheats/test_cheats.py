@@ -80,7 +80,7 @@ def test_a_cheat_is_stopped_by_name(cheat: dict[str, Any], accepted: Checkout, t
         said += "".join(path.read_text() for path in folder.glob("verdict.json"))
         for path in folder.glob("**/record.json"):
             said += "".join(case["message"] for case in json.loads(path.read_bytes()).get("cases", []))
-    wanted = EXIT_BAD_INPUT if cheat["verdict"] == "refused" else Verdict[cheat["verdict"]].exit_code
+    wanted = EXIT_BAD_INPUT if cheat["verdict"] == "rejected" else Verdict[cheat["verdict"]].exit_code
     assert done.returncode == wanted, said[-3000:]
     assert cheat["says"] in said, said[-3000:]
     assert vouched.accepted(repository) == before
