@@ -101,7 +101,9 @@ def _from_integer(builder: Builder, ins: Instr, m: Modifiers, result: str, sourc
         builder.write(ins.operands[0], a.convert(op, WIDE_FLOATS[result]))
         return
     if result == "f64":
-        raise m.unsupported(f".{rounding} from .{source} to .f64")
+        value = a.convert(op, "double") if a.width <= 32 else _long_directed(a, op, rounding)
+        builder.write(ins.operands[0], value)
+        return
     exact = a.convert(op, "double") if a.width <= 32 else _long_to_odd(a, op)
     if result == "f32":
         builder.write(ins.operands[0], floats.narrow(exact, rounding))
@@ -110,9 +112,28 @@ def _from_integer(builder: Builder, ins: Instr, m: Modifiers, result: str, sourc
 
 
 def _long_to_odd(a: Vec, op: str) -> Vec:
-    """Convert 64 bits to a double rounded to odd, from two exact halves."""
+    """Convert 64 bits to a double rounded to odd."""
+    return floats.sum_to_odd(*_halves(a, op))
+
+
+def _long_directed(a: Vec, op: str, rounding: str) -> Vec:
+    """Convert 64 bits to a double, toward zero (rz), minus (rm) or plus infinity (rp)."""
+    upper, lower = _halves(a, op)
+    near = upper + lower
+    error = lower - (near - upper)  # exact: the upper half is 0 or the larger one
+    bits = floats.as_bits(near)
+    negative = bits.compare("slt", 0)
+    outward = {"rz": a.code.constant(0, "i1"), "rm": negative, "rp": ~negative}[rounding]
+    beyond = (floats.as_bits(error) ^ bits).compare("sge", 0)  # the integer is farther from zero than `near`
+    one, none, minus_one = (a.code.constant(each, "i64") for each in (1, 0, -1))
+    step = (outward & beyond).select(one, (outward | beyond).select(none, minus_one))
+    return error.compare("one", 0.0).select(bits + step, bits).bitcast("double")
+
+
+def _halves(a: Vec, op: str) -> tuple[Vec, Vec]:
+    """Return two doubles whose exact sum is a 64-bit integer: a multiple of 2^32, and the lower 32 bits."""
     upper = (a.sar(32) if op == "sitofp" else a.shr(32)).convert(op, "double") * 2.0**32
-    return floats.sum_to_odd(upper, (a & 0xFFFF_FFFF).convert("uitofp", "double"))
+    return upper, (a & 0xFFFF_FFFF).convert("uitofp", "double")
 
 
 def _odd(value: Vec) -> Vec:

@@ -280,6 +280,23 @@ def nearest_float(number: int, name: str) -> float:
     return math.copysign(value, number) if number else 0.0
 
 
+@pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
+@pytest.mark.parametrize("source", ["s32", "u32", "s64", "u64"])
+def test_integers_to_f64_in_a_direction(source: str, mode: str) -> None:
+    """Python compares integers with floats exactly."""
+    bits, stem = int(source[1:]), {"32": "r", "64": "q"}[source[1:]]
+    edges = [0, 1, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1]
+    codes = np.array(
+        [each % 2**bits for each in edges] + RANDOM.integers(0, 2**bits, 500, np.uint64).tolist(), f"u{bits // 8}"
+    )
+    got = over(f"cvt.{mode}.f64.{source} %q50, %{stem}1;", **{f"{stem}1": codes})["q50"].view(np.float64)
+    for code, value in zip(codes.tolist(), got.tolist(), strict=True):
+        number = code - (1 << bits) if source[0] == "s" and code >> bits - 1 else code
+        toward = math.copysign(math.inf, number) if number and mode == "rz" else {"rm": math.inf}.get(mode, -math.inf)
+        assert value <= number if toward > 0 else value >= number, (number, value)
+        assert math.nextafter(value, toward) > number if toward > 0 else math.nextafter(value, toward) < number
+
+
 INTEGERS = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64")
 
 
