@@ -28,7 +28,9 @@ def add_command(commands: Any) -> None:
         f"--seed. CuTeDSL is not needed. Exit code {FAILED} means that a launch ended with an error.",
     )
     replayed.add_argument("--completion", choices=("eager", "lazy", "random"), default="lazy")
-    replayed.add_argument("--seed", type=int, default=0, help="seed of the inputs and of --completion random (default: %(default)s)")
+    replayed.add_argument(
+        "--seed", type=int, default=0, help="seed of the inputs and of --completion random (default: %(default)s)"
+    )
     replayed.add_argument("recording", type=Path, metavar="FILE")
     replayed.set_defaults(do=_replay)
 

@@ -33,7 +33,9 @@ def add_command(commands: Any) -> None:
         f"Exit code {FAILED} means that a launch could not be predicted. docs/explanation/clock.md describes the model "
         "and its errors.",
     )
-    timed.add_argument("--chip", default="b200", help="the chip to predict for: b200, b300 or h200 (default: %(default)s)")
+    timed.add_argument(
+        "--chip", default="b200", help="the chip to predict for: b200, b300 or h200 (default: %(default)s)"
+    )
     timed.add_argument(
         "--l2",
         choices=get_args(L2State),

@@ -18,10 +18,9 @@ from remote.errors import Unreachable
 
 @dataclass(frozen=True)
 class Offered:
-    """The key that a host offers. `name` is the host's name in the file of pinned keys. `pinned` is set if the file
-    has this key.
+    """The key that a host offers. `name` is the host's name in the file of pinned keys.
 
-    `changed` is set if another key is pinned.
+    `pinned` is set if the file has this key, `changed` is set if another key is pinned.
     """
 
     name: str

@@ -326,7 +326,10 @@ class Blame:
     def _decisions(self) -> Iterator[str]:
         predicates = [value for value in self.conditions if value[1] == "pred"]
         addresses = [value for value in self.conditions if value[1] != "pred"]
-        for title, values in (("conditions that selected values", predicates), ("addresses and conditions come from", addresses)):
+        for title, values in (
+            ("conditions that selected values", predicates),
+            ("addresses and conditions come from", addresses),
+        ):
             groups = self._by_line(values)
             if groups:
                 yield title

@@ -16,7 +16,7 @@ from .versions import ROUNDING, Versions
 class Question:
     """A question about an output.
 
-    element: an index; None for the element with the largest error. rtol, atol: tolerated differences, None for defaults.
+    element: an index; None for the one with the largest error. rtol, atol: tolerated differences, None for defaults.
     launch: the number of a recorded launch; None for the last that wrote the output.
     """
 

@@ -1,4 +1,4 @@
-"""Two recorded versions of a launch side by side: the first instruction at which the wrong one diverges from the right one."""
+"""Two recorded versions of a launch side by side: the first instruction at which they diverge."""
 
 from __future__ import annotations
 
