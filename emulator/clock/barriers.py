@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..ptx.syntax import Instr
 
 
 class TimedMBarrier:
-    """One mbarrier. `phase` counts completed phases from 0."""
+    """One mbarrier. `phase` counts completed phases from 0. init: its instruction."""
 
-    def __init__(self, name: str, count: int) -> None:
-        self.name = name
+    def __init__(self, name: str, count: int, init: Instr) -> None:
+        self.name, self.init = name, init
         self.expected = self.pending = count
         self.tx = self.phase = 0
         self.waiters: list[Any] = []

@@ -467,7 +467,7 @@ class Console(cmd.Cmd):
 
     def _watch_phase(self, number: int, who: Who, name: str) -> Watch:
         ctas = [cta for cluster in self._session.clusters for cta in cluster.ctas]
-        known = [b for b in mbarriers(ctas) if is_named(b, self._session.launch.kernel, name)]
+        known = [b for b in mbarriers(ctas) if is_named(b, name)]
         if mbarriers(ctas) and not known:
             raise ValueError(f"mbarrier {name!r}; `barriers` lists those that are initialised")
         return Watch(number, f"the phase of mbarrier {name}", partial(_phases_of, name), _changed_phase, who)

@@ -139,21 +139,15 @@ def mbarriers(ctas: Sequence[Cta]) -> list[MBarrier]:
     return [b for cta in ctas for b in sorted(cta.smem.mbarriers.values(), key=lambda b: b.order)]
 
 
-def barrier_name(barrier: MBarrier, kernel: Kernel) -> str:
-    """Return an mbarrier's name: that of the launch, else of the shared variable that holds it, else its number."""
-    if barrier.name:
-        return barrier.name
-    for variable in kernel.shared:
-        if variable.size and variable.offset <= barrier.offset < variable.offset + variable.size:
-            inside = barrier.offset - variable.offset
-            return variable.name if variable.size == 8 else f"{variable.name}[{inside // 8}]"
-    return f"#{barrier.order}"
+def barrier_name(barrier: MBarrier) -> str:
+    """Return an mbarrier's name, or its number if nothing names it."""
+    return barrier.name or f"#{barrier.order}"
 
 
-def is_named(barrier: MBarrier, kernel: Kernel, name: str) -> bool:
+def is_named(barrier: MBarrier, name: str) -> bool:
     """Return whether `name` means an mbarrier: its name, #NUMBER, or its shared address."""
     address = hex(barrier.offset), hex(barrier.cta.window + barrier.offset)
-    return name in (barrier_name(barrier, kernel), f"#{barrier.order}", str(barrier.order), *address)
+    return name in (barrier_name(barrier), f"#{barrier.order}", str(barrier.order), *address)
 
 
 def shared_range(cta: Cta, name: str) -> tuple[int, int] | None:

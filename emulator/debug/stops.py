@@ -91,7 +91,7 @@ class ArrivalStop:
     def change(self, cluster: Cluster) -> str | None:
         """Return a sentence if the arrival has happened, once for each mbarrier of the name."""
         for barrier in mbarriers([cta for cta in cluster.ctas if self.who.has_cta(cta)]):
-            new = id(barrier) not in self._done and is_named(barrier, cluster.launch.kernel, self.name)
+            new = id(barrier) not in self._done and is_named(barrier, self.name)
             if new and arrivals(barrier) >= self.arrival:
                 self._done.add(id(barrier))
                 return f"arrival {self.arrival} at {barrier.state()}"
@@ -176,13 +176,13 @@ class RegisterWatch:
 
 def phases(name: str, ctas: Sequence[Cta]) -> np.ndarray | None:
     """Return the phases of the mbarriers of a name; None if there are none yet."""
-    found = [b.phase for b in mbarriers(ctas) if is_named(b, b.cta.launch.kernel, name)]
+    found = [b.phase for b in mbarriers(ctas) if is_named(b, name)]
     return np.array(found) if found else None
 
 
 def barrier_line(barrier: MBarrier) -> str:
     """Describe an mbarrier in one line: phase, arrivals, bytes, waiting warps."""
-    name = barrier_name(barrier, barrier.cta.launch.kernel)
+    name = barrier_name(barrier)
     seen = f"{barrier.expected - barrier.pending} of {barrier.expected} arrivals"
     waiting = ", ".join(f"{warp.index}" for warp in barrier.waiters)
     last = f", last arrival: {barrier.last}" if barrier.last is not None else ""

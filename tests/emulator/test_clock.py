@@ -141,7 +141,7 @@ bra END;
 WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @%p3 bra END; bra WAIT;
 END:"""
     timeline = bench.cycles(ptx(body, ".shared .align 8 .b8 bar[16];"), [1], threads=64)
-    (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what.startswith("mbarrier"))
+    (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what in ("bar", "bar[0]"))
     return float(wait.cycles)
 
 
@@ -208,7 +208,7 @@ nanosleep.u32 1000; setp.eq.u32 %p2, %r1, 32; @%p2 mbarrier.arrive.shared.b64 _,
 WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; {again}
 END:"""
     timeline = bench.cycles(ptx(body, ".shared .align 8 .b8 bar[8];"), [1], threads=64)
-    (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what.startswith("mbarrier"))
+    (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what in ("bar", "bar[0]"))
     assert wait.times == 1 and wait.cycles > 10 * B200.try_wait_cycles
 
 
@@ -222,7 +222,7 @@ WAIT: add.u32 %r3, %r3, 1; setp.gt.u32 %p4, %r3, 5; @%p4 bra END;
 mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @!%p3 bra WAIT;
 END:"""
     timeline = bench.cycles(ptx(body, ".shared .align 8 .b8 bar[8];"), [1], threads=64)
-    (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what.startswith("mbarrier"))
+    (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what in ("bar", "bar[0]"))
     assert wait.times == 5 and wait.cycles == pytest.approx(5 * (B200.try_wait_cycles - B200.try_wait_latency))
 
 

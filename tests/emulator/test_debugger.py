@@ -67,7 +67,7 @@ def test_lines_that_are_none(text: str) -> None:
 
 def test_it_stops_at_an_arrival() -> None:
     said = debugged("break mbarrier done", "continue", "barriers")
-    assert "stop 1: arrival 1 at mbarrier #1" in said
+    assert "stop 1: arrival 1 at done (mbarrier #1" in said
     assert "by asynchronous work of warp 4 of CTA (0,0,0)\nPTX line" in said
     assert "mbarrier done (#1 at 0x1808): phase 1" in said
 
@@ -153,7 +153,7 @@ def test_tensor_memory(tmp_path: Path) -> None:
 
 def test_what_waits_for_what() -> None:
     said = debugged(f"break {line('@mma')}", "continue", "warps", "pending", "stepi", "pending")
-    assert "  warp 3 of CTA (0,0,0): waits for parity 0 (phase 0) of mbarrier #1 at 0x1808" in said
+    assert "  warp 3 of CTA (0,0,0): waits for parity 0 (phase 0) of done (mbarrier #1 at 0x1808)" in said
     assert "completed at" in said and "cp.async.bulk" in said
     assert re.search(r"in flight since \d+: warp 4 of .* tcgen05.mma", said)
 

@@ -12,6 +12,7 @@ from ...chip import RANK_SHIFT
 from ...errors import BarrierError
 from ...isa.lane_values import active_lanes, of_lane, same
 from ...isa.registry import BLOCK, Action, if_sources_uniform
+from ...machine.launch.mbarrier_names import mbarrier_name
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Imm, Instr, Operand
 from ..barriers import TimedMBarrier
@@ -23,7 +24,7 @@ def mbarrier(warp: TimedWarp, address: int, ins: Instr) -> TimedMBarrier:
     cta, offset = warp.cta.cluster.ctas[address >> RANK_SHIFT & 0xFF], address & OFFSET_MASK
     found = cta.mbarriers.get(offset)
     if found is None and warp.timeline.untimed:
-        found = cta.mbarriers[offset] = TimedMBarrier("", 1)
+        found = cta.mbarriers[offset] = TimedMBarrier("", 1, ins)
     if found is None:
         raise BarrierError(f"no mbarrier at {address:#x}", ins, warp)
     return found
@@ -44,12 +45,13 @@ def _init(ins: Instr) -> Action:
     """Initialise at issue: a CTA barrier follows before anyone uses the mbarrier."""
 
     def run(warp: TimedWarp, mask: Any, address: Any, count: Any) -> None:
-        cta, names = warp.cta, warp.cta.launch.names
+        cta = warp.cta
         for lane in active_lanes(mask) if isinstance(address, np.ndarray) else (0,):
             offset = of_lane(address, lane) & OFFSET_MASK
-            known = names.get(offset - cta.launch.kernel.dynamic_shared_offset)
+            earlier = [each.init for at, each in cta.mbarriers.items() if at != offset]
+            known = mbarrier_name(cta.launch, offset, ins, earlier)
             name = known or f"mbarrier #{len(cta.mbarriers)} at {offset:#x}"
-            cta.mbarriers[offset] = TimedMBarrier(name, of_lane(count, lane))
+            cta.mbarriers[offset] = TimedMBarrier(name, of_lane(count, lane), ins)
 
     return run
 

@@ -33,9 +33,10 @@ class ClusterOwner(Protocol):
 
 
 class CtaOwner(IssuerCta, Protocol):
-    """The CTA that holds a memory or a barrier."""
+    """The CTA that holds a memory or a barrier. smem: its shared memory."""
 
     rank: int
+    smem: Any
     window: int
     running: int
     """The number of warps that have not ended."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import BarrierError, source
+from ..launch.mbarrier_names import mbarrier_name
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
@@ -41,9 +42,8 @@ class MBarrier:
     """One mbarrier object. `phase` counts completed phases from 0; `order` is its rank in order of initialisation."""
 
     def __init__(self, cta: CtaOwner, offset: int, order: int, count: int, init: Access) -> None:
-        history, launch = cta.cluster.history, cta.launch
+        history = cta.cluster.history
         self.cta, self.offset, self.order, self.init = cta, offset, order, init
-        self.name = launch.names.get(offset - launch.kernel.dynamic_shared_offset, "")
         self.expected = self.pending = self.count = count
         self.tx = self.phase = 0
         self.component = history.component((cta.rank, "mbarrier", order))
@@ -60,6 +60,13 @@ class MBarrier:
         """The last arrival or bytes by each component of another CTA: (time, phase, party)."""
         self.copies: list[Party] = []
         """The copies issued in this phase that have not completed."""
+
+    @property
+    def name(self) -> str:
+        """The name that the launch or the source gives it; empty if none does. Only reports ask for it."""
+        every = self.cta.smem.mbarriers.values()
+        earlier = [other.init.instr for other in every if other.order < self.order]
+        return mbarrier_name(self.cta.launch, self.offset, self.init.instr, earlier)
 
     def __str__(self) -> str:
         shown = f"mbarrier #{self.order} at {self.cta.window + self.offset:#x}"

@@ -1,0 +1,73 @@
+"""Names of mbarriers as the source has them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Instr
+    from .launch import Launch
+
+INIT: Final = "mbarrier_init"
+POINTERS: Final = frozenset({"data_ptr", "ptr", "iterator", "toint"})
+"""Members of a variable in the source that give its address."""
+
+
+def mbarrier_name(launch: Launch, offset: int, init: Instr, earlier: Iterable[Instr]) -> str:
+    """Return an mbarrier's name; empty if nothing names it.
+
+    It is the name that the launch gives, else that of the `.shared` variable, else the first argument of the source's
+    call of `mbarrier_init`. offset: in the CTA's window. init: the instruction that initialised it. earlier: those that
+    initialised the other mbarriers of the CTA before.
+    """
+    kernel = launch.kernel
+    given = launch.names.get(offset - kernel.dynamic_shared_offset)
+    if given:
+        return given
+    for variable in kernel.shared:
+        if variable.size and variable.offset <= offset < variable.offset + variable.size:
+            inside = (offset - variable.offset) // 8
+            return variable.name if variable.size == 8 else f"{variable.name}[{inside}]"
+    place = launch.source_place(init)
+    if place is None:
+        return ""
+    name, is_array = _argument(place.text)
+    if not is_array:
+        return name
+    others = (launch.source_place(each) for each in earlier)
+    return f"{name}[{sum(other is not None and _same(other, place) for other in others)}]"
+
+
+def _same(one: object, other: object) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in ("file", "line"))
+
+
+@lru_cache(maxsize=1024)
+def _argument(text: str) -> tuple[str, bool]:
+    """Return the name in the first argument of a line's call of mbarrier_init, and whether it is one of several."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return "", False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name) and node.args:
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            if called == INIT:
+                return _variable(node.args[0])
+    return "", False
+
+
+def _variable(node: ast.expr) -> tuple[str, bool]:
+    """Return the name of the variable whose address an expression is, and whether it is an array."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _variable(node.left)[0], True
+    if isinstance(node, ast.Subscript):
+        return _variable(node.value)[0], True
+    if isinstance(node, ast.Call) and not node.args and isinstance(node.func, ast.Attribute):
+        return _variable(node.func) if node.func.attr in POINTERS else ("", False)
+    if isinstance(node, ast.Attribute):
+        return _variable(node.value) if node.attr in POINTERS else (node.attr, False)
+    return (node.id, False) if isinstance(node, ast.Name) else ("", False)
