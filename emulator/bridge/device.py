@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, get_args
 
 from .. import chip
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ..clock.prediction import Prediction
     from ..clock.trace import Recorder as TraceRecorder
     from ..debug.recording import Recorder
+    from ..viewer.pages import Pages, Timed
 
 OPTIONS: Final = {
     "completion": get_args(Completion),
@@ -94,6 +96,7 @@ class EmulatedDevice:
         self.runner: Runner = run
         """The function that runs a launch: the scheduler's, or a debugger's."""
         self.recordings: Recorder | None = None
+        self.pages: Pages | None = None
         self.launches: list[LaunchResult] = []
         self.failures: list[Failure] = []
         """The errors that ended launches, also those that a program caught or saw only as a CUDA error."""
@@ -164,6 +167,16 @@ class EmulatedDevice:
         self.recordings = Recorder(None if which is None else lambda number, kernel: number in which)
         self.runner = self.recordings.execute
         return self.recordings
+
+    def view(self, folder: Path, launches: Collection[int] | None = None) -> None:
+        """Write an HTML page of each launch that follows into a folder: what bounds it, its timeline, its findings.
+
+        launches: their numbers, counted from 1 from now on; None for all. They are recorded, as by `record`.
+        """
+        from ..viewer.pages import Pages
+
+        self.record(launches)
+        self.pages = Pages(folder, _chip(chip.NAME))
 
     def memory(self) -> Memory:
         """Return the memory that a launch may access now."""
@@ -261,6 +274,7 @@ class EmulatedDevice:
             self._record_result(module, name, config, cluster, launch, started, predicted)
             return
         program = module.program(name)
+        timed = None if self.pages is None else self.pages.predicted(launch, partial(module.skeleton, name))
         try:
             self.runner(launch, program, self.completion, self.seed, self.budget, self.processes)
         except EmulatorError as error:
@@ -268,8 +282,15 @@ class EmulatedDevice:
                 if not (isinstance(error, Fault) and (fault.what, fault.line) == (error.what, error.line)):
                     error.add_note(f"found before: {fault}")
             self.fail(error, name, launch.findings)
+            self._show(launch, timed, error)
             raise
         self._record_result(module, name, config, cluster, launch, started)
+        self._show(launch, timed)
+
+    def _show(self, launch: Launch, timed: Timed | None, error: EmulatorError | None = None) -> None:
+        """Write the page of a launch that has ended, if it was recorded for one."""
+        if self.pages is not None and timed is not None and self.recordings is not None and self.recordings.last:
+            self.pages.write(launch, timed, self.recordings.last, error)
 
     def _predict(self, chip: Chip, launch: Launch, module: LoadedModule, name: str) -> Prediction:
         from ..clock.conditions import USUAL

@@ -100,7 +100,7 @@ class Stats:
     def judge_patterns(self) -> None:
         """Count the wavefronts of the shared-memory accesses so far."""
         for (size, pattern), count in self._patterns.items():
-            wavefronts, needed = _wavefronts(size, pattern)
+            wavefronts, needed = passes(size, pattern)
             self.shared_accesses += count
             self.shared_wavefronts += count * wavefronts
             self.shared_conflicts += count * (wavefronts - needed)
@@ -123,7 +123,7 @@ def shape_of(offsets: np.ndarray, size: int) -> Shape:
 
 
 @lru_cache(maxsize=4096)
-def _wavefronts(size: int, pattern: bytes) -> tuple[int, int]:
+def passes(size: int, pattern: bytes) -> tuple[int, int]:
     """Return (passes over the banks, passes without conflicts) of an access of `size` bytes at each offset.
 
     Lanes are served in groups whose bytes fill the banks once: 32 lanes of 4 bytes, 16 of 8, 8 of 16. Lanes that access

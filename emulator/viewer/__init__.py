@@ -1,0 +1,1 @@
+"""The viewer: one self-contained HTML page for each launch."""

@@ -1,0 +1,161 @@
+"""Maps of shared and tensor memory over a recorded launch: which instruction wrote what there, and when."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ..chip import TMEM_COLUMNS, TMEM_LANES
+from ..debug.addresses import CTA_SHIFT, SHARED, TENSOR, UNKNOWN, shared_base, tensor_base
+from ..debug.events import Copied, Event, Executed, Multiplied
+from ..debug.tensors import place
+
+if TYPE_CHECKING:
+    from ..debug.recording import Recording
+    from ..machine.topology import Cta
+
+BANDS: Final = 512
+"""The most parts into which a memory is divided."""
+SMALLEST: Final = 16
+COLUMN_BYTES: Final = 4 * TMEM_LANES
+NAMES: Final = 4096
+"""The most copies that are asked for the tensor that they bring."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """A range of a memory whose parts were written at the same moments.
+
+    first, end: bytes, or columns of tensor memory. writes: (moment, instruction) of each, in order. A moment is the
+    number of instructions that all warps have executed, as in the debugger. names: tensors and variables there.
+    """
+
+    first: int
+    end: int
+    writes: tuple[tuple[int, int], ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Map:
+    """A memory of a CTA. unit: "bytes" or "columns". end: the number of its units."""
+
+    title: str
+    unit: str
+    end: int
+    bands: tuple[Band, ...]
+
+
+def maps(recording: Recording) -> Iterator[Map]:
+    """Yield the memories of the first CTA that wrote any, and of the others of its cluster."""
+    written = _written(recording)
+    moments = _moments(recording)
+    first = next((cta for cta, _ in written), None)
+    for (cta, space), events in written.items():
+        if first is not None and cta.cluster is first.cluster:
+            yield _map(recording, moments, cta, space, events)
+
+
+def _written(recording: Recording) -> Mapping[tuple[Cta, int], list[tuple[Event, np.ndarray]]]:
+    """Return by CTA and memory the events that wrote it, with the first bytes of the 16-byte parts."""
+    found: dict[tuple[Cta, int], list[tuple[Event, np.ndarray]]] = defaultdict(list)
+    bases: dict[int, Cta] = {}
+    for event in recording.events:
+        places = _targets(event)
+        if places is None or not places.size or int(places.flat[0]) < SHARED:
+            continue
+        warp = recording.issuer(event).warp
+        for cta in warp.cta.cluster.ctas:
+            bases.setdefault(shared_base(cta), cta)
+            bases.setdefault(tensor_base(cta), cta)
+        for base in np.unique(places >> CTA_SHIFT << CTA_SHIFT).tolist():
+            if base in bases:
+                here = places[places >> CTA_SHIFT << CTA_SHIFT == base] - base
+                found[bases[base], TENSOR if base >= TENSOR else SHARED].append((event, here))
+    return found
+
+
+def _targets(event: Event) -> np.ndarray | None:
+    """Return the places that an event wrote, one for every SMALLEST bytes at least."""
+    if isinstance(event, Executed):
+        if event.access is None or not event.access.stores or not event.lanes:
+            return None
+        active = np.array([bool(event.lanes >> lane & 1) for lane in range(event.access.places.shape[-1])])
+        return event.access.places[..., active].reshape(-1)
+    if isinstance(event, Copied):
+        inside = np.arange(0, event.width, SMALLEST)
+        return (event.targets[:, None] + inside).reshape(-1)
+    return event.places.reshape(-1)
+
+
+def _moments(recording: Recording) -> np.ndarray:
+    """Return the number of instructions that were executed before each event."""
+    executed = np.array([isinstance(event, Executed) for event in recording.events], np.int64)
+    found: np.ndarray = np.cumsum(executed) - executed
+    return found
+
+
+def _map(
+    recording: Recording, moments: np.ndarray, cta: Cta, space: int, events: list[tuple[Event, np.ndarray]]
+) -> Map:
+    if space == TENSOR:
+        unit, end, size, band = "columns", TMEM_COLUMNS, COLUMN_BYTES, 1
+        title = f"tensor memory of {cta}"
+    else:
+        unit, end, size = "bytes", recording.launch.shared_bytes, 1
+        band = max(-(-end // BANDS), SMALLEST)
+        band = -(-band // SMALLEST) * SMALLEST
+        title = f"shared memory of {cta}"
+    writes: dict[int, dict[int, int]] = defaultdict(dict)
+    names: dict[int, dict[str, None]] = defaultdict(dict)
+    for number, (event, places) in enumerate(events):
+        at, name = recording.issuer(event).at, _name(recording, event) if number < NAMES else ""
+        for part in np.unique(places // (size * band)).tolist():
+            writes[part][int(moments[event.number])] = at
+            if name:
+                names[part][name] = None
+    if space == SHARED:
+        for variable in recording.kernel.shared:
+            for part in range(variable.offset // band, -(-(variable.offset + variable.size) // band)):
+                names[part][variable.name] = None
+    bands = list(_merged(writes, names, band, end))
+    return Map(title, unit, end, tuple(bands))
+
+
+def _merged(
+    writes: Mapping[int, Mapping[int, int]], names: Mapping[int, Mapping[str, None]], band: int, end: int
+) -> Iterator[Band]:
+    """Yield parts that were written, those that were written at the same moments as one."""
+    open_: Band | None = None
+    for part in sorted(writes):
+        here = Band(part * band, min((part + 1) * band, end), tuple(_changes(writes[part])), tuple(names.get(part, ())))
+        if open_ is not None and open_.end == here.first and (open_.writes, open_.names) == (here.writes, here.names):
+            open_ = Band(open_.first, here.end, open_.writes, open_.names)
+            continue
+        if open_ is not None:
+            yield open_
+        open_ = here
+    if open_ is not None:
+        yield open_
+
+
+def _changes(writes: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Yield the first of successive writes by the same instruction."""
+    last = None
+    for moment, at in sorted(writes.items()):
+        if at != last:
+            yield moment, at
+        last = at
+
+
+def _name(recording: Recording, event: Event) -> str:
+    """Return the tensor of the program that a copy brings; empty for others."""
+    if not isinstance(event, Copied):
+        return "accumulator" if isinstance(event, Multiplied) else ""
+    known = event.sources[event.sources != UNKNOWN]
+    found = place(recording.tensors, int(known[0])) if known.size else None
+    return "" if found is None else found[0].name
