@@ -212,9 +212,32 @@ class Blame:
         n, m = value[0].slot
         texts = []
         for role, row in (("a", m), ("b", n)):
-            origins = [self._origin(source) for source in self.sources[value] if source.role == role]
-            texts.append(f"{role.upper()} row {row} is {_runs(origins)}")
+            elements = [source for source in self.sources[value] if source.role == role]
+            origins = [self._origin(source) for source in elements]
+            text = self._stores(elements) if not any(origins) else ""
+            texts.append(f"{role.upper()} row {row} is {text or _runs(origins)}")
         return "; ".join(texts)
+
+    def _stores(self, elements: Sequence[Source]) -> str:
+        """Describe the stores of a computed row whose elements, in the order of K, are not stored in that order.
+
+        Empty if they are, or if something else than stores of threads wrote them.
+        """
+        stores = []
+        for each in elements:
+            event = None if each.node is None else self.recording.events[each.node.event]
+            if each.node is None or not isinstance(event, Executed) or each.node.slot[0] >= 0:
+                return ""
+            stores.append((event.at, ~each.node.slot[0]))
+        order = {store: rank for rank, store in enumerate(sorted(set(stores)))}
+        ranks = np.array([order[store] for store in stores])
+        runs = np.split(np.arange(ranks.size), np.flatnonzero((np.diff(ranks) < 0) | (np.diff(ranks) > 1)) + 1)
+        if len(runs) == 1:
+            return ""
+        line = [self.recording.kernel.instrs[at].line for at, _ in stores]
+        texts = [f"{line[run[0]]} to {line[run[-1]]}" for run in runs[:SHOWN_RUNS]]
+        more = f", and {len(runs) - SHOWN_RUNS} more" if len(runs) > SHOWN_RUNS else ""
+        return f"computed, K in the order of the stores of PTX lines {', '.join(texts)}{more}"
 
     def _origin(self, source: Source) -> tuple[str, tuple[int, ...]] | None:
         """Return the element of a tensor that only copies brought; None if something was computed or is no tensor's."""
@@ -369,9 +392,9 @@ class Blame:
             yield "  so rounding is not the cause: an operation, an address, a condition or an input above is wrong"
             return
         yield "  so rounding made the difference; without the rounding of"
-        for at, change, count in self.exact.culprits(self.start)[:SHOWN_CULPRITS]:
+        for at, without, count in self.exact.culprits(self.start, expected)[:SHOWN_CULPRITS]:
             yield f"  {brief(self.recording.kernel, at)}"
-            yield f"      it would be {held + change:.9g} ({count} values rounded)"
+            yield f"      it would be {without:.9g} ({count} values rounded)"
 
 
 def _runs(origins: Sequence[tuple[str, tuple[int, ...]] | None]) -> str:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from ..machine.launch.source import SourcePlace
 from ..ptx.kinds import Kind
 from .events import Copied, Multiplied
-from .places import bytes_at
+from .places import bytes_at, source_line
 from .slicing import Node, Slicer, Source, number, operand_kind, result_kind
 from .tensors import MANTISSA
 
@@ -77,23 +78,29 @@ class Exact:
                 found[value] = result if drops else result + rounding
         return found
 
-    def culprits(self, start: Value, most: int = 8) -> list[tuple[int, float, int]]:
-        """Return (instruction, change of the value `start` without its rounding, values), the greatest change first."""
-        sizes: dict[int, float] = {}
-        counts: dict[int, int] = {}
+    def culprits(self, start: Value, expected: float, most: int = 8) -> list[tuple[int, float, int]]:
+        """Return the source lines whose rounding moves the value `start` away from what it should be.
+
+        Each is (its first instruction, `start` without the rounding of its instructions, values that it rounds). The
+        one that comes closest to `expected` is first. most: how many lines are tried, by their relative rounding.
+        """
+        kernel = self._slicer.recording.kernel
+        sizes: dict[SourcePlace | int, float] = {}
+        rounded: dict[SourcePlace | int, list[int]] = {}
         for value, rounding in self.rounding.items():
             actual = self.actual[value]
             if rounding and actual and math.isfinite(rounding):
                 at = self._instruction(value)
-                sizes[at] = max(sizes.get(at, 0.0), abs(rounding / actual))
-                counts[at] = counts.get(at, 0) + 1
-        before = self.actual[start]
+                line = source_line(kernel, at)
+                sizes[line] = max(sizes.get(line, 0.0), abs(rounding / actual))
+                rounded.setdefault(line, []).append(at)
+        held = self.actual[start]
         found = []
-        for at in sorted(sizes, key=lambda at: -sizes[at])[:most]:
-            after = self.without(frozenset({at}))[start]
-            if after is not None and before is not None:
-                found.append((at, after - before, counts[at]))
-        return sorted(found, key=lambda each: -abs(each[1]))
+        for line in sorted(sizes, key=lambda line: -sizes[line])[:most]:
+            after = self.without(frozenset(rounded[line]))[start]
+            if after is not None and held is not None and abs(after - expected) < abs(held - expected):
+                found.append((min(rounded[line]), after, len(rounded[line])))
+        return sorted(found, key=lambda each: abs(each[1] - expected))
 
     def _instruction(self, value: Value) -> int:
         recording = self._slicer.recording

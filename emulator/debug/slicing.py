@@ -155,9 +155,11 @@ class Slicer:
             chosen = effect.sources[1:2] if offset == 0 and len(effect.sources) > 1 else effect.sources[:1]
             yield from self._registers(event, chosen, lane, "value", operand_kind(effect))
             return
-        yield from self._registers(
-            event, effect.sources, lane, "value", operand_kind(effect) or kind, offset if packed else 0
-        )
+        first, last = effect.sources, effect.sources[:0]
+        if _is_mixed(effect):
+            first, last = effect.sources[:-1], effect.sources[-1:]
+        yield from self._registers(event, first, lane, "value", operand_kind(effect) or kind, offset if packed else 0)
+        yield from self._registers(event, last, lane, "value", result_kind(effect))
 
     def _predicate(self, event: Executed, operand: Operand, lane: int) -> bool | None:
         if not isinstance(operand, Reg):
@@ -360,6 +362,13 @@ def operand_kind(effect: Effect) -> str:
     match = _FLOAT.fullmatch(kinds[-1])
     found = kinds[-1] if match is None else "f32" if match[1] == "tf32" else match[1]
     return "" if found.startswith("b") and found != "bf16" else found
+
+
+def _is_mixed(effect: Effect) -> bool:
+    """Return whether an addition's last operand has the result's type, and the others another: add.f32.bf16."""
+    if effect.instr.opcode not in ("add", "sub", "fma"):
+        return False
+    return sum(_FLOAT.fullmatch(m) is not None for m in effect.instr.modifiers) == 2
 
 
 def _addresses(effect: Effect) -> tuple[Operand, ...]:

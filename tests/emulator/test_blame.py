@@ -233,3 +233,18 @@ def test_source_lines_of_cutedsl(tmp_path: Path) -> None:
     said = subprocess.run([*module, *asked], check=True, **options).stdout  # type: ignore[call-overload]
     assert "y[645] is 4516, expected 3871" in said
     assert "ld: 7 from w[6]" in said and f"script.py:{line - 1} in rows_kernel: column = (i + 1) % 32" in said
+
+
+def test_a_sum_of_two_types_takes_each_operand_by_its_own() -> None:
+    """The first operand of add.f32.bf16 is bf16, the last and the result are f32."""
+    body = (
+        ".reg .b64 %rd<3>; .reg .b16 %h<2>; .reg .f32 %f<3>;\nld.param.b64 %rd1, [x]; ld.param.b64 %rd2, [y];\n"
+        "ld.global.f32 %f1, [%rd1]; cvt.rn.bf16.f32 %h1, %f1; add.rn.f32.bf16 %f2, %h1, %f1;\n"
+        "st.global.f32 [%rd2], %f2; ret;"
+    )
+    x, y = np.full(1, 1.001, np.float32), np.zeros(1, np.float32)
+    with emulator.emulate() as device:
+        device.record()
+        result = emulator.launch(kernel("mixed", ".param .u64 x, .param .u64 y", body), None, [x, y], block=32)
+    said = result.blame("y", 2 * x.astype(np.float64))
+    assert re.search(r"without the rounding of\n  PTX line \d+: cvt\.rn\.bf16\.f32 .*\n +it would be 2\.00200009", said)

@@ -1,0 +1,146 @@
+"""Ten wrong results of a CuTeDSL kernel, each located by `blame` of the installed package in another folder.
+
+No check of the emulator finds them: their results are wrong, that is all. docs/howto/find-a-wrong-value.md says how the
+reports are read.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).parent / "programs/attend.py"
+
+pytestmark = pytest.mark.install
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A line of the program, what makes it wrong, and what the report then says that locates it."""
+
+    name: str
+    right: str
+    wrong: str
+    says: str
+
+
+BUGS = (
+    Bug("wrong index", "vg[None, i + 1]", "vg[None, i]", r"B row (\d+) is v\[0:64, \1\]\n.*B row \1 is v\[0:64, \1\]"),
+    Bug(
+        "wrong swizzle",
+        "cute.recast_ptr(sP.iterator, p_layout.inner)",
+        "cute.recast_ptr(sP.iterator, cute.make_swizzle(2, 4, 3))",
+        r"o\[4:8 of every 8, :\][\s\S]*A row \d+ is computed, K in the order of the stores of PTX lines \d+ to \d+, ",
+    ),
+    Bug(
+        "wrong descriptor",
+        "pv.make_fragment_B(sV)",
+        "pv.make_fragment_B(cute.make_tensor(sV.iterator, cute.make_layout(((64, 16), 1, 4, STAGES), "
+        "stride=((1, 64), 0, 512, 4096))))",
+        r"B row (\d+) is v\[0:16, \1\], v\[8:24, \1\], v\[16:32, \1\], v\[24:40, \1\]",
+    ),
+    Bug(
+        "lost rescale",
+        "o[j] = o[j] * rescale + part[j]",
+        "o[j] = o[j] + part[j]",
+        r"o\[j\] = o\[j\] \+ part\[j\]  \[PTX line \d+: add\]",
+    ),
+    Bug(
+        "wrong scale",
+        "SCALE_LOG2 = 0.125 * 1.4426950408889634",
+        "SCALE_LOG2 = 0.125",
+        r"constants and parameters: 0\.125, ",
+    ),
+    Bug(
+        "off-by-one tile",
+        "tiles = KEYS // TILE",
+        "tiles = (KEYS - 1) // TILE",
+        r"inputs .*\n  v\[0:192, \d+\]\n  k\[0:192",
+    ),
+    Bug(
+        "stale stage",
+        "rV[None, None, k, stage]",
+        "rV[None, None, k, i // 2 * 2 % STAGES]",
+        r"B row (\d+) is v\[0:64, \1\]\n.*B row \1 is v\[0:64, \1\]\n[\s\S]*inputs .*\n  v\[\{0:64, 128:192\}, \1\]",
+    ),
+    Bug(
+        "wrong mask",
+        "i * TILE + j > 2 * row",
+        "i * TILE + j > 2 * row + 1",
+        r"inputs .*\n.*\n  k\[0:2, 0:64\]\n  q\[0, 0:64\]\n.*\nconditions that selected values\n  attend.py:\d+ in",
+    ),
+    Bug(
+        "wrong lane mapping",
+        "row = thread\n",
+        "row = thread % 32 * 4 + thread // 32\n",
+        r"to o\[(\d+), \d+\], [\s\S]*from tensor memory column \d+ lane (?!\1\b)\d+",
+    ),
+    Bug(
+        "bf16 where fp32 was meant",
+        "total = total + s[j]",
+        "total = (total + s[j]).to(BFloat16).to(Float32)",
+        r"so rounding made the difference; without the rounding of\n.*total = \(total \+ s\[j\]\)\.to\(BFloat16\).*\n"
+        r" +it would be -0\.241",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the emulator by pip in a fresh environment, beside torch and CuTeDSL, and return its command."""
+    venv = tmp_path_factory.mktemp("fresh") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    (site,) = venv.glob("lib/python*/site-packages")
+    (site / "its_own.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    subprocess.run([venv / "bin/pip", "install", "--quiet", "--no-deps", ROOT], check=True)
+    return venv / "bin/ptx-emulator"
+
+
+@cache
+def explained(command: Path, folder: Path, name: str) -> str:
+    """Return the report on a bug; on the right program for the name ""."""
+    text = PROGRAM.read_text()
+    for bug in BUGS:
+        assert text.count(bug.right) == 1, bug.name
+        if bug.name == name:
+            text = text.replace(bug.right, bug.wrong)
+    (folder / name).mkdir(exist_ok=True)
+    (folder / name / "attend.py").write_text(text)
+    asked = ["--output", "o", "--expected", "ref.npy", "--rtol", "2e-2", "--atol", "1e-2"]
+    done = subprocess.run(
+        [command, "blame", *asked, "attend.py"], cwd=folder / name, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert ("AssertionError" in done.stderr) is bool(name), "the script sees that its result is wrong"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("other_repository")
+
+
+def test_the_right_program_is_right(installed: Path, folder: Path) -> None:
+    assert "o is as expected" in explained(installed, folder, "")
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_the_report_locates_it(installed: Path, folder: Path, bug: Bug) -> None:
+    said = explained(installed, folder, bug.name)
+    assert re.search(bug.says, said), said
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_no_other_report_says_that(installed: Path, folder: Path, bug: Bug) -> None:
+    """The sentence names this bug alone. A wrong index of a stage looks like a wrong index of a copy."""
+    alike = {"wrong index": {"stale stage"}}.get(bug.name, set())
+    others = [other.name for other in BUGS if other.name != bug.name and other.name not in alike]
+    assert not [name for name in others if re.search(bug.says, explained(installed, folder, name))]
