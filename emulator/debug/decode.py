@@ -158,9 +158,9 @@ def copies(effect: Effect, warp: Warp, lanes: int, values: Operands) -> list[lis
     instr = effect.instr
     if instr.kind is Kind.LANE_COPY:
         return [[_lane_copies(effect, warp, lanes, values)]]
-    if instr.opcode == "tcgen05.cp":
+    if instr.kind is Kind.TENSOR_COPY:
         return [_tensor_copy(effect, warp, lane, values) for lane in range(LANES) if lanes >> lane & 1]
-    if instr.opcode in ("cp.async.bulk", "cp.reduce.async.bulk"):
+    if instr.kind is Kind.BULK_COPY:
         return [[piece] for lane in range(LANES) if lanes >> lane & 1 for piece in _bulk(effect, warp, lane, values)]
     return []
 

@@ -48,7 +48,9 @@ OPERATIONS: Final[dict[str, Callable[..., float]]] = {
     "cvt": lambda a: a,
 }
 """The floating-point operations, without rounding."""
-PASSING: Final = frozenset({Kind.MOVE, Kind.SELECT, Kind.LOAD, Kind.MATRIX_LOAD, Kind.TENSOR_LOAD, Kind.PARAMETER})
+PASSING: Final = frozenset(
+    {Kind.MOVE, Kind.SELECT, Kind.LOAD, Kind.MATRIX_LOAD, Kind.TENSOR_LOAD, Kind.PARAMETER, Kind.SHUFFLE}
+)
 """The kinds of instructions whose result is one of their operands."""
 TO_INTEGERS: Final = frozenset({"rni", "rzi", "rmi", "rpi"})
 
@@ -143,7 +145,7 @@ class Exact:
     ) -> float | None:
         effect = self._slicer.recording.effects[at]
         instr = effect.instr
-        if node.slot[0] < 0 or instr.kind in PASSING or instr.opcode == "shfl.sync":
+        if node.slot[0] < 0 or instr.kind in PASSING:
             return self._one(sources, known)
         exact = OPERATIONS.get(instr.opcode)
         floats = result_kind(effect) in MANTISSA and operand_kind(effect) in MANTISSA

@@ -19,6 +19,7 @@ from ..machine.agents.tensorcore import Product
 from ..machine.execution.scheduler import run
 from ..machine.launch.globalmem import host_bytes
 from ..machine.launch.launch import Launch
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Kernel, Reg
 from .addresses import CTA_SHIFT, SHARED, UNKNOWN, Writers, shared_base, tensor_base
 from .decode import Operands, Pieces, access, copies, loaded, stored
@@ -176,7 +177,7 @@ class _Observer:
         if found is not None and found.stores:
             active = np.array([bool(lanes >> lane & 1) for lane in range(32)])
             self._writers.write(found.places[..., active], found.width, number)
-        if effect.instr.opcode == "tcgen05.mma":
+        if effect.instr.kind is Kind.TENSOR_MMA:
             for lane, queue in warp.tensor.items():
                 if lanes >> lane & 1 and queue.open is not None:
                     self._of_products[id(queue.open)].append(done)

@@ -119,11 +119,11 @@ class Slicer:
             yield from self._of_warp_mma(event, effect, index, lane)
         elif effect.instr.kind is Kind.GROUP_MMA:
             yield Source("value", None, text="the operands of wgmma, which are not followed")
-        elif effect.instr.opcode == "shfl.sync":
+        elif effect.instr.kind is Kind.SHUFFLE:
             yield from self._registers(
                 event, effect.sources[:1], self._shuffled(event, effect, lane), "value", kind, offset
             )
-        elif effect.crosses_lanes and not effect.instr.opcode.startswith("elect"):
+        elif effect.crosses_lanes and effect.instr.kind is not Kind.ELECTION:
             for other in range(LANES):
                 if event.lanes >> other & 1:
                     yield from self._registers(event, effect.sources[:1], other, "value", operand_kind(effect))

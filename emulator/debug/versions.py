@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final
 
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr
 from .addresses import UNKNOWN
 from .blame import Blame
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .recording import Recording, WarpKey
 
 SHOWN: Final = 5
-PRODUCTS: Final = ("tcgen05.mma", "wgmma.mma_async", "mma")
+PRODUCTS: Final = frozenset({Kind.TENSOR_MMA, Kind.GROUP_MMA, Kind.WARP_MMA})
 ROUNDING: Final = 2.0**-6
 """The relative difference up to which two values count as equal: some units in the last place of bf16."""
 
@@ -154,7 +155,7 @@ class Versions:
         """Yield instructions that the slices hold a different number of times, the products first."""
         here, there = (Counter(b.instruction(v) for v in b.sources) for b in (self._wrong, self._right))
         effects = self._wrong.recording.effects
-        for at, other in sorted(self._same.items(), key=lambda pair: effects[pair[0]].instr.opcode not in PRODUCTS):
+        for at, other in sorted(self._same.items(), key=lambda pair: effects[pair[0]].instr.kind not in PRODUCTS):
             if here[at] != there[other] and there[other]:
                 text = brief(self._wrong.recording.kernel, at)
                 yield f"  {text}: {here[at]} values, where the right version has {there[other]}"

@@ -9,7 +9,7 @@ from ..errors import Decoding, UnknownInstruction
 from ..isa import registry
 from ..isa.implicit import with_implicit_operands
 from ..isa.moves import parameter_bytes
-from ..isa.registry import Handler, Lowering, Uniform, if_sources_uniform
+from ..isa.registry import Handler, Lowering, Publishes, Uniform, if_sources_uniform
 from ..isa.special_registers import SHARED_SYMBOL
 from ..ptx.kinds import Kind
 from ..ptx.syntax import (
@@ -77,6 +77,16 @@ class Effect:
     def crosses_lanes(self) -> bool:
         """True if a lane's result may depend on what other lanes read."""
         return self.entry is not None and self.entry.crosses_lanes
+
+    @property
+    def publishes(self) -> Publishes:
+        """The way in which it publishes earlier accesses of its warp."""
+        return self.entry.publishes if self.entry is not None else Publishes.NOTHING
+
+    @property
+    def joins_lanes(self) -> bool:
+        """True if it orders the accesses of the lanes that execute it."""
+        return self.entry is not None and self.entry.joins_lanes
 
     @property
     def inlined(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 
 from ..chip import LANES
 from ..isa.ld_st import UNSHARED
+from ..isa.registry import Publishes
 from ..ptx.dataflow import forward, reachable
 from ..ptx.flow import Flow
 from ..ptx.kinds import Kind
@@ -31,24 +32,10 @@ ACCESSES: Final = frozenset(
         Kind.TENSOR_STORE,
     }
 )
-ARRIVES: Final = frozenset({"mbarrier.arrive", "mbarrier.arrive_drop"})
-STARTS: Final = frozenset(
-    {
-        "cp.async.bulk",
-        "cp.async.bulk.tensor",
-        "cp.reduce.async.bulk",
-        "cp.reduce.async.bulk.tensor",
-        "st.async",
-        "red.async",
-        "tcgen05.mma",
-        "tcgen05.cp",
-        "tcgen05.commit",
-    }
+TENSOR_ADDRESSED: Final = frozenset(
+    {Kind.TENSOR_MMA, Kind.TENSOR_COPY, Kind.TENSOR_LOAD, Kind.TENSOR_STORE, Kind.TENSOR_SHIFT}
 )
-TENSOR_ADDRESSED: Final = frozenset({"tcgen05.mma", "tcgen05.cp", "tcgen05.ld", "tcgen05.st", "tcgen05.shift"})
-SYNCS: Final = frozenset({"bar.warp.sync", "bar.sync", "barrier.sync", "bar.red", "barrier.red", "barrier.cluster"})
 WRITES: Final = frozenset({Kind.STORE, Kind.MATRIX_STORE, Kind.ATOMIC, Kind.REDUCTION})
-BULK_WAIT: Final = "cp.async.bulk.wait_group"
 _CARRIES_CHOICE: Final = frozenset({Kind.MOVE, Kind.SELECT, Kind.COMPARE, Kind.AND})
 Place = tuple[int, str, int]
 Choice = tuple[Reg, bool] | int
@@ -95,7 +82,7 @@ class Elections:
         """Return what instructions publish without a synchronisation on some path, by the id of the effect."""
         pointers = tensor_pointers(self._effects)
         accesses = [at for at, e in enumerate(self._effects) if _is_access(e) and pointers.isdisjoint(e.writes)]
-        publishing = [at for at, effect in enumerate(self._effects) if effect.instr.opcode in ARRIVES | STARTS]
+        publishing = [at for at, effect in enumerate(self._effects) if effect.publishes is not Publishes.NOTHING]
         block_of = {at: b.index for b in self._flow.blocks for at in range(b.start, b.end)}
         chosen = {at: self._lanes(at, block_of[at]) for at in (*accesses, *publishing)}
         several = [at for at in accesses if not chosen[at] & self._alone]
@@ -105,7 +92,7 @@ class Elections:
             for each in pending:
                 places[chosen[at] <= chosen[each]].add(self._effects[each].instr.place)
             others, own = map(frozenset, places)
-            if self._effects[at].instr.opcode in ARRIVES:
+            if self._effects[at].publishes is Publishes.ARRIVAL:
                 own = frozenset()
             if others or own:
                 found[id(self._effects[at])] = Published(others, own)
@@ -116,7 +103,7 @@ class Elections:
 
         Only the lane that issued the copies waits for them.
         """
-        waits = [at for at, effect in enumerate(self._effects) if effect.instr.opcode == BULK_WAIT]
+        waits = [at for at, effect in enumerate(self._effects) if effect.instr.kind is Kind.BULK_WAIT]
         writes = {at for at, e in enumerate(self._effects) if e.instr.kind in WRITES and _is_access(e)}
         found = [at for at in self._reaching(waits, writes) if "global" not in self._effects[at].instr.modifiers]
         block_of = {at: b.index for b in self._flow.blocks for at in range(b.start, b.end)}
@@ -133,7 +120,7 @@ class Elections:
         if not starts or not ends:
             return {}
         bits = {at: 1 << number for number, at in enumerate(starts)}
-        syncs = {at for at, effect in enumerate(self._effects) if effect.instr.opcode in SYNCS}
+        syncs = {at for at, effect in enumerate(self._effects) if effect.joins_lanes}
 
         def through(block: int, state: int, found: dict[int, int] | None = None) -> int:
             for at in range(self._flow.blocks[block].start, self._flow.blocks[block].end):
@@ -161,7 +148,7 @@ def tensor_pointers(effects: Sequence[Effect]) -> set[Reg]:
     makers: dict[Reg, list[Effect]] = {}
     used: set[Reg] = set()
     for effect in effects:
-        if effect.instr.opcode in TENSOR_ADDRESSED:
+        if effect.instr.kind in TENSOR_ADDRESSED:
             used |= {o.base for o in effect.instr.operands if isinstance(o, Address) and isinstance(o.base, Reg)}
         elif effect.pure:
             for register in effect.writes:
@@ -191,7 +178,7 @@ def _one_lane(effects: Sequence[Effect], wanted: bool) -> set[Reg]:
     users: dict[Reg, list[Effect]] = {}
     chosen: set[Reg] = set()
     for effect in effects:
-        if effect.instr.opcode == "elect.sync" and wanted:
+        if effect.instr.kind is Kind.ELECTION and wanted:
             chosen |= {r for to in effect.instr.operands[:1] if isinstance(to, Dual) and isinstance(r := to.p, Reg)}
         elif (
             effect.instr.kind is Kind.COMPARE

@@ -27,7 +27,7 @@ def is_aligned(ins: Instr) -> bool:
     return ins.opcode.startswith("bar.") or "aligned" in ins.modifiers
 
 
-@executes("bar.sync", "barrier.sync", blocking=True, communicates=never_communicates)
+@executes("bar.sync", "barrier.sync", blocking=True, joins_lanes=True, communicates=never_communicates)
 def _sync(ins: Instr) -> Action:
     Modifiers(ins).pick(ALIGNED)
     aligned = is_aligned(ins)
@@ -66,7 +66,7 @@ def _bar_arrive(ins: Instr) -> Action:
     return run
 
 
-@executes("bar.red", "barrier.red", blocking=True, dst=1, communicates=never_communicates)
+@executes("bar.red", "barrier.red", blocking=True, dst=1, joins_lanes=True, communicates=never_communicates)
 def _bar_red(ins: Instr) -> Action:
     operation, _, kind = Modifiers(ins).pick(VOTES, ALIGNED, {"u32", "pred"})
     if operation is None or kind != VOTES[operation]:
@@ -105,7 +105,7 @@ def _named(ins: Instr, warp: Warp, index: Any, mask: Any) -> NamedBarrier:
     return warp.cta.barrier(number)
 
 
-@executes("barrier.cluster", blocking=True, communicates=never_communicates)
+@executes("barrier.cluster", blocking=True, joins_lanes=True, communicates=never_communicates)
 def _cluster(ins: Instr) -> Action:
     """Arrive at or wait for the cluster barrier.
 

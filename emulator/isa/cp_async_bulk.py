@@ -23,7 +23,7 @@ from .atomics import DTYPES
 from .lane_values import active_lanes, of_lane
 from .mbarrier import check_initialised, mbarrier_at
 from .modifiers import CACHE_HINT, SHARED, Modifiers
-from .registry import BLOCK, Action, executes, never_communicates
+from .registry import BLOCK, Action, Publishes, executes, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.synchronisation.mbarrier import MBarrier
@@ -82,7 +82,7 @@ def cta_of(ins: Instr, warp: Warp, rank: int) -> Cta:
     return ctas[rank]
 
 
-@executes("cp.async.bulk", communicates=never_communicates)
+@executes("cp.async.bulk", publishes=Publishes.WORK, communicates=never_communicates)
 def _bulk(ins: Instr) -> Action:
     if "bulk_group" in ins.modifiers:
         _, _, _, hint, masked = Modifiers(ins).pick(GLOBAL, SHARED, BULK_GROUP, CACHE_HINT, {"cp_mask"})
@@ -99,7 +99,7 @@ def _bulk(ins: Instr) -> Action:
     return _bulk_across(ins, "a bulk copy")
 
 
-@executes("cp.reduce.async.bulk")
+@executes("cp.reduce.async.bulk", publishes=Publishes.WORK)
 def _reduce(ins: Instr) -> Action:
     """Reduce in bulk. Each element is combined atomically, so reductions of the same bytes do not race."""
     spaces, completions = {"global", "shared::cluster"}, BULK_GROUP | COMPLETE_TX

@@ -15,7 +15,7 @@ from ..ptx.syntax import Instr
 from .cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
 from .lane_values import active_lanes, of_lane
 from .modifiers import CACHE_HINT, CTA_GROUP, SHARED, Modifiers
-from .registry import Action, executes, never_communicates
+from .registry import Action, Publishes, executes, never_communicates
 from .tensormap import check_acquired
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _values(raw: Any, lane: int) -> tuple[int, ...]:
     return tuple([(of_lane(c, lane) & 0xFFFF_FFFF ^ 0x8000_0000) - 0x8000_0000 for c in raw])
 
 
-@executes("cp.async.bulk.tensor", communicates=never_communicates, flush=issue_loads)
+@executes("cp.async.bulk.tensor", publishes=Publishes.WORK, communicates=never_communicates, flush=issue_loads)
 def _tensor_copy(ins: Instr) -> Action:
     return _tensor_store(ins) if "bulk_group" in ins.modifiers else _tensor_load(ins)
 
@@ -206,7 +206,7 @@ def _tensor_store(ins: Instr) -> Action:
     return _storing(ins, None, mode == "tile::scatter4")
 
 
-@executes("cp.reduce.async.bulk.tensor")
+@executes("cp.reduce.async.bulk.tensor", publishes=Publishes.WORK)
 def _tensor_reduce(ins: Instr) -> Action:
     _, _, _, reduction, _, _, _ = Modifiers(ins).pick(
         DIMENSIONS, GLOBAL, SHARED, REDUCTIONS, {"tile"}, BULK_GROUP, CACHE_HINT

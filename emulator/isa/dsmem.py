@@ -20,7 +20,7 @@ from .lane_values import active_lanes, lane_rows, of_lane
 from .ld_st import MemoryOp, active_addresses
 from .mbarrier import mbarrier_at
 from .modifiers import SHARED, Modifiers
-from .registry import Action, executes, if_sources_uniform, never_communicates
+from .registry import Action, Publishes, executes, if_sources_uniform, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -79,7 +79,7 @@ class Remote(MemoryOp):
         warp.cta.cluster.agents.issue(AsyncOperation((mbar,), perform))
 
 
-@executes("st.async", communicates=never_communicates)
+@executes("st.async", publishes=Publishes.WORK, communicates=never_communicates)
 def _store(ins: Instr) -> Action:
     _, _, _, vector, kind = Modifiers(ins).pick({"weak"}, CLUSTER, COMPLETE_TX, {"v2", "v4"}, STORED)
     if kind is None or "shared::cluster" not in ins.modifiers or not COMPLETE_TX & set(ins.modifiers):
@@ -87,7 +87,7 @@ def _store(ins: Instr) -> Action:
     return _run(Remote(ins, f"b{kind[1:]}", int(vector[1:]) if vector else 1, None))
 
 
-@executes("red.async", communicates=never_communicates)
+@executes("red.async", publishes=Publishes.WORK, communicates=never_communicates)
 def _reduce(ins: Instr) -> Action:
     _, _, _, _, operation, kind = Modifiers(ins).pick(
         {"relaxed"}, {"cluster"}, CLUSTER, COMPLETE_TX, REDUCED["u32"], REDUCED

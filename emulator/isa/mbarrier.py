@@ -16,7 +16,7 @@ from ..machine.synchronisation.mbarrier import MBarrier, Party
 from ..ptx.syntax import Instr, Sink
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
-from .registry import BLOCK, Action, executes, if_sources_uniform, never_communicates
+from .registry import BLOCK, Action, Publishes, executes, if_sources_uniform, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.order.clocks import Clock
@@ -97,7 +97,9 @@ def _by_address(address: Any, mask: Any) -> list[tuple[int, Sequence[int]]]:
     return [*groups.items()]
 
 
-@executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1, communicates=never_communicates)
+@executes(
+    "mbarrier.arrive", "mbarrier.arrive_drop", dst=1, publishes=Publishes.ARRIVAL, communicates=never_communicates
+)
 def _arrive(ins: Instr) -> Action:
     """Arrive. The lanes of a warp arrive at an mbarrier together and get the same state token, as on an H200.
 

@@ -107,6 +107,16 @@ class Timing(Enum):
     TENSOR_MEMORY = auto()
 
 
+class Publishes(Enum):
+    """The way in which an instruction publishes earlier accesses of its warp."""
+
+    NOTHING = auto()
+    ARRIVAL = auto()
+    """It arrives at an mbarrier."""
+    WORK = auto()
+    """It starts asynchronous work, which reads memory or reports to an mbarrier."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """Static facts about a family.
@@ -118,6 +128,8 @@ class Facts:
     in several processes.
     pure: the results depend only on what is read and on the active lanes.
     membermask: the last operand is a mask of the lanes that exchange values.
+    publishes: the way in which it publishes earlier accesses of its warp. By default no missing bar.warp.sync is found.
+    joins_lanes: it orders the accesses of the lanes that execute it.
     timing: its class in the timing model.
     merges: the opcodes of a second instruction with which ptxas merges it into one of three operands.
     """
@@ -128,6 +140,8 @@ class Facts:
     communicates: Communicates = may_communicate
     pure: bool = False
     membermask: bool = False
+    publishes: Publishes = Publishes.NOTHING
+    joins_lanes: bool = False
     timing: Timing = Timing.ALU
     merges: Merges = merges_with_none
 

@@ -12,7 +12,7 @@ from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .mbarrier import check_initialised, mbarrier_at
 from .modifiers import CTA_GROUP, SHARED, Modifiers
-from .registry import Action, executes, never_communicates
+from .registry import Action, Publishes, executes, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -26,7 +26,7 @@ def thread(warp: Warp, lane: int) -> TensorThread:
     return driver
 
 
-@executes("tcgen05.commit", communicates=never_communicates)
+@executes("tcgen05.commit", publishes=Publishes.WORK, communicates=never_communicates)
 def _commit(ins: Instr) -> Action:
     _, _, _, multicast, _ = Modifiers(ins).pick(
         CTA_GROUP, {"mbarrier::arrive::one"}, SHARED, {"multicast::cluster"}, {"b64"}

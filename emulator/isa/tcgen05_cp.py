@@ -20,7 +20,7 @@ from ..machine.memory.tmem import GROUP, named
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import CTA_GROUP, Modifiers
-from .registry import Action, executes, never_communicates
+from .registry import Action, Publishes, executes, never_communicates
 from .tcgen05_commit import thread
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class CopyShape:
         return first + (32 if len(self.rows_of_lanes) < TMEM_LANES else 1) * np.arange(len(self.rows_of_lanes))
 
 
-@executes("tcgen05.cp", communicates=never_communicates)
+@executes("tcgen05.cp", publishes=Publishes.WORK, communicates=never_communicates)
 def _cp(ins: Instr) -> Action:
     group, shape, multicast, holder, source = Modifiers(ins).pick(
         CTA_GROUP,

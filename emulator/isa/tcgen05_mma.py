@@ -36,7 +36,7 @@ from ..machine.order.cells import Cells, pieces
 from ..ptx.syntax import Address, Imm, Instr, Reg, Vector
 from .lane_values import active_lanes, of_lane
 from .modifiers import CTA_GROUP, Modifiers
-from .registry import Action, executes, never_communicates
+from .registry import Action, Publishes, executes, never_communicates
 from .tcgen05_commit import thread
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ def _read_operand(cta: Cta, me: Access, shape: Shape, bits: int, rows: int, mn_m
     smem.shadow.read(cells, me, me.warp.clock, operand_pattern(bits))
 
 
-@executes("tcgen05.mma", communicates=never_communicates, flush=_check_queued)
+@executes("tcgen05.mma", publishes=Publishes.WORK, communicates=never_communicates, flush=_check_queued)
 def _mma(ins: Instr) -> Action:
     op = MmaOp.of(ins)
     before = 1 if op.masked else 2 if op.block else 0

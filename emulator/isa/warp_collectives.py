@@ -41,7 +41,7 @@ def activemask(builder: Builder, ins: Instr) -> None:
     builder.write(ins.operands[0], ballot(builder.taking_part))
 
 
-@executes("bar.warp.sync", membermask=True, timing=Timing.FREE, communicates=never_communicates)
+@executes("bar.warp.sync", membermask=True, joins_lanes=True, timing=Timing.FREE, communicates=never_communicates)
 def _warp_sync(ins: Instr) -> Action:
     """Order the lanes' accesses. There is nothing to wait for, since the lanes of a warp run together."""
     Modifiers(ins).done()

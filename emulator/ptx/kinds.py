@@ -29,6 +29,10 @@ class Kind(Enum):
     """Like ATOMIC, without a result."""
     MATRIX_LOAD = auto()
     MATRIX_STORE = auto()
+    BULK_COPY = auto()
+    """An asynchronous copy or reduction of contiguous bytes."""
+    BULK_WAIT = auto()
+    """Waits for the lane's own bulk copies."""
     LANE_COPY = auto()
     """An asynchronous copy of a few bytes per lane."""
     MOVE = auto()
@@ -42,6 +46,7 @@ class Kind(Enum):
     AND = auto()
     SHIFT_RIGHT = auto()
     SHUFFLE = auto()
+    ELECTION = auto()
     WARP_MMA = auto()
     TENSOR_LOAD = auto()
     """From tensor memory; its registers are written until TENSOR_LOAD_WAIT."""
@@ -49,6 +54,8 @@ class Kind(Enum):
     TENSOR_STORE = auto()
     TENSOR_COPY = auto()
     """From shared to tensor memory."""
+    TENSOR_SHIFT = auto()
+    TENSOR_MMA = auto()
     GROUP_MMA = auto()
     """A product of four warps (wgmma); its registers are read and written until GROUP_MMA_WAIT."""
     GROUP_MMA_COMMIT = auto()
@@ -86,6 +93,8 @@ KINDS: Final[dict[str, Kind]] = {
         Kind.REDUCTION: ("red",),
         Kind.MATRIX_LOAD: ("ldmatrix",),
         Kind.MATRIX_STORE: ("stmatrix",),
+        Kind.BULK_COPY: ("cp.async.bulk", "cp.reduce.async.bulk"),
+        Kind.BULK_WAIT: ("cp.async.bulk.wait_group",),
         Kind.LANE_COPY: ("cp.async",),
         Kind.MOVE: ("mov",),
         Kind.ADDRESS: ("cvta",),
@@ -97,11 +106,14 @@ KINDS: Final[dict[str, Kind]] = {
         Kind.AND: ("and",),
         Kind.SHIFT_RIGHT: ("shr",),
         Kind.SHUFFLE: ("shfl.sync",),
+        Kind.ELECTION: ("elect.sync",),
         Kind.WARP_MMA: ("mma",),
         Kind.TENSOR_LOAD: ("tcgen05.ld",),
         Kind.TENSOR_LOAD_WAIT: ("tcgen05.wait::ld",),
         Kind.TENSOR_STORE: ("tcgen05.st",),
         Kind.TENSOR_COPY: ("tcgen05.cp",),
+        Kind.TENSOR_SHIFT: ("tcgen05.shift",),
+        Kind.TENSOR_MMA: ("tcgen05.mma",),
         Kind.GROUP_MMA: ("wgmma.mma_async",),
         Kind.GROUP_MMA_COMMIT: ("wgmma.commit_group",),
         Kind.GROUP_MMA_WAIT: ("wgmma.wait_group",),
