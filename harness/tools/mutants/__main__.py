@@ -32,7 +32,7 @@ PAGE = ROOT / "docs/reference/mutants.md"
 
 
 def main() -> int:
-    """The command line; see the module's docstring."""
+    """Run the command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m harness.tools.mutants", description=__doc__)
     parser.add_argument(
         "-j", type=int, default=os.cpu_count(), metavar="N", help="number of processes (default: one per core)"

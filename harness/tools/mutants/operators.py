@@ -113,19 +113,19 @@ SPEED = ("estimate", "Problem.window_keys")
 
 
 def drop_call(at: Place) -> Edits:
-    """A call whose result nothing takes, left out: a wait, an arrival, a fence, a store, a check."""
+    """Leave out a call whose result nothing takes: a wait, an arrival, a fence, a store, a check."""
     if isinstance(at.node, ast.Expr) and isinstance(at.node.value, ast.Call):
         yield at.node, "pass"
 
 
 def drop_update(at: Place) -> Edits:
-    """An augmented assignment left out."""
+    """Leave out an augmented assignment."""
     if isinstance(at.node, ast.AugAssign):
         yield at.node, "pass"
 
 
 def drop_raise(at: Place) -> Edits:
-    """A rejection left out."""
+    """Leave out a rejection."""
     if isinstance(at.node, ast.Raise):
         yield at.node, "pass"
 
@@ -151,7 +151,7 @@ def swap_calls(at: Place) -> Edits:
 
 
 def flip_phase(at: Place) -> Edits:
-    """The other parity, at a wait or where stage and phase are computed."""
+    """Take the other parity, at a wait or where stage and phase are computed."""
     if isinstance(at.node, ast.Call) and _called(at.node) == "wait" and len(at.node.args) == 3:
         yield at.node.args[2], f"({at.text(at.node.args[2])}) ^ 1"
     if isinstance(at.node, ast.Return) and at.function.endswith("_and_phase") and isinstance(at.node.value, ast.Tuple):
@@ -160,7 +160,7 @@ def flip_phase(at: Place) -> Edits:
 
 
 def other_stage(at: Place) -> Edits:
-    """The next stage or slot of the same barrier."""
+    """Take the next stage or slot of the same barrier."""
     if isinstance(at.node, ast.Call) and _called(at.node) in ("wait", "arrive_warp", "commit", "expect"):
         args = at.node.args
         if (
@@ -180,14 +180,14 @@ def other_barrier(at: Place) -> Edits:
 
 
 def boundary(at: Place) -> Edits:
-    """A comparison that takes the boundary in, or leaves it out."""
+    """Include the boundary of a comparison, or exclude it."""
     if isinstance(at.node, ast.Compare) and len(at.node.ops) == 1 and type(at.node.ops[0]) in BOUNDARY:
         left, right = at.operand(at.node.left), at.operand(at.node.comparators[0])
         yield at.node, f"{left} {BOUNDARY[type(at.node.ops[0])]} {right}"
 
 
 def negate(at: Place) -> Edits:
-    """A comparison or a condition turned round."""
+    """Negate a comparison or a condition."""
     if isinstance(at.node, ast.Compare) and len(at.node.ops) == 1 and type(at.node.ops[0]) in NEGATION:
         left, right = at.operand(at.node.left), at.operand(at.node.comparators[0])
         yield at.node, f"{left} {NEGATION[type(at.node.ops[0])]} {right}"
@@ -214,14 +214,14 @@ def drop_operand(at: Place) -> Edits:
 
 
 def one_arm(at: Place) -> Edits:
-    """A conditional expression that always takes one arm."""
+    """Make a conditional expression always take one arm."""
     if isinstance(at.node, ast.IfExp):
         yield at.node, at.operand(at.node.body)
         yield at.node, at.operand(at.node.orelse)
 
 
 def drop_clamp(at: Place) -> Edits:
-    """A minimum or maximum of two that is always one of them."""
+    """Replace a minimum or maximum of two by one of them."""
     if isinstance(at.node, ast.Call) and _called(at.node) in CLAMPS and len(at.node.args) == 2 and not at.node.keywords:
         for each in at.node.args:
             if not isinstance(each, ast.Starred | ast.GeneratorExp):
@@ -229,7 +229,7 @@ def drop_clamp(at: Place) -> Edits:
 
 
 def select_arms(at: Place) -> Edits:
-    """A select with its arms swapped, or that always takes one."""
+    """Swap the arms of a select, or make it always take one."""
     if isinstance(at.node, ast.Call) and _called(at.node) == "select_" and len(at.node.args) == 3:
         condition, one, other = at.node.args
         name = at.text(at.node.func)
@@ -256,13 +256,13 @@ def arithmetic(at: Place) -> Edits:
 
 
 def drop_minus(at: Place) -> Edits:
-    """A sign left out."""
+    """Leave out a sign."""
     if isinstance(at.node, ast.UnaryOp) and isinstance(at.node.op, ast.USub):
         yield at.node, at.operand(at.node.operand)
 
 
 def integer(at: Place) -> Edits:
-    """A whole number, or a constant that has one, one more or less."""
+    """Add one to a whole number or to a constant that has one, or subtract one."""
     if isinstance(at.node, ast.Constant) and type(at.node.value) is int:
         yield at.node, str(at.node.value + 1)
         if at.node.value > 0:
@@ -270,7 +270,7 @@ def integer(at: Place) -> Edits:
 
 
 def bound_of_range(at: Place) -> Edits:
-    """A loop that ends one early, or begins one late."""
+    """End a loop one early, or begin it one late."""
     if isinstance(at.node, ast.Call) and _called(at.node) in ("range", "range_constexpr") and at.node.args:
         args = [each for each in at.node.args if not isinstance(each, ast.Starred)]
         if len(args) == 1 and not isinstance(args[0], ast.Constant):
@@ -281,7 +281,7 @@ def bound_of_range(at: Place) -> Edits:
 
 
 def scale(at: Place) -> Edits:
-    """A scale 1% off, or squared; the other logarithm of two."""
+    """Change a scale by 1%, or square it; take the other logarithm of two."""
     if isinstance(at.node, ast.Name | ast.Attribute) and isinstance(at.node.ctx, ast.Load):
         name = at.node.id if isinstance(at.node, ast.Name) else at.node.attr
         if name in LOGARITHMS and isinstance(at.node, ast.Name):
@@ -294,7 +294,7 @@ def scale(at: Place) -> Edits:
 
 
 def real(at: Place) -> Edits:
-    """A floating-point constant 1% off, and none at all; for an exponent's threshold also never and always."""
+    """Change a floating-point constant by 1%, or zero to one; let an exponent's threshold hold never or always."""
     if isinstance(at.node, ast.Constant) and type(at.node.value) is float:
         value = at.node.value
         yield at.node, repr(value * 1.01) if value else "1.0"
@@ -304,13 +304,13 @@ def real(at: Place) -> Edits:
 
 
 def flip_flag(at: Place) -> Edits:
-    """True for False."""
+    """Swap True and False."""
     if isinstance(at.node, ast.Constant) and isinstance(at.node.value, bool):
         yield at.node, str(not at.node.value)
 
 
 def drop_keyword(at: Place) -> Edits:
-    """An argument by keyword that is not passed on."""
+    """Leave out a keyword argument."""
     if isinstance(at.node, ast.Call):
         for each in at.node.keywords:
             if each.arg is not None and _called(at.node) not in ("dataclass", "field", "launch"):
@@ -320,7 +320,7 @@ def drop_keyword(at: Place) -> Edits:
 
 
 def clear_nothing(at: Place) -> Edits:
-    """Zeros that are not written: another value takes their place."""
+    """Write another value instead of zeros."""
     if isinstance(at.node, ast.Call) and _called(at.node) == "fill" and isinstance(at.node.args[0], ast.Constant):
         yield at.node.args[0], "1.0"
 
@@ -408,5 +408,5 @@ def _called(call: ast.Call) -> str:
 
 
 def _type_union(at: Place) -> bool:
-    """True for `A | B` as isinstance takes it."""
+    """Return True for `A | B` as isinstance takes it."""
     return any(isinstance(each, ast.Call) and _called(each) == "isinstance" for each in at.parents)

@@ -36,7 +36,7 @@ class Warp:
 
 
 def changes(operator: str) -> set[str]:
-    """The lines that an operator makes of SOURCE."""
+    """Return the lines that an operator makes of SOURCE."""
     found = [each.diff(SOURCE) for each in mutants("a.py", SOURCE) if each.operator == operator]
     return {" / ".join(line[1:].strip() for line in diff.splitlines() if line[0] == "+") for diff in found}
 
