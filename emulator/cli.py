@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from . import replay_cli, time_cli
+from . import replay_cli, resources_cli, time_cli
 from .bridge.device import EmulatedDevice
 from .bridge.result import worst
 from .chip import DEVICES, NAME, VARIABLE
@@ -110,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     add_commands(commands)
 
     replay_cli.add_command(commands)
+    resources_cli.add_command(commands)
 
     isa = commands.add_parser(
         "isa",

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .bridge.patches import ORIGINAL_ENVIRONMENT
 from .chip import DEVICE, DEVICES, VARIABLE
 from .host.children.sitecustomize import SESSION
+
+if TYPE_CHECKING:
+    from .bridge.result import LaunchResult
 
 
 def elsewhere(device: str) -> int | None:
@@ -22,6 +27,25 @@ def elsewhere(device: str) -> int | None:
     if DEVICES[device] is DEVICE:
         return None
     return subprocess.call([sys.executable, *sys.orig_argv[1:]], env=ORIGINAL_ENVIRONMENT | {VARIABLE: device})
+
+
+def launches_of(script: Path) -> list[LaunchResult]:
+    """Run a prepared script on an emulated device and return its launches. Its errors are printed.
+
+    Raises ValueError for a CUDA program, which ends the process.
+    """
+    from .host.executable import is_executable
+    from .host.session import emulated_gpu
+
+    if is_executable(script):
+        raise ValueError(f"{script} is a CUDA program; allowed is a Python script. For a program use nvcc's -Xptxas -v")
+
+    with emulated_gpu(diagnostics="report") as device:
+        try:
+            runpy.run_path(str(script), run_name="__main__")
+        except (Exception, SystemExit) as error:
+            print(f"{script} ended with {type(error).__name__}: {error}", file=sys.stderr)
+    return device.launches
 
 
 def prepare(script: Path, args: Sequence[str]) -> bool:

@@ -38,7 +38,9 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"host"},
         {"coverage"},
         {"launching", "findings"},
-        {"sarif", "scripts", "debug_cli", "time_cli", "replay_cli"} | {"", "cli", "__main__", "pytest_plugin"},
+        {"machine_code"},
+        {"sarif", "scripts", "debug_cli", "time_cli", "replay_cli", "resources_cli"}
+        | {"", "cli", "__main__", "pytest_plugin"},
     ),
     "emulator.machine": (
         {"launch"},
