@@ -85,8 +85,9 @@ class RunStore:
             return msgspec.json.decode((self.folder(run) / NAME).read_bytes(), type=Entry)
         except (OSError, JobError) as error:
             newest = ", ".join(entry.run for entry, _ in zip(self.newest_first(), range(3), strict=False))
-            wrong = f"run {run[:64]!r}: not known here" if run else "no run was named (RUN=id)"
-            raise RunStoreError(f"{wrong}; the newest are {newest or 'none'}") from error
+            wrong = f"run {run[:64]!r} is not known here" if run else "no run was named (RUN=id)"
+            runs = f"the newest are {newest}" if newest else "this clone has no runs"
+            raise RunStoreError(f"{wrong}; {runs}") from error
         except msgspec.MsgspecError as error:
             raise RunStoreError(f"{self.folder(run) / NAME}: {error}") from error
 

@@ -103,7 +103,7 @@ def test_make_alone_lists_the_targets() -> None:
         (["stage", "D9"], "no milestone 'D9'; there are D1.1"),
         (["stage"], "no milestone was given; there are D1.1"),
         (["perf", "D1.1", "TARGET=sim"], "target 'sim' has no GPU to measure on; to predict instead: make perf D1.1"),
-        (["resume"], "no run was named (RUN=id); the newest are "),
+        (["resume"], "no run was named (RUN=id); "),
         (["stage", "D1.1", "TARGET=no where"], "target 'no where': there are sim"),
         (["stage", "D1.1", "UNPIN=stages", "BECAUSE= "], 'unpin stages: give a reason, UNPIN="stages" BECAUSE="why"'),
         (["stage", "D1.1", "TARGET=it's"], 'target "it\'s": there are sim'),
