@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kernel.problem import Problem
+from typing import get_args
+
+from kernel.errors import ArgumentError
+from kernel.problem import PPath, Problem
 from kernel.sm90.config import HopperConfig
 from kernel.variants import SPLITS
 
@@ -20,8 +23,10 @@ def configuration(problem: Problem) -> HopperConfig:
     """Return the configuration with which a problem is computed. Raises ArgumentError.
 
     Keys are split as the problem says, or as the estimate says. P waits in registers, or at head_dim 512 also in shared
-    memory, whatever `p_path` says.
+    memory, whichever allowed `p_path` is given.
     """
+    if problem.p_path not in ("auto", *get_args(PPath)):
+        raise ArgumentError("p_path", repr(problem.p_path), "'tmem' or 'smem'")
     splits = SPLITS if problem.splits == "auto" else (problem.splits,)
     configs = [HopperConfig(**problem.features, splits=n) for n in splits]
     return min(configs, key=lambda each: estimate(each, problem))

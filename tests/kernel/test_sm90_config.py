@@ -60,3 +60,9 @@ def test_a_process_chooses_for_the_architecture_that_it_compiles_for(monkeypatch
     with pytest.raises(kernel.ArgumentError, match="sm_90a, sm_100a or sm_103a"):
         kernel.configuration(problem)
     assert [chip.sms for chip in CHIPS.values()] == [132, 148]
+
+
+def test_rejects_an_unknown_memory_of_p() -> None:
+    problem = kernel.Problem(head_dim=64, heads=4, keys=8, p_path="gmem")  # type: ignore[arg-type]
+    with pytest.raises(kernel.ArgumentError, match="p_path is 'gmem'; allowed: 'tmem' or 'smem'"):
+        configuration(problem)
