@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, Final
 
 from emulator.bridge.allocations import Allocation
+from emulator.machine.formats.tensormap import MAP_BYTES, TensorMap
 from emulator.recordings.format import Launched, Module
 from emulator.recordings.replay import Emulated as EmulatedLauncher
 from emulator.recordings.replay import Launcher
 from emulator.recordings.rules import NotRecordable
 from remote.device import Emulated
 from stages.device import Device
+
+HOPPER: Final = 9
+BLACKWELL_MAP_BYTE, BLACKWELL_MAP = 8, 2
+"""The byte and bit that tiled tensor maps for sm_100 have, and that maps for sm_90 must not have."""
 
 
 def launcher(device: Device) -> Launcher:
@@ -27,14 +32,18 @@ class Gpu:
     """Launches on this machine's GPU, on torch's current stream. Each module is loaded from its machine code."""
 
     def __init__(self) -> None:
+        import torch
+
         self._kernels: dict[tuple[str, str], Any] = {}
+        self._hopper = torch.cuda.get_device_capability()[0] == HOPPER
 
     def launch(self, module: Module, launched: Launched, parameters: list[bytes], memory: list[Allocation]) -> None:
         """Enqueue a launch. Raises GpuError."""
         import torch
         from cuda.bindings import driver
 
-        copies = [ctypes.create_string_buffer(each, len(each)) for each in parameters]
+        given = map(hopper_map, parameters) if self._hopper else parameters
+        copies = [ctypes.create_string_buffer(each, len(each)) for each in given]
         pointers = (ctypes.c_void_p * len(copies))(*map(ctypes.addressof, copies))
         config = driver.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = launched.grid
@@ -78,6 +87,22 @@ class Gpu:
         shared = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         checked(driver.cuFuncSetAttribute(function, shared, launched.shared_bytes))
         return function
+
+
+def hopper_map(parameter: bytes) -> bytes:
+    """Return a tiled tensor map as sm_90 has it. Any other parameter is returned unchanged.
+
+    The recording process encodes maps as sm_100 has them, whatever chip it compiles for.
+    """
+    try:
+        is_map = len(parameter) == MAP_BYTES and bool(TensorMap.decode(parameter))
+    except ValueError:
+        is_map = False
+    if not is_map:
+        return parameter
+    changed = bytearray(parameter)
+    changed[BLACKWELL_MAP_BYTE] &= ~BLACKWELL_MAP
+    return bytes(changed)
 
 
 def checked(answer: Any) -> Any:
