@@ -175,7 +175,7 @@ class Case:
     @property
     def sink(self) -> torch.Tensor | None:
         """Sink logits of all heads, fp32 [heads]."""
-        return None if self.sinks is None else torch.tensor(self.sinks).repeat(self.heads)[: self.heads]
+        return None if self.sinks is None else torch.tensor(self.sinks).repeat(self.heads)[: self.heads].clone()
 
     @property
     def seq_lens(self) -> torch.Tensor:
