@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import product
 from typing import Literal
 
@@ -41,25 +42,30 @@ class Shape:
 
     def call(self) -> None:
         """Call the kernel on zeros of this shape. Only the top-k indices are random."""
-        q = torch.zeros(self.batch, self.tokens, self.heads, self.head_dim, dtype=torch.bfloat16)
+        self.prepared(torch.zeros, "cpu")()
+
+    def prepared(self, make: Callable[..., torch.Tensor], device: str) -> Callable[[], object]:
+        """Return the call with its inputs on a device. make: torch.zeros or torch.randn."""
+
+        def bf16(*shape: int) -> torch.Tensor:
+            return make(*shape, dtype=torch.bfloat16, device=device)
+
+        q = bf16(self.batch, self.tokens, self.heads, self.head_dim)
         kept = self.keys if self.branch == "plain" else dsv4.WINDOW + self.tokens - 1
-        kv = torch.zeros(self.batch, kept, self.head_dim, dtype=torch.bfloat16)
+        kv = bf16(self.batch, kept, self.head_dim)
         if self.branch == "plain":
-            fmha(q, kv, kv.clone(), partials=False)
-            return
+            return partial(fmha, q, kv, kv.clone(), partials=False)
         if self.branch == "window":
-            dsv4.attention(q, kv)
-            return
+            return partial(dsv4.attention, q, kv)
         if self.branch == "hca":
-            blocks = torch.zeros(self.batch, CONTEXT // HCA_RATIO, self.head_dim, dtype=torch.bfloat16)
-            lens = torch.full((self.batch,), CONTEXT, dtype=torch.int32)
-            dsv4.attention(q, kv, cmp_kv=blocks, seq_lens=lens, compress_ratio=HCA_RATIO)
-            return
-        blocks = torch.zeros(self.batch, CONTEXT // 4, self.head_dim, dtype=torch.bfloat16)
+            blocks = bf16(self.batch, CONTEXT // HCA_RATIO, self.head_dim)
+            lens = torch.full((self.batch,), CONTEXT, dtype=torch.int32, device=device)
+            return partial(dsv4.attention, q, kv, cmp_kv=blocks, seq_lens=lens, compress_ratio=HCA_RATIO)
+        blocks = bf16(self.batch, CONTEXT // 4, self.head_dim)
         random = torch.Generator().manual_seed(0)
         shape = (self.batch, self.tokens, self.topk)
-        indices = torch.randint(CONTEXT // 4, shape, generator=random, dtype=torch.int32)
-        dsv4.attention(q, kv, cmp_kv=blocks, topk_indices=indices)
+        indices = torch.randint(CONTEXT // 4, shape, generator=random, dtype=torch.int32).to(device)
+        return partial(dsv4.attention, q, kv, cmp_kv=blocks, topk_indices=indices)
 
 
 def _decode(heads: tuple[int, ...], batches: tuple[int, ...], tokens: tuple[int, ...]) -> Iterator[Shape]:

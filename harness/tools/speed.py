@@ -1,0 +1,93 @@
+"""`python -m harness.tools.speed FILE.csv`: measure the kernel on this machine's GPU beside torch's attention.
+
+The problems are those of stages/shapes.py, and plain attention of head dims 64, 128 and 256 to 1,024 to 16,384 keys.
+Inputs are normal. Each is measured with L2 cold, and the clock rate and power meanwhile are kept beside the times.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from harness.judge.gpu_time import measure
+from kernel import fmha
+from stages.shapes import SHAPES
+
+TOKENS, HIDDEN = 32_768, 2_048
+"""Tokens in total, and head dim times heads, of plain attention."""
+LENGTHS = (1_024, 4_096, 16_384)
+ROUNDS = 20
+HEAD = ("problem", "kernel", "us", "low_us", "high_us", "tflops", "sm_mhz", "watts", "error")
+
+
+@dataclass(frozen=True)
+class Work:
+    """A problem: the flops of both products, and the calls of the kernels that compute it, by name."""
+
+    name: str
+    flops: float
+    calls: dict[str, Callable[[], object]]
+
+
+def works() -> Iterator[Work]:
+    """Yield every problem, its inputs drawn."""
+    for shape in SHAPES:
+        yield Work(shape.name, shape.flops, {"this kernel": shape.prepared(torch.randn, "cuda")})
+    for width, causal, length in product((64, 128, 256), (False, True), LENGTHS):
+        yield plain(width, causal, length)
+
+
+def plain(width: int, causal: bool, length: int) -> Work:
+    """Return multi-query attention: one key and value head."""
+    batch, heads = TOKENS // length, HIDDEN // width
+
+    def bf16(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, dtype=torch.bfloat16, device="cuda")
+
+    q, k, v = bf16(batch, length, heads, width), bf16(batch, length, width), bf16(batch, length, width)
+    attention: Any = functional.scaled_dot_product_attention
+    by_head = q.transpose(1, 2).contiguous()
+    shared = [each[:, None].expand(batch, heads, length, width) for each in (k, v)]
+    name = f"head dim {width}, {length:,} keys{', causal' if causal else ''}"
+    calls: dict[str, Callable[[], object]] = {
+        "this kernel": lambda: fmha(q, k, v, causal=causal, partials=False),
+        "torch's scaled_dot_product_attention": lambda: attention(by_head, *shared, is_causal=causal),
+    }
+    return Work(name, 4.0 * TOKENS * HIDDEN * length / (1 + causal), calls)
+
+
+def row(work: Work, name: str, call: Callable[[], object]) -> tuple[object, ...]:
+    """Measure a call."""
+    try:
+        times = measure(call, cold=True, rounds=ROUNDS)
+    except Exception as error:
+        return work.name, name, "", "", "", "", "", "", f"{type(error).__name__}: {error}"[:200]
+    us = [f"{1e6 * each:.2f}" for each in (times.median, times.low, times.high)]
+    rate = f"{work.flops / times.median / 1e12:.1f}"
+    return work.name, name, *us, rate, f"{times.sm_mhz:.0f}", f"{times.watts:.0f}", ""
+
+
+def main() -> int:
+    """Measure everything. Each row is written at once, so that a deadline loses only what was not measured."""
+    with Path(sys.argv[1]).open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEAD)
+        for work in works():
+            for name, call in work.calls.items():
+                found = row(work, name, call)
+                writer.writerow(found)
+                file.flush()
+                print(*found, sep="  ", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
