@@ -6,7 +6,7 @@ from kernel.arch import default_arch
 
 os.environ.setdefault("CUTE_DSL_ARCH", default_arch())  # read when cutlass is imported
 
-from kernel import dsv4, reference
+from kernel import dsv4, reference, serving
 from kernel.chips import configuration
 from kernel.compiled import CompiledFmha, compile
 from kernel.config import FmhaConfig
@@ -30,4 +30,5 @@ __all__ = [
     "fmha",
     "merge",
     "reference",
+    "serving",
 ]

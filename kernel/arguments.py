@@ -6,16 +6,16 @@ An argument takes a row here, a value in `kernel.host`, and its use on the devic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import cutlass
 import cutlass.cute as cute
 import torch
-from cutlass import BFloat16, Float32, Int32
+from cutlass import BFloat16, Float32, Int32, Uint8
 from cutlass.cute.runtime import from_dlpack, make_fake_tensor
 
-from kernel.problem import Features
+from kernel.problem import CacheKind, Features
 
 TMA_ALIGN_BYTES = 16  # alignment of addresses and strides that a tensor map requires
 
@@ -24,13 +24,18 @@ TMA_ALIGN_BYTES = 16  # alignment of addresses and strides that a tensor map req
 class Spec:
     """A kernel argument: a row-major tensor with a dimension per word of `dims`, or a scalar if `dims` is empty.
 
-    mapped: a tensor map describes it, for TMA. when: true for configurations that have it; for others it is None.
+    aligned: address and strides are multiples of 16 bytes, as tensor maps and copies of 16 bytes require. when: true
+    for configurations that have it; for others it is None.
     """
 
     dtype: type[cutlass.Numeric]
     dims: str
-    mapped: bool
+    aligned: bool
     when: Callable[[Features], bool]
+
+    def of(self, config: Features) -> Spec:
+        """Return the argument as a configuration has it: with caches, groups of rows are two dimensions."""
+        return replace(self, dims=self.dims.replace("G", "B T")) if config.caches else self
 
     @property
     def rank(self) -> int:
@@ -40,7 +45,7 @@ class Spec:
     @property
     def align_bytes(self) -> int:
         """Alignment of the first element and of the strides, in bytes."""
-        return TMA_ALIGN_BYTES if self.mapped else self.dtype.width // 8
+        return TMA_ALIGN_BYTES if self.aligned else self.dtype.width // 8
 
     def fake(self) -> Any:
         """Return the placeholder with which the kernel is compiled.
@@ -66,16 +71,41 @@ class Spec:
 def argument(
     dtype: type[cutlass.Numeric],
     dims: str = "",
-    mapped: bool = False,
+    aligned: bool = False,
     when: Callable[[Features], bool] = lambda config: True,
 ) -> Any:
     """Declare a row of a table, with the fields of Spec."""
-    return field(metadata={"spec": Spec(dtype, dims, mapped, when)})
+    return field(metadata={"spec": Spec(dtype, dims, aligned, when)})
 
 
 def partials(config: Features) -> bool:
-    """Return whether a configuration writes U and m."""
+    """Return whether a configuration writes U."""
     return config.partials
+
+
+def maxima(config: Features) -> bool:
+    """Return whether a configuration writes m."""
+    return config.partials or config.maxima
+
+
+def dense(config: Features) -> bool:
+    """Return whether a configuration has keys in a tensor, not in caches."""
+    return not config.caches
+
+
+def cached(number: int, what: Callable[[CacheKind], bool] = lambda kind: True) -> Callable[[Features], bool]:
+    """Return whether a configuration has cache `number`, of a kind for which `what` is true."""
+    return lambda config: number < len(config.caches) and what(config.caches[number])
+
+
+def listed(kind: CacheKind) -> bool:
+    """Return whether indices list the keys of a kind of cache."""
+    return not kind.table
+
+
+def counted(kind: CacheKind) -> bool:
+    """Return whether a kind of cache has lengths."""
+    return kind.lens
 
 
 def compressed(config: Features) -> bool:
@@ -90,14 +120,17 @@ def topk(config: Features) -> bool:
 
 @dataclass(frozen=True)
 class Operands:
-    """Tensors that TMA moves: G groups of R rows (see RowTile), B sequences of S keys, head dim D."""
+    """Tensors that TMA moves: G groups of R rows (see RowTile), B sequences of S keys, head dim D.
 
-    q: Any = argument(BFloat16, "G R D", mapped=True)
-    k: Any = argument(BFloat16, "B S D", mapped=True)
-    v: Any = argument(BFloat16, "B S D", mapped=True)  # k again if V is K
-    o: Any = argument(BFloat16, "G R D", mapped=True)
-    u: Any = argument(Float32, "G R D", mapped=True, when=partials)
-    compressed: Any = argument(BFloat16, "B S_c D", mapped=True, when=compressed)  # [1, B * S_c, D] with top-k indices
+    With caches a group is a token, and G is B * T with a stride each.
+    """
+
+    q: Any = argument(BFloat16, "G R D", aligned=True)
+    k: Any = argument(BFloat16, "B S D", aligned=True, when=dense)
+    v: Any = argument(BFloat16, "B S D", aligned=True, when=dense)  # k again if V is K
+    o: Any = argument(BFloat16, "G R D", aligned=True)
+    u: Any = argument(Float32, "G R D", aligned=True, when=partials)
+    compressed: Any = argument(BFloat16, "B S_c D", aligned=True, when=compressed)  # [1, B * S_c, D] with top-k indices
 
 
 @dataclass(frozen=True)
@@ -105,13 +138,29 @@ class Arguments:
     """Tensors that threads read and write, and scalars."""
 
     lse: Any = argument(Float32, "G R")
-    m: Any = argument(Float32, "G R", when=partials)
+    m: Any = argument(Float32, "G R", when=maxima)
     sink: Any = argument(Float32, "H", when=lambda config: config.sink)
     lens: Any = argument(Int32, "B", when=lambda config: config.mask != "none")  # keys that hold something
     # tokens of the sequence up to its last query
     positions: Any = argument(Int32, "B", when=lambda config: config.compressed == "blocks")
     topk_indices: Any = argument(Int32, "G K", when=topk)
     topk_lens: Any = argument(Int32, "G", when=topk)  # indices that count
+    # Caches: pages as bytes; indices of each token, or the pages of each sequence; how many keys count, for a sequence
+    # or its tokens (L is 1 or T); keys in all pages, keys of a page, and bytes from a key to the next in its page.
+    main: Any = argument(Uint8, "P X", aligned=True, when=cached(0))
+    main_indices: Any = argument(Int32, "B T K", when=cached(0, listed))
+    main_table: Any = argument(Int32, "B N", when=cached(0, lambda kind: kind.table))
+    main_lens: Any = argument(Int32, "B L", when=cached(0, counted))
+    main_keys: Any = argument(Int32, when=cached(0))
+    main_page: Any = argument(Int32, when=cached(0))
+    main_row: Any = argument(Int32, when=cached(0))
+    extra: Any = argument(Uint8, "P X", aligned=True, when=cached(1))
+    extra_indices: Any = argument(Int32, "B T K", when=cached(1))
+    extra_lens: Any = argument(Int32, "B L", when=cached(1, counted))
+    extra_keys: Any = argument(Int32, when=cached(1))
+    extra_page: Any = argument(Int32, when=cached(1))
+    extra_row: Any = argument(Int32, when=cached(1))
+    empty_lse: Any = argument(Float32, when=lambda config: bool(config.caches))  # lse of a row that sees no key
     rows: Any = argument(Int32)  # R
     heads: Any = argument(Int32)  # H
     tokens: Any = argument(Int32)  # queries of a sequence
@@ -138,4 +187,4 @@ def bound(table: type[Table], config: Features, values: Mapping[str, torch.Tenso
 
 def _filled(table: type[Table], config: Features, make: Callable[[str, Spec], Any]) -> Table:
     rows = {row.name: row.metadata["spec"] for row in fields(table)}
-    return table(**{name: make(name, spec) if spec.when(config) else None for name, spec in rows.items()})
+    return table(**{name: make(name, spec.of(config)) if spec.when(config) else None for name, spec in rows.items()})

@@ -51,7 +51,7 @@ def _whole_variant(problem: Problem, p_path: PPath) -> Variant:
         return one
     if problem.head_dim == 256:
         return variant("CTA pair at 256", 256)
-    return one if p_path == "smem" or problem.compressed == "topk" else variant("two Q tiles", problem.head_dim)
+    return one if p_path == "smem" or problem.by_token else variant("two Q tiles", problem.head_dim)
 
 
 def estimate(config: FmhaConfig, problem: Problem) -> float:

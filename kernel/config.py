@@ -22,7 +22,7 @@ from kernel.roles import Roles
 from kernel.variants import SPLITS, ProductOrder, Variant, variant
 
 P_PARTS = (range(3), range(3, 4))  # quarters of P's keys that are published together: PV starts during the last quarter
-STATS = 2  # fp32 behind a row of U in a partial result: the row's maximum and sum
+STATS = 2  # fp32 behind a row of U in a partial result: the row's maximum and sum; then its largest logit, if needed
 PARTIAL_PADDING = 4  # fp32 behind a row of U, with those: rows begin in different banks
 
 
@@ -135,7 +135,7 @@ class FmhaConfig(Features, Mbarriers):
             raise ArgumentError("splits", self.splits, allowed)
         if self.block_rows is not None and (self.splits == 1 or self.block_rows not in row.short_block_rows):
             raise ArgumentError("block_rows", self.block_rows, f"one of {row.short_block_rows} if keys are split")
-        if row.q_tiles > 1 and (self.p_path == "smem" or self.compressed == "topk"):
+        if row.q_tiles > 1 and (self.p_path == "smem" or self.by_token):
             # Its load warps keep too few registers to copy top-k keys, and it has P in tensor memory only.
             raise ArgumentError("variant", repr(row.name), "another one with P in smem or top-k indices")
 
@@ -144,6 +144,7 @@ class FmhaConfig(Features, Mbarriers):
         """Name of the kernel in PTX, profiles and reports."""
         parts = [f"fmha_hd{self.head_dim}", self.p_path] + [self.mask] * (self.mask != "none")
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
+        parts += [each.name for each in self.caches] + ["maxima"] * self.maxima
         parts += ["two_q_tiles"] * (self.q_tiles == 2)
         parts += ["sink"] * self.sink + ["partials"] * self.partials
         parts += [f"splits{self.splits}"] * (self.splits > 1) + [f"rows{self.block_rows}"] * bool(self.block_rows)
@@ -193,6 +194,11 @@ class FmhaConfig(Features, Mbarriers):
     def product_order(self) -> ProductOrder:
         """The order of the products."""
         return self.variant.order if self.loads_v else self.variant.order_v_is_k
+
+    @property
+    def crosses_proxies(self) -> bool:
+        """True if the MMA warp orders copies by cp.async before its reads. In a pair, the warps that copy do."""
+        return self.by_token and self.mma_ctas == 1 and not self.quantised
 
     @property
     def zigzag(self) -> bool:

@@ -56,11 +56,19 @@ from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.combine import Combine, Partial
 from kernel.sm100.cta import Cta, Fragments, Smem
+from kernel.sm100.dequantise import QuantisedWarp
 from kernel.sm100.epilogue import Epilogue
-from kernel.sm100.load import load
+from kernel.sm100.load import CacheWarp, LoadWarp, load
 from kernel.sm100.mma import multiply
 from kernel.sm100.softmax import RowThread, RunningSoftmax, SoftmaxWarp, p_rows
 from kernel.sm100.tiles import smaller
+
+
+def load_role(config: FmhaConfig) -> type[LoadWarp]:
+    """Return the kind of warp that loads keys."""
+    if config.quantised:
+        return QuantisedWarp
+    return CacheWarp if config.caches else LoadWarp
 
 
 class Fmha:
@@ -78,8 +86,10 @@ class Fmha:
     def launch(self, tensors: Operands, args: Arguments, stream: CUstream) -> None:
         """Launch a CTA, CTA pair or cluster per row tile, but no more CTAs than `args.ctas` unless keys are split."""
         config = self.config
-        mma_tiles = cute.ceil_div(tensors.q.shape[1], config.mma_ctas * config.block_m)
-        ctas = mma_tiles * tensors.q.shape[0] * config.cluster_ctas
+        if const_expr(config.caches):
+            args = operands.grouped(args)
+        mma_tiles = cute.ceil_div(tensors.q.shape[-2], config.mma_ctas * config.block_m)
+        ctas = mma_tiles * cute.size(args.lse, mode=[0]) * config.cluster_ctas
         ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
         self.device(operands.products(config), operands.copies(config, tensors), args).launch(
             grid=[ctas, 1, 1],
@@ -111,7 +121,7 @@ class Fmha:
                 cute.arch.setmaxregister_decrease(config.variant.registers[1])
             for warps, ring in config.loaders:
                 if has_role(warps, warp):
-                    load(cta, ring, warp - warps[0])
+                    load(cta, ring, warp - warps[0], load_role(config))
             if warp == roles.mma[0] and (
                 config.mma_ctas == 1 or cute.arch.block_idx_in_cluster() == config.variant.leader
             ):
@@ -141,7 +151,9 @@ class Fmha:
         for number in cutlass.range(first, end, step, unroll=1):
             at = cta.at_row_tile(number, kv_done)
             # 1. Compute P of all KV tiles.
-            running = RunningSoftmax(cta.args.scale_log2, config.variant.threads_per_row, thread.index, cta.smem.sMax)
+            running = RunningSoftmax(
+                cta.args.scale_log2, config.variant.threads_per_row, thread.index, cta.smem.sMax, config.maxima
+            )
             SoftmaxWarp(at, thread, running).run()
             # 2. Publish a partial result to the cluster, or store the results.
             if const_expr(config.splits > 1):

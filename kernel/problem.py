@@ -11,6 +11,31 @@ from kernel.variants import HEAD_DIMS
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
 Compressed = Literal["none", "blocks", "topk"]
+Layout = Literal["bf16", "v4"]
+
+
+@dataclass(frozen=True)
+class CacheKind:
+    """A cache of keys in pages, as the kernel is compiled for it.
+
+    layout: bytes of a key, all bf16 or those of kernel.layouts. table: tokens see a window of their sequence, whose
+    pages are in a block table; else the keys that their indices list. lens: a number of indices counts for each token
+    or sequence; else all.
+    Raises ArgumentError for another layout.
+    """
+
+    layout: Layout
+    table: bool = False
+    lens: bool = False
+
+    def __post_init__(self) -> None:
+        if self.layout not in get_args(Layout):
+            raise ArgumentError("layout", repr(self.layout), f"one of {get_args(Layout)}")
+
+    @property
+    def name(self) -> str:
+        """Name of the kind in the name of a kernel."""
+        return self.layout + "_table" * self.table + "_lens" * self.lens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +46,8 @@ class Features:
     those of a window that ends at the query's own position ("causal"). shared_kv: V is K. partials: U and m are
     written beside O and lse. compressed: further keys, none, all visible blocks of a second tensor ("blocks") or those
     of each token's top-k indices ("topk"); they need shared_kv. sink: a logit of each head joins the denominator of O.
+    caches: the keys are in one or two paged caches, and there are no others; they need head_dim 512 and shared_kv.
+    maxima: m, the largest logit of a row, is written beside O and lse; it needs caches.
     Raises ArgumentError.
     """
 
@@ -30,6 +57,8 @@ class Features:
     partials: bool = True
     compressed: Compressed = "none"
     sink: bool = False
+    caches: tuple[CacheKind, ...] = ()
+    maxima: bool = False
 
     def __post_init__(self) -> None:
         if self.head_dim not in HEAD_DIMS:
@@ -40,6 +69,35 @@ class Features:
             raise ArgumentError("compressed", repr(self.compressed), "'none', 'blocks' or 'topk'")
         if self.compressed != "none" and not self.shared_kv:
             raise ArgumentError("shared_kv", False, "True with compressed keys")
+        if self.caches:
+            self._check_caches()
+        elif self.maxima:
+            raise ArgumentError("maxima", True, "False without caches")
+
+    def _check_caches(self) -> None:
+        alone = (self.head_dim, self.mask, self.shared_kv, self.partials, self.compressed)
+        if alone != (512, "none", True, False, "none"):
+            allowed = "() unless head_dim is 512, V is K, and there are no masks, partials and compressed keys"
+            raise ArgumentError("caches", self.cache_names, allowed)
+        if len(self.caches) > 2 or any(each.table for each in self.caches[1:]):
+            raise ArgumentError("caches", self.cache_names, "two; the second with indices")
+        if len({each.layout for each in self.caches}) > 1:
+            raise ArgumentError("caches", self.cache_names, "two of one layout")
+
+    @property
+    def quantised(self) -> bool:
+        """True if keys are codes with scales."""
+        return any(each.layout != "bf16" for each in self.caches)
+
+    @property
+    def cache_names(self) -> str:
+        """Names of the kinds of caches, for messages."""
+        return ", ".join(each.name for each in self.caches)
+
+    @property
+    def by_token(self) -> bool:
+        """True if each token has keys of its own, so that tokens cannot share a row tile."""
+        return self.compressed == "topk" or bool(self.caches)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +105,8 @@ class Problem(Features):
     """An attention problem: the features, the size, and what the caller wants.
 
     heads, tokens, batch: of the queries. keys: of a sequence's window buffer. compressed_keys: top-k indices of a
-    token, or blocks. window: keys that a token sees at most, None if unbounded. p_path: the memory of P. splits: CTAs
-    over which the keys of a row tile are split. "auto": the kernel chooses.
+    token, in all caches together, or blocks. window: keys that a token sees at most, None if unbounded. p_path: the
+    memory of P. splits: CTAs over which the keys of a row tile are split. "auto": the kernel chooses.
     """
 
     heads: int
@@ -67,13 +125,13 @@ class Problem(Features):
 
     @property
     def rows(self) -> int:
-        """Rows of a group: of a sequence, or of a token if tokens have top-k indices."""
-        return self.heads if self.compressed == "topk" else self.tokens * self.heads
+        """Rows of a group: of a sequence, or of a token if tokens have keys of their own."""
+        return self.heads if self.by_token else self.tokens * self.heads
 
     @property
     def groups(self) -> int:
         """Groups of rows that cannot share a row tile."""
-        return self.batch * self.tokens if self.compressed == "topk" else self.batch
+        return self.batch * self.tokens if self.by_token else self.batch
 
     def window_keys(self, tokens: int) -> int:
         """Return how many keys of the window buffer so many successive tokens see together."""

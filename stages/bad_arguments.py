@@ -205,6 +205,72 @@ LAYER = (
 )  # fmt: skip
 
 
+def serving(device: str = "cpu") -> Arguments:
+    """Return valid arguments of kernel.serving.attention: two caches, 2 sequences, 3 tokens, 4 heads."""
+    pages = bf16(3, 5, 1, 512, device=device), bf16(4, 2, 512, device=device)
+    indices = int32(0, 2, 3, 7, device=device), int32(-1, 2, 3, 9, device=device)
+    return {
+        "q": bf16(2, 3, 4, 512, device=device),
+        "main": kernel.serving.IndexedCache(pages[0], indices[0], int32(7, 2, device=device)),
+        "extra": kernel.serving.IndexedCache(pages[1], indices[1], int32(9, 2, 3, device=device)),
+        "sink": torch.zeros(4, device=device),
+    }
+
+
+def cache(a: Arguments, name: str, **wrong: object) -> Arguments:
+    """Return arguments with other fields of a cache."""
+    return a | {name: replace(a[name], **wrong)}
+
+
+def table(a: Arguments, **wrong: object) -> Arguments:
+    """Return arguments with a block table in place of the first cache's indices."""
+    device = a["q"].device
+    right: Arguments = {"table": int32(0, 2, 3, device=device), "seq_lens": int32(9, 2, device=device), "window": 4}
+    return a | {"main": kernel.serving.TableCache(**({"pages": a["main"].pages} | right | wrong))}
+
+
+def codes(a: Arguments, *shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.uint8, device=a["q"].device)
+
+
+#: Bad arguments of kernel.serving.attention; `serving` has the valid ones.
+SERVING = (
+    BadCall("rank of q", lambda a: a | {"q": a["q"][0]}, "q.shape", "[B, T, H, D]"),
+    BadCall("dtype of q", lambda a: a | {"q": a["q"].half()}, "q.dtype", "bfloat16"),
+    BadCall("576 columns", lambda a: a | {"q": zeros(a, 2, 3, 4, 576)}, "q.shape", "(2, 3, 4, 512)"),
+    BadCall("129 heads", lambda a: a | {"q": zeros(a, 2, 3, 129, 512)}, "q.shape[2]", "at most 128"),
+    BadCall("address of q", lambda a: a | {"q": zeros(a, 12289)[1:].view(2, 3, 4, 512)}, "q.data_ptr", "0"),
+    BadCall("row stride of q", lambda a: a | {"q": zeros(a, 2, 3, 4, 516)[..., :512]}, "q.stride(2)", "8"),
+    BadCall("no cache", lambda a: a | {"main": None}, "main", "IndexedCache"),
+    BadCall("second cache by a table", lambda a: a | {"extra": table(a)["main"]}, "extra", "IndexedCache"),
+    BadCall("pages not a tensor", lambda a: cache(a, "main", pages=1), "main.pages", "torch.Tensor"),
+    BadCall("dtype of pages", lambda a: cache(a, "main", pages=a["main"].pages.half()), "main.pages.dtype", "584"),
+    BadCall("656 bytes", lambda a: cache(a, "main", pages=codes(a, 3, 4, 1, 656)), "main.pages.shape", "584 bytes"),
+    BadCall("256 columns", lambda a: cache(a, "extra", pages=zeros(a, 3, 4, 256)), "extra.pages.shape", "512 bf16"),
+    BadCall("two heads", lambda a: cache(a, "main", pages=zeros(a, 3, 4, 2, 512)), "main.pages.shape", "[P, N, 1, D]"),
+    BadCall("no keys", lambda a: cache(a, "main", pages=zeros(a, 0, 4, 512)), "main.pages.shape", "at least one key"),
+    BadCall("page stride", lambda a: cache(a, "main", pages=codes(a, 3, 5, 584)), "main.pages.stride(0)", "16"),
+    BadCall("layouts", lambda a: cache(a, "extra", pages=codes(a, 3, 4, 584)), "caches", "one layout"),
+    BadCall("dtype of indices", lambda a: cache(a, "main", indices=a["main"].indices.long()), "main.indices.dtype"),
+    BadCall("shape of indices", lambda a: cache(a, "extra", indices=a["extra"].indices[:1]), "extra.indices.shape"),
+    BadCall("no indices", lambda a: cache(a, "main", indices=a["main"].indices[..., :0]), "main.indices.shape[2]", "1"),
+    BadCall("shape of lengths", lambda a: cache(a, "main", lens=lens(a, 1, 3)), "main.lens.shape", "(2,)"),
+    BadCall("dtype of lengths", lambda a: cache(a, "main", lens=zeros(a, 2)), "main.lens.dtype", "int32"),
+    BadCall("lengths of tokens", lambda a: cache(a, "extra", lens=lens(a, 1, 2, 4)), "extra.lens.shape", "(2, 3)"),
+    BadCall("shape of the table", lambda a: table(a, table=lens(a, 0, 3, 3)), "main.table.shape", "[B, M]"),
+    BadCall("shape of seq_lens", lambda a: table(a, seq_lens=lens(a, 0, 2, 3)), "main.seq_lens.shape", "[B]"),
+    BadCall("window 0", lambda a: table(a, window=0), "main.window", "1 to"),
+    BadCall("shape of the sink", lambda a: a | {"sink": a["sink"][:3]}, "sink.shape", "[H]"),
+    BadCall("scale 0", lambda a: a | {"scale": 0.0}, "scale", "above 0"),
+    BadCall("sms odd", lambda a: a | {"sms": 3}, "sms", "even"),
+    BadCall("splits 3", lambda a: a | {"splits": 3}, "splits", "(1, 2, 4, 8, 16)"),
+    BadCall("out missing", lambda a: a | {"out": output(a["q"], u=None, m=None), "maxima": True}, "out.m", "Tensor"),
+    BadCall("out unasked", lambda a: a | {"out": output(a["q"], u=None)}, "out.m", "None when maxima=False"),
+    BadCall("out with U", lambda a: a | {"out": output(a["q"])}, "out.u", "None"),
+    BadCall("out shape", lambda a: a | {"out": output(a["q"][:1], u=None, m=None)}, "out.o.shape", "(2, 3, 4, 512)"),
+)  # fmt: skip
+
+
 def branches(device: str = "cpu") -> Arguments:
     """Return valid arguments of kernel.merge: one branch with its partials, and a sink."""
     return {"branches": [output(plain(device)["q"])], "sink": torch.zeros(4, device=device)}
@@ -229,11 +295,12 @@ MERGE = (
 
 
 def accepted(table: str, device: str) -> list[str]:
-    """Make the bad calls of table "fmha", "layer" or "merge". Return a line for each that was not rejected by name."""
+    """Make the bad calls of a table, such as "fmha". Return a line for each that was not rejected by name."""
     tables: dict[str, tuple[tuple[BadCall, ...], Callable[..., object], Arguments]] = {
         "fmha": (FMHA, kernel.fmha, plain(device)),
         "layer": (LAYER, kernel.dsv4.attention, layer(device) | {"debug": True}),
         "merge": (MERGE, kernel.merge, branches(device)),
+        "serving": (SERVING, kernel.serving.attention, serving(device)),
     }
     bad, call, arguments = tables[table]
     return [line for each in bad if (line := each.accepted_by(call, arguments))]

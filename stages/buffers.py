@@ -26,15 +26,19 @@ class Poisoned:
     wholes: dict[str, torch.Tensor]
 
     @staticmethod
-    def like(q: torch.Tensor, partials: bool, strided: bool = False, flat: bool = False) -> Poisoned:
+    def like(
+        q: torch.Tensor, partials: bool, strided: bool = False, flat: bool = False, maxima: bool = False
+    ) -> Poisoned:
         """Make buffers for the outputs of q [batch, tokens, heads, head_dim], on its device.
 
         strided: add gaps after rows and sequences. flat: add gaps after rows only, so that batch and tokens can be
-        viewed as one dimension.
+        viewed as one dimension. maxima: m is an output, without u.
         """
         shapes = {"o": (q.shape, torch.bfloat16), "lse": (q.shape[:3], torch.float32)}
         if partials:
             shapes |= {"u": (q.shape, torch.float32), "m": (q.shape[:3], torch.float32)}
+        if maxima:
+            shapes |= {"m": (q.shape[:3], torch.float32)}
         wholes, views = {}, {}
         for name, (shape, dtype) in shapes.items():
             strides = gapped_strides(shape, flat, rows=len(shape) == 4) if strided else dense_strides(shape)

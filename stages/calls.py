@@ -8,8 +8,10 @@ from typing import Any, Protocol
 import torch
 
 import kernel
+from kernel import serving
 from stages import bad_arguments
 from stages.case import Case
+from stages.served import NAMES, Paged, Served
 
 Tensors = Mapping[str, torch.Tensor]
 """Tensors of a call by name: q, k, v, compressed, sink, lens, seq_lens, topk_indices and topk_lens, if it has them."""
@@ -41,6 +43,8 @@ class Python:
 
     def call(self, case: Case, tensors: Tensors, out: Outputs) -> kernel.Attention:
         options: dict[str, Any] = {"splits": case.splits, "sms": case.sms, "swa_lens": tensors.get("lens")}
+        if case.served is not None:
+            return _serve(case, case.served, tensors, out[0])
         q, k, v, sink = tensors["q"], tensors["k"], tensors.get("v"), tensors.get("sink")
         if case.layer:
             window = {} if case.window == kernel.dsv4.WINDOW else {"window": case.window}
@@ -75,6 +79,27 @@ def launches(case: Case) -> int:
 def has_topk(case: Case) -> bool:
     """Return True if the case has top-k indices. Batch and tokens must then be viewable as one dimension."""
     return case.compressed is not None and case.compressed.topk is not None
+
+
+def _serve(case: Case, served: Served, tensors: Tensors, out: kernel.Attention | None) -> kernel.Attention:
+    """Make the call of kernel.serving for a case."""
+    options: dict[str, Any] = {"splits": case.splits, "sms": case.sms, "scale": case.scale}
+    options |= {"sink": tensors.get("sink"), "empty_lse": served.empty_lse, "maxima": served.maxima}
+    if served.flat:
+        first = None if out is None else kernel.Attention(out.o[0], out.lse[0], m=None if out.m is None else out.m[0])
+        lens = tensors.get("main_lens")
+        flat = tensors["q"][0], tensors["main"][:, 0, 0], tensors["main_indices"][0], None if lens is None else lens[0]
+        found = serving.sparse_attention(*flat, out=first, **options)
+        return kernel.Attention(found.o[None], found.lse[None], m=None if found.m is None else found.m[None])
+    caches = [_cache(paged, tensors, name) for paged, name in zip(served.caches, NAMES, strict=False)]
+    return serving.attention(tensors["q"], *caches, out=out, **options)
+
+
+def _cache(paged: Paged, tensors: Tensors, name: str) -> serving.IndexedCache | serving.TableCache:
+    if paged.window is not None:
+        lens = tensors[f"{name}_lens"]
+        return serving.TableCache(tensors[name], tensors[f"{name}_table"], lens, paged.window)
+    return serving.IndexedCache(tensors[name], tensors[f"{name}_indices"], tensors.get(f"{name}_lens"))
 
 
 def _compressed(case: Case, tensors: Tensors) -> kernel.AllBlocks | kernel.TopkBlocks | None:

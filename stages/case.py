@@ -9,8 +9,9 @@ import torch
 
 import kernel
 from kernel.chips import Config
-from kernel.problem import PPath, mask_of
+from kernel.problem import CacheKind, PPath, mask_of
 from kernel.reference import causal_mask, compressed_mask, dense_mask, length_mask
+from stages.served import Served
 
 Trend = Literal["growing", "falling", "constant"]
 
@@ -66,6 +67,7 @@ class Case:
     KV tiles.
     strided: inputs and outputs are slices of larger tensors.
     layer: call kernel.dsv4.attention instead of kernel.fmha. Not part of the name.
+    served: keys are in caches alone: call kernel.serving. `keys` is then 0, and V is K.
     """
 
     milestone: str
@@ -90,6 +92,7 @@ class Case:
     peak: int = 1
     strided: bool = False
     layer: bool = False
+    served: Served | None = None
 
     def __post_init__(self) -> None:
         assert self.lens is None or len(self.lens) == self.batch, f"{len(self.lens or ())} lens, batch={self.batch}"
@@ -99,14 +102,15 @@ class Case:
         """Name of the case in the pins and in reports."""
         parts = {
             f"hd={self.head_dim}": True,
-            f"n={self.keys}": True,
+            f"n={self.keys}": self.served is None,
             f"B={self.batch}": self.batch > 1,
             f"T={self.tokens}": self.tokens > 1,
             f"H={self.heads}": self.heads != TILE,
             f"scale={self.scale}": self.scale is not None,
             f"P in {self.p_path}": self.p_path is not None,
-            "V=K": self.shared_kv,
-            "O and lse": not self.partials,
+            "V=K": self.shared_kv and self.served is None,
+            "O and lse": not self.partials and self.served is None,
+            str(self.served): self.served is not None,
             str(self.trend): self.trend is not None,
             f"lens={','.join(map(str, self.lens or ()))}": self.lens is not None,
             f"W={self.window or 'none'}": self.causal,
@@ -127,6 +131,8 @@ class Case:
     def problem(self) -> kernel.Problem:
         """Problem that the kernel is launched for; with `merged`, that of the compressed branch."""
         branch = self.compressed
+        if self.served is not None:
+            return self._served_problem(self.served)
         return kernel.Problem(
             head_dim=self.head_dim,
             heads=self.heads,
@@ -144,6 +150,23 @@ class Case:
             splits=self.splits,
         )
 
+    def _served_problem(self, served: Served) -> kernel.Problem:
+        kinds = (CacheKind(each.layout, each.window is not None, each.lens is not None) for each in served.caches)
+        return kernel.Problem(
+            head_dim=self.head_dim,
+            heads=self.heads,
+            tokens=self.tokens,
+            batch=self.batch,
+            keys=0,
+            shared_kv=True,
+            partials=False,
+            caches=tuple(kinds),
+            compressed_keys=sum(each.listed for each in served.caches),
+            sink=self.sinks is not None,
+            maxima=served.maxima,
+            splits=self.splits,
+        )
+
     @property
     def config(self) -> Config:
         """Configuration that the kernel is compiled for; with `merged`, that of the compressed branch."""
@@ -153,13 +176,17 @@ class Case:
     def floor(self) -> str:
         """Name of the floor in tolerances.toml: no pin of this case may be looser."""
         if self.peak > 1:
-            return f"peak {self.peak}"
+            return f"served peak {self.peak}" if self.served else f"peak {self.peak}"
+        if self.served is not None:
+            return "served"
         one_tile = self.keys <= TILE and self.compressed is None
         return "64 one KV tile" if self.head_dim == 64 and one_tile else str(self.head_dim)
 
     @property
     def tensors(self) -> tuple[str, ...]:
         """Results of the launch, by name."""
+        if self.served is not None and self.served.maxima:
+            return "O", "lse", "m"
         return ("O", "U", "lse", "m") if self.partials else ("O", "lse")
 
     @property

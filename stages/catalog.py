@@ -58,6 +58,10 @@ CATALOG = (
     Milestone("D5b", "D5a", "merge of the branches in Python"),
     Milestone("D5c", "D5b", "window and compressed branch in one launch"),
     Milestone("D5d", "D5c", "sink merged in the epilogue, O and lse out of one launch"),
+    Milestone("D6a", "D5d", "top-k lists as callers have them: any heads up to 128, any topk, free strides"),
+    Milestone("D6b", "D6a", "pages of any size and stride, by indices or block tables"),
+    Milestone("D6c", "D6b", "two caches in one softmax"),
+    Milestone("D6d", "D6c", "FP8 caches of DeepSeek-V4, 584 bytes a key"),
 )
 
 GATE = CATALOG[0]

@@ -17,7 +17,8 @@ def reference(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -
     """Return the expected outputs in float64, rows flattened. `visible` replaces the mask of the case."""
     parts = partials(case, inputs, visible)
     whole, out = joined(parts), merge(parts, case.sink)
-    return outputs_of(case, kernel.Attention(o=out.o, u=whole.u, lse=out.lse, m=whole.m))
+    lse = out.lse if case.served is None else out.lse.where(out.lse > -torch.inf, case.served.empty_lse)
+    return outputs_of(case, kernel.Attention(o=out.o, u=whole.u, lse=lse, m=whole.m))
 
 
 def partials(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> list[Partial]:
@@ -25,6 +26,8 @@ def partials(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) ->
     parts = [
         branch(inputs.q, inputs.k, inputs.v, scale=case.scale, visible=case.visible if visible is None else visible)
     ]
+    if case.served is not None:
+        return cached(case, inputs)
     if inputs.compressed is None:
         return parts
     if inputs.topk_indices is None:
@@ -38,6 +41,20 @@ def partials(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) ->
             topk_lens=inputs.topk_lens,
             scale=case.scale,
         ),
+    ]
+
+
+def cached(case: Case, inputs: Inputs) -> list[Partial]:
+    """Return the partials of each cache in float64."""
+    return [
+        selection(
+            inputs.q,
+            cache.keys.expand(case.batch, -1, -1),
+            topk_indices=cache.indices,
+            topk_lens=cache.counts.clamp(0, cache.indices.shape[2]),
+            scale=case.scale,
+        )
+        for cache in inputs.caches
     ]
 
 

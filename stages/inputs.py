@@ -8,6 +8,7 @@ import torch
 
 from kernel import choice
 from stages.case import TILE, Case, Compressed
+from stages.served import CacheInputs, draw_caches
 
 #: V is drawn at half the size of Q and K. The bound on an element of O is partly absolute (1e-3), and the rounding of
 #: P to bf16 alone must fit into it: over 4,000 seeds of a numpy model of hd=64 n=128, the worst element reached 0.60
@@ -38,7 +39,7 @@ class Inputs:
     """bf16 CPU tensors: q [batch, tokens, heads, head_dim], k and v [batch, keys, head_dim].
 
     v is None if V is K. compressed: [batch, blocks, head_dim]. topk_indices, int32 [batch, tokens, topk]: compressed
-    keys of each token. topk_lens, int32 [batch, tokens]: how many of them count.
+    keys of each token. topk_lens, int32 [batch, tokens]: how many of them count. caches: those of kernel.serving.
     """
 
     q: torch.Tensor
@@ -47,6 +48,7 @@ class Inputs:
     compressed: torch.Tensor | None = None
     topk_indices: torch.Tensor | None = None
     topk_lens: torch.Tensor | None = None
+    caches: tuple[CacheInputs, ...] = ()
 
 
 def draw(case: Case, seed: int) -> Inputs:
@@ -64,6 +66,10 @@ def draw(case: Case, seed: int) -> Inputs:
         after = 0 if case.compressed is None else _tiles(case, case.blocks).max() + 1
         _add_trend(case, q, k, _tiles(case, case.keys) - _tiles(case, case.keys).max() - after)
     q *= case.peak
+    if case.served is not None:
+        caches = draw_caches(case, q, V_SCALE_FEW_KEYS, generator)
+        q *= not case.served.codes
+        return Inputs((q / V_SCALE_FEW_KEYS).bfloat16(), k.bfloat16(), None, caches=caches)
     size = V_SCALE_FEW_KEYS if case.causal or case.peak > 1 else V_SCALE
     if not case.shared_kv:
         return Inputs(q.bfloat16(), k.bfloat16(), (v * size).bfloat16())

@@ -11,6 +11,7 @@ from stages.buffers import Poisoned, gapped
 from stages.calls import Tensors, callers, has_topk, launches
 from stages.case import Case
 from stages.inputs import POISONS, Inputs, Poison, poisoned, poisoned_compressed
+from stages.served import placed_caches
 
 
 def launch(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISONS[0]) -> kernel.Attention:
@@ -35,7 +36,8 @@ def prepared(case: Case, inputs: Inputs, torch_device: str) -> Callable[[], kern
 def outputs(case: Case, q: torch.Tensor) -> list[Poisoned]:
     """Return guarded buffers for the outputs of each launch of a case."""
     partials, flat = case.config.partials, has_topk(case)
-    return [Poisoned.like(q, partials, case.strided, flat) for _ in range(launches(case))]
+    maxima = case.served is not None and case.served.maxima
+    return [Poisoned.like(q, partials, case.strided, flat, maxima) for _ in range(launches(case))]
 
 
 def placed(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISONS[0]) -> Tensors:
@@ -46,15 +48,17 @@ def placed(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISO
             return None if tensor is None else tensor.to(torch_device)
         return gapped(tensor.to(torch_device), flat=has_topk(case))
 
-    tensors = {
-        "q": laid_out(inputs.q),
-        "k": laid_out(poisoned(case, inputs.k, poison.k)),
-        "v": None if inputs.v is None else laid_out(poisoned(case, inputs.v, poison.v)),
-        "compressed": laid_out(poisoned_compressed(case, inputs, poison.k)),
-        "sink": case.sink,
-        "lens": None if case.lens is None else torch.tensor(case.lens, dtype=torch.int32),
-        **_which_blocks(case, inputs),
-    }
+    tensors = {"q": laid_out(inputs.q), "sink": case.sink}
+    if case.served is not None:
+        tensors |= placed_caches(inputs.caches, poison.k)
+    else:
+        tensors |= {
+            "k": laid_out(poisoned(case, inputs.k, poison.k)),
+            "v": None if inputs.v is None else laid_out(poisoned(case, inputs.v, poison.v)),
+            "compressed": laid_out(poisoned_compressed(case, inputs, poison.k)),
+            "lens": None if case.lens is None else torch.tensor(case.lens, dtype=torch.int32),
+            **_which_blocks(case, inputs),
+        }
     return {name: tensor.to(torch_device) for name, tensor in tensors.items() if tensor is not None}
 
 

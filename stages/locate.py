@@ -12,6 +12,7 @@ from stages.case import Case
 from stages.expected import Outputs
 from stages.inputs import Inputs
 from stages.metrics import Array
+from stages.served import NAMES
 
 Rows = NDArray[np.intp]
 
@@ -47,7 +48,7 @@ def coordinates(case: Case, rows: Rows) -> dict[str, Rows]:
     """Return sequence, token, head and row tile of rows of the flattened outputs."""
     sequence, in_sequence = np.divmod(rows, case.tokens * case.heads)
     token, head = np.divmod(in_sequence, case.heads)
-    tile = (head if case.config.compressed == "topk" else in_sequence) // case.config.tile_m
+    tile = (head if case.config.by_token else in_sequence) // case.config.tile_m
     return {"sequence": sequence, "token": token, "head": head, "row tile": tile}
 
 
@@ -133,6 +134,8 @@ def _tile_errors(case: Case, inputs: Inputs, want: Array, row: int) -> Iterator[
 def _keys_of(case: Case, inputs: Inputs, sequence: int, token: int) -> tuple[Array, Array, list[str]]:
     """Return the keys and values that a token sees, and the name of the KV tile of each."""
     n = case.config.block_n
+    if case.served is not None:
+        return _keys_of_caches(inputs, sequence, token, n)
     v = inputs.k if inputs.v is None else inputs.v
     seen = torch.nonzero(case.visible[sequence, token])[:, 0]
     keys, values = [inputs.k[sequence, seen]], [v[sequence, seen]]
@@ -150,3 +153,13 @@ def _keys_of(case: Case, inputs: Inputs, sequence: int, token: int) -> tuple[Arr
         values.append(inputs.compressed[sequence, blocks])
         tiles += [f"compressed KV tile {j // n} ({of} {j // n * n} to {j // n * n + n - 1})" for j in places]
     return torch.cat(keys).double().numpy(), torch.cat(values).double().numpy(), tiles
+
+
+def _keys_of_caches(inputs: Inputs, sequence: int, token: int, n: int) -> tuple[Array, Array, list[str]]:
+    """Return the keys that a token sees in caches, as keys and values, and the name of the KV tile of each."""
+    keys, tiles = [], []
+    for name, cache in zip(NAMES, inputs.caches, strict=False):
+        places = torch.nonzero(cache.counted()[sequence, token])[:, 0].tolist()
+        keys.append(cache.keys[cache.indices[sequence, token, places].long()].double().numpy())
+        tiles += [f"{name} KV tile {j // n} (indices {j // n * n} to {j // n * n + n - 1})" for j in places]
+    return np.concatenate(keys), np.concatenate(keys), tiles

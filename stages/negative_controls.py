@@ -14,11 +14,13 @@ import numpy as np
 import torch
 
 import kernel
-from kernel.reference import causal_mask, merge, weights
+from kernel.reference import Partial, causal_mask, merge, weights
 from stages.case import Case, Compressed
 from stages.expected import Outputs, joined, outputs_of, partials, reference
 from stages.inputs import Inputs
 from stages.metrics import Array
+from stages.served import NAMES, CacheInputs, Served
+from stages.served_controls import PAIR_CONTROLS, cache_controls
 
 SUB_TILE_ROWS = 128
 SUB_TILE = 16  # columns of a sub-tile, and keys of one K step of the MMA
@@ -55,6 +57,8 @@ def negative_controls(case: Case) -> tuple[NegativeControl, ...]:
 
     In peaked cases a single key has no weight in most rows, so controls that add or drop one key are left out.
     """
+    if case.served is not None:
+        return (*_edits(case), *_not_rescaled(case), *served_controls(case, case.served), *_other_sinks(case))
     if case.peak > 1:
         return (*_edits(case), *_wrong_reads(case), *_not_rescaled(case))
     return (
@@ -66,6 +70,41 @@ def negative_controls(case: Case) -> tuple[NegativeControl, ...]:
         *_other_branches(case),
         *_other_sinks(case),
     )
+
+
+def served_controls(case: Case, served: Served) -> Iterator[NegativeControl]:
+    """Yield outputs over other keys of caches. In peaked cases those that differ by single keys are left out."""
+    for i, paged in enumerate(served.caches):
+        for name, change in cache_controls(case, paged).items():
+            yield NegativeControl(f"{NAMES[i]}: {name}", _changing_cache(case, i, change))
+    if len(served.caches) == 2:
+        for name, change_both in PAIR_CONTROLS.items():
+            if name != "keys of both counted once" or (served.twice and case.peak == 1):
+                yield NegativeControl(name, _changing_caches(case, change_both))
+    if served.empty_lse == math.inf:
+        yield NegativeControl("lse: -inf where no key is seen", lambda _, outputs: outputs | {"lse": _flipped(outputs)})
+
+
+def _flipped(outputs: Outputs) -> Array:
+    lse = outputs["lse"]
+    return np.where(np.isposinf(lse), -np.inf, lse)
+
+
+def _changing_cache(
+    case: Case, i: int, change: Callable[[CacheInputs], CacheInputs]
+) -> Callable[[Inputs, Outputs], Outputs]:
+    return lambda inputs, _: right(case, with_cache(inputs, i, change(inputs.caches[i])))
+
+
+def _changing_caches(
+    case: Case, change: Callable[[CacheInputs, CacheInputs], CacheInputs]
+) -> Callable[[Inputs, Outputs], Outputs]:
+    return lambda inputs, _: right(case, with_cache(inputs, 1, change(*inputs.caches)))
+
+
+def with_cache(inputs: Inputs, i: int, cache: CacheInputs) -> Inputs:
+    """Return the inputs with another cache `i`."""
+    return replace(inputs, caches=tuple(cache if j == i else each for j, each in enumerate(inputs.caches)))
 
 
 def _edits(case: Case) -> Iterator[NegativeControl]:
@@ -86,16 +125,30 @@ def _not_rescaled(case: Case) -> Iterator[NegativeControl]:
 
 
 def _without_rescale(case: Case, inputs: Inputs) -> Outputs:
-    tile, visible = torch.arange(case.keys) // case.config.block_n, case.visible
-    first, *compressed = partials(case, inputs)
-    tiles = [partials(case, inputs, visible & (tile == i))[0] for i in range(-(-case.keys // case.config.block_n))]
-    u, m = torch.zeros_like(first.u), torch.full_like(first.m, -torch.inf)
-    for part in (*tiles, *compressed):
+    parts = partials(case, inputs)
+    u, m = torch.zeros_like(parts[0].u), torch.full_like(parts[0].m, -torch.inf)
+    for part in _partials_of_tiles(case, inputs, parts):
         m = torch.maximum(m, part.m)
         u += part.u * weights(part.m, m)[..., None]
-    wrong = replace(joined([first, *compressed]), u=u)
+    wrong = replace(joined(parts), u=u)
     out = merge([wrong], case.sink)
     return _stored(outputs_of(case, kernel.Attention(o=out.o, u=wrong.u, lse=out.lse, m=wrong.m)))
+
+
+def _partials_of_tiles(case: Case, inputs: Inputs, parts: list[Partial]) -> Iterator[Partial]:
+    """Yield the partials of each KV tile of the window, then those of other branches; or of each tile of caches."""
+    block_n = case.config.block_n
+    if case.served is not None:
+        for i, cache in enumerate(inputs.caches):
+            tiles = torch.arange(cache.indices.shape[2]) // block_n
+            for tile in range(int(tiles.max()) + 1):
+                lists = cache.indices.where(tiles == tile, -1), cache.counts
+                yield partials(case, with_cache(inputs, i, cache.with_lists(*lists)))[i]
+        return
+    tile = torch.arange(case.keys) // block_n
+    for i in range(-(-case.keys // block_n)):
+        yield partials(case, inputs, case.visible & (tile == i))[0]
+    yield from parts[1:]
 
 
 def _other_scales(case: Case) -> Iterator[NegativeControl]:
@@ -198,7 +251,7 @@ def _without_repeats(topk: torch.Tensor) -> torch.Tensor:
 
 def _other_sinks(case: Case) -> Iterator[NegativeControl]:
     """Yield outputs with sinks in other units or of other heads, and lse with the sink."""
-    if case.sinks is None:
+    if case.sinks is None or (case.served is not None and case.peak > 1):
         return
     scaled = tuple(sink * (case.scale or case.head_dim**-0.5) for sink in case.sinks)
     base_2 = tuple(sink / math.log(2) for sink in case.sinks)

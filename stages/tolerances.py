@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stages.metrics import METRICS
+from stages.metrics import ALL_METRICS, METRICS, Metric
 
 FILE = Path(__file__).with_name("tolerances.toml")
 #: A milestone's first case may be predicted this much slower than its pin: the order of instructions moves cycles.
@@ -51,13 +51,18 @@ def check(table: Pins, floor: Pins, where: str) -> Pins:
     for tensor, bounds in table.items():
         if tensor not in METRICS:
             raise PinError(f"{where}: no tensor {tensor!r}; there are {', '.join(METRICS)}")
-        by_name = {metric.name: metric for metric in METRICS[tensor]}
+        by_name = {metric.name: metric for metric in required(tensor, floor)}
         if by_name.keys() != bounds.keys():
             raise PinError(f"{where}: {tensor} must pin {sorted(by_name)}, but pins {sorted(bounds)}")
         for name, lowest in floor.get(tensor, {}).items():
             if not by_name[name].holds(bounds[name], lowest):
                 raise PinError(f"{where}: {tensor}.{name} = {bounds[name]} is looser than the floor {lowest}")
     return table
+
+
+def required(tensor: str, floor: Pins) -> list[Metric]:
+    """Return the metrics that a tensor's pins must have: those of every case, and those that the floor names."""
+    return [each for each in ALL_METRICS[tensor] if each in METRICS[tensor] or each.name in floor.get(tensor, {})]
 
 
 @cache

@@ -23,7 +23,7 @@ from stages.check import compare, failing, measured
 from stages.device import Device
 from stages.expected import outputs_of, reference
 from stages.inputs import draw
-from stages.metrics import METRICS
+from stages.metrics import ALL_METRICS
 from stages.tolerances import PinError
 from stages.verify import all_same_bits, launch_in_every_mode, raise_first_error
 
@@ -72,7 +72,7 @@ def measure(case: Case, seed: int, device: Device) -> Measured:
         assert trials[0].attention is not None
         got, want = outputs_of(case, trials[0].attention), reference(case, inputs)
         for tensor, values in measured(case.tensors, got, want).items():
-            for name in (metric.name for metric in METRICS[tensor]):
+            for name in (metric.name for metric in ALL_METRICS[tensor]):
                 figures[f"{tensor} {name}"] = values[name] if math.isfinite(values[name]) else None
         all_same_bits(trials, where)
         outside = ", ".join(map(str, failing(compare(case, got, want))))

@@ -66,7 +66,7 @@ def _mark_rows(case: Case, axes: list[Axes]) -> None:
     """Draw lines between row tiles and between warps; label the first row of each tile with token and head."""
     rows = np.arange(case.batch * case.tokens * case.heads)
     names = coordinates(case, rows)
-    parts = ("sequence", "token", "row tile") if case.config.compressed == "topk" else ("sequence", "row tile")
+    parts = ("sequence", "token", "row tile") if case.config.by_token else ("sequence", "row tile")
     tile = np.stack([names[part] for part in parts])
     starts = np.flatnonzero(np.any(np.diff(tile, prepend=-1), axis=0))
     maps = [axis for axis in axes if axis.images]

@@ -71,13 +71,13 @@ def pins(milestone: Milestone, known: Sequence[Measured]) -> Iterator[str]:
 
 def worst_figures(measured: Iterable[Mapping[str, float | None]]) -> Figures:
     """Return the worst value of each figure, by tensor and metric. Values that are not numbers are errors elsewhere."""
-    from stages.metrics import METRICS
+    from stages.metrics import ALL_METRICS
 
     worst: Figures = {}
     for figures in measured:
         for name, value in figures.items():
             tensor, metric = name.split(" ")
-            bound = next(each.bound for each in METRICS[tensor] if each.name == metric)
+            bound = next(each.bound for each in ALL_METRICS[tensor] if each.name == metric)
             further = min if bound == "at least" else max
             if value is not None:
                 worst[tensor, metric] = further(worst.get((tensor, metric), value), value)
@@ -86,15 +86,15 @@ def worst_figures(measured: Iterable[Mapping[str, float | None]]) -> Figures:
 
 def lines(case: Case, worst: Figures) -> Iterator[str]:
     """Yield a case's table of pins, one line for each tensor."""
-    from stages.metrics import METRICS
-    from stages.tolerances import floor
+    from stages.tolerances import floor, required
 
     yield f'["{case.milestone}"."{case.name}"]'
     for tensor in case.tensors:
-        bounds = floor(case.floor).get(tensor, {})
+        floors = floor(case.floor)
+        bounds = floors.get(tensor, {})
         pins = [
             f"{metric.name} = {pin(metric, worst[tensor, metric.name], bounds.get(metric.name), case.peak)}"
-            for metric in METRICS[tensor]
+            for metric in required(tensor, floors)
         ]
         yield f"{tensor} = {{ {', '.join(pins)} }}"
     yield ""

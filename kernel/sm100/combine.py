@@ -46,6 +46,8 @@ class Partial(SoftmaxWarp):
             if thread.half == 0:
                 own[config.head_dim] = self.running.stats[0]
                 own[config.head_dim + 1] = row_sum
+                if const_expr(config.maxima):
+                    own[config.head_dim + STATS] = self.running.largest
             for c in cutlass.range_constexpr(count):
                 cute.autovec_copy(thread.load_o_or_zeros(self.cta, c), blocks[None, thread.half * count + c])
 
@@ -63,7 +65,8 @@ class Combine(LoopInvariant):
 
     def running(self) -> RunningSoftmax:
         """Return the statistics of a merged row."""
-        return RunningSoftmax(self.cta.args.scale_log2, self.cta.config.variant.threads_per_row)
+        config = self.cta.config
+        return RunningSoftmax(self.cta.args.scale_log2, config.variant.threads_per_row, maxima=config.maxima)
 
     @cute.jit
     def run(self, warp: Any) -> None:
@@ -108,6 +111,9 @@ class Combine(LoopInvariant):
         stats = load_vector(self.partial(cute.arch.lane_idx())[row, None], STATS, config.head_dim // STATS)
         running = self.running()
         running.stats[0] = cute.arch.warp_reduction(stats[0], cute.arch.fmax, threads_in_group=config.splits)
+        if const_expr(config.maxima):
+            largest = load_vector(self.partial(cute.arch.lane_idx())[row, None], 1, config.head_dim + STATS)
+            running.note_largest(cute.arch.warp_reduction(largest[0], cute.arch.fmax, threads_in_group=config.splits))
         weight = running.weight_of(stats[0])
         row_sum = cute.arch.warp_reduction(weight * stats[1], operator.add, threads_in_group=config.splits)
         weights = [cute.arch.shuffle_sync(weight, s) for s in range(config.splits)]

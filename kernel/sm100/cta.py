@@ -14,9 +14,21 @@ from cutlass.memory import SmemAllocator
 from kernel.arguments import Arguments
 from kernel.config import FmhaConfig
 from kernel.hardware import BF16_BYTES, MMA_K, SMEM_ALIGN, SWIZZLE_BYTES, TMEM_LANES
+from kernel.problem import CacheKind
 from kernel.sm100.barriers import Barriers
 from kernel.sm100.operands import CHUNK, Copies, Products
-from kernel.sm100.tiles import Branches, KvTiles, LoopInvariant, RowTile, TopkTiles, VisibleKeys, larger, smaller
+from kernel.sm100.tiles import (
+    Branches,
+    CacheKeys,
+    CacheTiles,
+    KvTiles,
+    LoopInvariant,
+    RowTile,
+    TopkTiles,
+    VisibleKeys,
+    larger,
+    smaller,
+)
 
 LANE = 1 << 16  # step of a tensor-memory address to the next lane
 HALF_LANES = 16  # with 64 rows, the second half of O's columns lies this many lanes further
@@ -130,13 +142,18 @@ class Cta(LoopInvariant):
     kv_done: Any = 0  # KV tiles of the CTA's earlier row tiles; ring slots and phases count on from there
 
     @property
+    def groups(self) -> Any:
+        """Number of groups of rows."""
+        return cute.size(self.args.lse, mode=[0])
+
+    @property
     def row_tile_range(self) -> tuple[Any, Any, Any]:
         """First, end and step of the CTA's row tiles. With split keys a cluster has one row tile."""
         block = cute.arch.block_idx()[0]
         config = self.config
         if config.splits > 1:
             return block // config.splits, block // config.splits + 1, 1
-        mma_tiles = cute.ceil_div(self.args.rows, config.mma_ctas * config.block_m) * self.args.lse.shape[0]
+        mma_tiles = cute.ceil_div(self.args.rows, config.mma_ctas * config.block_m) * self.groups
         return block, config.mma_ctas * mma_tiles, cute.arch.grid_dim()[0]
 
     def at_row_tile(self, number: Any, kv_done: Any = 0) -> Cta:
@@ -148,7 +165,7 @@ class Cta(LoopInvariant):
         """
         config = self.config
         args = self.args
-        groups = self.args.lse.shape[0]
+        groups = self.groups
         ctas = self.config.mma_ctas
         mma_tiles = cute.ceil_div(args.rows, ctas * config.block_m)  # of a group
         tile = number // ctas
@@ -158,7 +175,7 @@ class Cta(LoopInvariant):
             rounds = mma_tiles * groups // per_round  # whole ones; what remains is never reversed
             tile = select_((rounds - round_) % 2 == 1, (2 * round_ + 1) * per_round - 1 - tile, tile)
         index = (mma_tiles - 1 - tile // groups) * ctas + number % ctas
-        by_token = config.compressed == "topk"
+        by_token = config.by_token
         row_tile = RowTile(index, tile % groups, args.rows, args.heads, args.tokens, config.block_m, ctas, by_token)
         return replace(self, row_tile=row_tile, kv_tiles=kv_tiles(config, args, row_tile), kv_done=kv_done)
 
@@ -167,8 +184,13 @@ class Cta(LoopInvariant):
         return None if self.args.sink is None else self.args.sink[self.row_tile.head(row)]
 
 
-def kv_tiles(config: FmhaConfig, args: Arguments, row_tile: RowTile) -> Branches:
+def kv_tiles(config: FmhaConfig, args: Arguments, row_tile: RowTile) -> Branches | CacheTiles:
     """Return the KV tiles that a row tile sees, and the CTA's split of them."""
+    if config.caches:
+        split = cute.arch.block_idx_in_cluster() if config.splits > 1 else 0
+        kinds = zip(config.caches, ("main", "extra"), strict=False)
+        keys = tuple(cache_keys(kind, args, name, row_tile) for kind, name in kinds)
+        return CacheTiles(keys, config.block_n, config.splits, split)
     sequence = row_tile.sequence
     span = row_tile.first_and_last_token()
     tokens = row_tile.tokens
@@ -185,3 +207,22 @@ def kv_tiles(config: FmhaConfig, args: Arguments, row_tile: RowTile) -> Branches
     window = VisibleKeys(config.mask, args.keys, length, tokens, args.window)
     split = cute.arch.block_idx_in_cluster() if config.splits > 1 else 0
     return Branches(KvTiles(window, config.block_n, *span), compressed, config.splits, split)
+
+
+def cache_keys(kind: CacheKind, args: Arguments, name: str, row_tile: RowTile) -> CacheKeys:
+    """Return the keys of the cache `name`, main or extra, that a row tile's token sees."""
+    of = {each: getattr(args, f"{name}_{each}") for each in ("keys", "page", "row")}
+    pages = getattr(args, name)
+    facts = pages.iterator.toint(), Int64(pages.stride[0]), Int64(of["row"]), of["page"], of["keys"]
+    sequence, token = row_tile.sequence, row_tile.token(0)
+    lens = getattr(args, f"{name}_lens")
+    length = None if lens is None else lens[sequence, smaller(token, lens.shape[1] - 1)]
+    if kind.table:
+        table = args.main_table[sequence, None]
+        held = cute.size(table) * of["page"]
+        seen = VisibleKeys("causal", held, length, row_tile.tokens, args.window)
+        first = seen.lo(token)
+        return CacheKeys(larger(seen.hi(token) - first, 0), *facts, table, first)
+    indices = getattr(args, f"{name}_indices")[sequence, token, None]
+    topk = cute.size(indices)
+    return CacheKeys(topk if length is None else smaller(larger(length, 0), topk), *facts, indices)

@@ -20,10 +20,10 @@ FEW_TOKENS = 8  # of a sequence at most: its tokens find few of their top-k keys
 
 
 @cute.jit
-def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any) -> None:
+def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any, role: cutlass.Constexpr[type[LoadWarp]]) -> None:
     """Load for all row tiles of the CTA: warp `warp` of a ring loads its slices, the queries warp (ring=None) loads Q.
 
-    The warp that loads K loads Q too if there is no queries warp.
+    The warp that loads K loads Q too if there is no queries warp. role: the kind of warp that loads keys.
     """
     kv_done = Int32(0)
     tail_loads = Int32(0)
@@ -42,7 +42,7 @@ def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any) -> None:
                 prefetch_q(cta.at_row_tile(number + step))
         # 2. Load the slices of all KV tiles.
         if const_expr(loads_keys):
-            tail_loads = LoadWarp(at, ring, warp).run(tail_loads)
+            tail_loads = role(at, ring, warp).run(tail_loads)
         kv_done += at.kv_tiles.count
         q_loads += smaller(at.kv_tiles.count, 1)
     # 3. In a CTA pair, stay until every slot is released: the leader's MMA warp signals the barriers of this CTA, too,
@@ -92,6 +92,7 @@ class LoadWarp(LoopInvariant):
         self.ring = ring
         self.warp = warp
         self.rank = cute.arch.block_idx_in_cluster() if cta.config.mma_ctas == 2 else 0  # half of the keys, or of V
+        self.listed = cta.kv_tiles if cta.config.caches else cta.kv_tiles.compressed
 
     def slot(self, slot: Any) -> Any:
         """Return a slot of the ring, as (key, (dim, chunk))."""
@@ -182,8 +183,7 @@ class LoadWarp(LoopInvariant):
         if (i < end) & (self.cta.row_tile.tokens <= FEW_TOKENS) and const_expr(self.ring.name == "k"):
             for n, entry in enumerate(self.entries(i)):
                 if (n * WARP + cute.arch.lane_idx()) // keys_per_warp == self.warp:
-                    row = larger(self.cta.kv_tiles.compressed.key(entry, indices[n]), 0)
-                    key = self.cta.copies.topk_keys[row, None]
+                    key = self.key_at(self.place(entry, indices[n]))
                     primitives.cp_async_bulk_prefetch(key.iterator, config.head_dim * BF16_BYTES)
 
     @cute.jit
@@ -194,39 +194,58 @@ class LoadWarp(LoopInvariant):
         after it.
         """
         ring = self.ring
-        bars = self.cta.bars
         lane = cute.arch.lane_idx()
         vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
         lanes = SWIZZLE_BYTES // VECTOR_BYTES  # that copy a key together
         atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
-        # 1. Find the rows to copy before there is a slot. A lane has the rows of its indices, and shuffles bring them
+        # 1. Find the keys to copy before there is a slot. A lane has the places of its indices, and shuffles bring them
         #    to the eight lanes that copy a key.
-        keys = [self.cta.kv_tiles.compressed.key(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
+        keys = [self.place(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
         vectors = ring.box[1] // cute.size(vector)
         firsts = range(0, ring.box[0], WARP // lanes)
         column = (self.rank if ring.along_keys else self.warp) * vectors + lane % lanes
-        rows = [cute.arch.shuffle_sync(keys[first // WARP], (first + lane // lanes) % WARP) for first in firsts]
-        sources = [cute.logical_divide(self.cta.copies.topk_keys[larger(row, 0), None], vector) for row in rows]
+        places = [cute.arch.shuffle_sync(keys[first // WARP], (first + lane // lanes) % WARP) for first in firsts]
+        sources = [cute.logical_divide(self.key_at(place), vector) for place in places]
         # 2. Wait for a free slot and copy. An index that names no key copies zeros.
         valid = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
         slot = wait_empty(self.cta, ring, self.warp, number)
-        for first, row, src in zip(firsts, rows, sources, strict=True):
-            valid[0] = row >= 0
+        for first, place, src in zip(firsts, places, sources, strict=True):
+            valid[0] = self.is_key(place)
             dst = cute.logical_divide(self.slot(slot)[first + lane // lanes, None], vector)
             for c in range(0, vectors, lanes):
                 cute.copy(atom, src[None, column + c], dst[None, lane % lanes + c], pred=valid)
         # 3. Read further indices while the copies run.
         indices.store(following.load())
         following.store(self.read_indices(i + 2).load())
-        # 4. Signal the MMA warp. With one CTA the copies arrive themselves, and the MMA warp crosses proxies, so this
-        #    warp goes on. In a CTA pair they cannot arrive at the leader CTA: this warp waits, crosses and arrives.
-        if const_expr(self.cta.config.mma_ctas == 1):
-            primitives.cp_async_mbarrier_arrive(bars.at(ring.full, slot))
+        # 4. Signal the MMA warp.
+        self.publish_copies(slot)
+
+    def place(self, entry: Int32, index: Int32) -> Any:
+        """Return the row of the key of top-k index number `entry`, -1 if it names none."""
+        return self.listed.key(entry, index)
+
+    def is_key(self, place: Any) -> Any:
+        """Return whether there is a key at a place."""
+        return place >= 0
+
+    def key_at(self, place: Any) -> cute.Tensor:
+        """Return the key at a place, and key 0 if there is none."""
+        return self.cta.copies.topk_keys[larger(place, 0), None]
+
+    def publish_copies(self, slot: Int32) -> None:
+        """Signal the MMA warp once the copies into a slot are complete.
+
+        With one CTA the copies arrive themselves, and the MMA warp crosses proxies, so this warp goes on. In a CTA pair
+        they cannot arrive at the leader CTA: this warp waits, crosses and arrives.
+        """
+        bars = self.cta.bars
+        if self.cta.config.mma_ctas == 1:
+            primitives.cp_async_mbarrier_arrive(bars.at(self.ring.full, slot))
         else:
             cute.arch.cp_async_commit_group()
             cute.arch.cp_async_wait_group(0)
             cute.arch.fence_view_async_shared()
-        bars.arrive_warp(ring.full, slot)
+        bars.arrive_warp(self.ring.full, slot)
 
     @cute.jit
     def clear_keys(self, slot: Int32, first: Int32) -> None:
@@ -250,8 +269,39 @@ class LoadWarp(LoopInvariant):
         """Load the top-k indices of tile `i` that the warp needs."""
         indices = cute.make_rmem_tensor(self.ring.box[0] // WARP, Int32)
         for n, entry in enumerate(self.entries(i)):
-            indices[n] = self.cta.kv_tiles.compressed.index(entry)
+            indices[n] = self.listed.index(entry)
         return indices
+
+
+class CacheWarp(LoadWarp):
+    """A load warp that copies keys from caches. The place of a key is its address, 0 if there is none."""
+
+    @cute.jit
+    def run(self, tail_loads: Int32) -> Int32:
+        """Copy this warp's slice of every KV tile. Indices are read two tiles ahead, which hides their latency."""
+        kv = self.cta.kv_tiles
+        number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
+        indices = self.read_indices(kv.begin)
+        following = self.read_indices(kv.begin + 1)
+        self.prefetch(kv.begin, kv.end, indices)
+        for i in cutlass.range(kv.begin, kv.end, unroll=1):
+            self.prefetch(i + 1, kv.end, following)
+            self.copy_topk(indices, following, i, number + i)
+        return tail_loads
+
+    def place(self, entry: Int32, index: Int32) -> Any:
+        """Return the address of the key of index number `entry`."""
+        return self.listed.address(entry, index)
+
+    def is_key(self, place: Any) -> Any:
+        """Return whether there is a key at a place."""
+        return place != 0
+
+    def key_at(self, place: Any) -> cute.Tensor:
+        """Return the key at a place, and page 0 of the first cache if there is none."""
+        address = cutlass.select_(place == 0, self.cta.kv_tiles.caches[0].base, place)
+        pointer = cute.make_ptr(BFloat16, address, cute.AddressSpace.gmem, assumed_align=VECTOR_BYTES)
+        return cute.make_tensor(pointer, cute.make_layout(self.cta.config.head_dim))
 
 
 def wait_empty(cta: Cta, ring: Ring, slice_: Any, number: Int32) -> Any:

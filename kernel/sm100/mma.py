@@ -106,7 +106,7 @@ class MmaWarp(LoopInvariant):
         slot, phase = bars.slot_and_phase(number, slice_)
         # 1. Wait for the slice of K. Copies by cp.async arrive unfenced: this warp crosses to the async proxy.
         bars.wait("k_full", slot, phase)
-        if const_expr(config.compressed == "topk" and config.mma_ctas == 1):
+        if const_expr(config.crosses_proxies):
             cute.arch.fence_view_async_shared()
         # 2. Multiply. The first slice overwrites S, the others add to it.
         q = fragments.Q.at(q_tile, slice_ * config.k_slice[1])

@@ -6,6 +6,7 @@ The host side of a launch builds these while tracing. The device code uses them 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import cutlass.cute as cute
@@ -13,7 +14,7 @@ from cutlass import BFloat16, Float32, Int64
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
 from cutlass.utils import blackwell_helpers as sm100
 
-from kernel.arguments import Operands
+from kernel.arguments import Arguments, Operands
 from kernel.config import FmhaConfig
 from kernel.hardware import BF16_BYTES, MMA_N, SWIZZLE_BYTES
 from kernel.memory import S_STAGES
@@ -39,7 +40,7 @@ class KeyLoads(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """TMA of Q, of the keys of the window and the compressed ones, and of O and U [G, R, D]."""
+    """TMA of Q, of the keys of the window and the compressed ones, and of O and U [G, R, D]. Caches have no TMA."""
 
     q: cpasync.TmaInfo
     queries: cute.Tensor  # Q in global memory as (row, dim, group), for prefetches
@@ -67,12 +68,14 @@ def products(config: FmhaConfig) -> Products:
 def copies(config: FmhaConfig, operands: Operands) -> Copies:
     """Build the TMA loads and stores of a launch, and the tensors that are accessed without TMA."""
     q = load_atom(config, operands.q, (config.tile_m, config.head_dim))
-    window = key_loads(config, operands.k, operands.v)
+    window = KeyLoads() if config.caches else key_loads(config, operands.k, operands.v)
     compressed = KeyLoads()
     if config.compressed == "blocks":
         compressed = key_loads(config, operands.compressed, operands.compressed)
     topk_keys = view(config, operands.compressed)[None, None, 0] if config.compressed == "topk" else None
     results = operands.o, operands.u
+    if config.splits > 1 and config.caches:
+        results = by_group(operands.o), None
     if config.splits == 1:
         results = tuple(None if each is None else store_atom(config, each) for each in results)
     return Copies(q, view(config, operands.q), window, compressed, topk_keys, *results)
@@ -88,11 +91,27 @@ def key_loads(config: FmhaConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:
 
 
 def view(config: FmhaConfig, tensor: cute.Tensor) -> cute.Tensor:
-    """`tensor` [B, rows, D] as (rows, D, B), with D static and the other strides multiples of 16 bytes."""
-    batch, rows, _ = tensor.shape
-    batch_stride = cute.assume(Int64(tensor.stride[0]), divby=8)
-    row_stride = cute.assume(Int64(tensor.stride[1]), divby=8)
-    layout = cute.make_layout((rows, config.head_dim, batch), stride=(row_stride, 1, batch_stride))
+    """`tensor` [B, rows, D] as (rows, D, B), with D static and the other strides multiples of 16 bytes.
+
+    [B, T, rows, D] becomes (rows, D, (T, B)), whose last mode counts the groups.
+    """
+    groups, strides = tensor.shape[-3::-1], tuple(cute.assume(Int64(each), divby=8) for each in tensor.stride[-3::-1])
+    row_stride = cute.assume(Int64(tensor.stride[-2]), divby=8)
+    group, stride = (groups, strides) if len(groups) > 1 else (groups[0], strides[0])
+    layout = cute.make_layout((tensor.shape[-2], config.head_dim, group), stride=(row_stride, 1, stride))
+    return cute.make_tensor(tensor.iterator, layout)
+
+
+def grouped(args: Arguments) -> Arguments:
+    """Return the arguments with one mode for batch and token of the statistics."""
+    return replace(args, lse=by_group(args.lse), m=None if args.m is None else by_group(args.m))
+
+
+def by_group(tensor: cute.Tensor) -> cute.Tensor:
+    """`tensor` [B, T, rows, ...] as ((T, B), rows, ...), whose first mode counts the groups."""
+    batch, tokens, *shape = tensor.shape
+    batch_stride, token_stride, *stride = tensor.stride
+    layout = cute.make_layout(((tokens, batch), *shape), stride=((token_stride, batch_stride), *stride))
     return cute.make_tensor(tensor.iterator, layout)
 
 

@@ -95,12 +95,24 @@ class RunningSoftmax(LoopInvariant):
     threads_per_row: int
     index: Any = 0  # of the softmax thread
     sMax: cute.Tensor | None = None  # (thread, parity): exchange between threads of a row that are in two warps
+    maxima: bool = False  # whether the largest logit is needed, too: the maximum may lag behind it by RESCALE_LOG2
 
     def __post_init__(self) -> None:
-        """Initialize the registers: the maximum, then the partial sums."""
-        self.stats = cute.make_rmem_tensor((1 + PARTIAL_SUMS,), Float32)
+        """Initialize the registers: the maximum, the partial sums, and the largest logit if it is needed."""
+        self.stats = cute.make_rmem_tensor((1 + PARTIAL_SUMS + self.maxima,), Float32)
         self.stats.fill(0.0)
         self.stats[0] = -Float32.inf
+        if self.maxima:
+            self.note_largest(-Float32.inf)
+
+    @property
+    def largest(self) -> Float32:
+        """The largest logit so far if it is needed, else the maximum that sums refer to."""
+        return self.stats[1 + PARTIAL_SUMS if self.maxima else 0]
+
+    def note_largest(self, value: Any) -> None:
+        """Store the largest logit so far."""
+        self.stats[1 + PARTIAL_SUMS] = value
 
     def row_sum(self, exchange: Any = 0) -> Any:
         """Return the sum over all keys of the row. Every thread of the row calls this, after the last tile."""
@@ -146,11 +158,14 @@ class RunningSoftmax(LoopInvariant):
         return cutlass.select_(total == 0.0, Float32(0.0), 1.0 / total)
 
     def store(self, args: Arguments, row_sum: Any, group: Int32, row: Int32) -> None:
-        """Store lse and m of a row in natural logarithms; both are -inf if no key was visible."""
+        """Store lse and m of a row in natural logarithms. Without a key, m is -inf, and lse is -inf or `empty_lse`."""
         max_log2 = self.stats[0] * self.scale_log2
-        args.lse[group, row] = cute.math.log(row_sum) + max_log2 * Float32(LN2)
+        lse = cute.math.log(row_sum) + max_log2 * Float32(LN2)
+        if args.empty_lse is not None:
+            lse = cutlass.select_(row_sum == 0.0, args.empty_lse, lse)
+        args.lse[group, row] = lse
         if args.m is not None:
-            args.m[group, row] = max_log2 * Float32(LN2)
+            args.m[group, row] = (self.largest * self.scale_log2 if self.maxima else max_log2) * Float32(LN2)
 
     def tile_max(self, s: cute.Tensor, exchange: Int32) -> Float32:
         """Return the maximum including a tile's logits, in four chains that hide each other's latency."""
@@ -227,7 +242,7 @@ class SoftmaxWarp(LoopInvariant):
             s = cute.make_rmem_tensor(thread.tLcS.shape, Float32)
             # 1. Find the visible keys of the tile while QK runs.
             needs_mask, lo, hi = kv.bounds(kv.begin + i, token)
-            words = self.topk_bits(kv.begin + i) if const_expr(self.cta.config.compressed == "topk") else None
+            words = self.topk_bits(kv.begin + i) if const_expr(self.cta.config.by_token) else None
             # 2. Wait for S and load it.
             bars.wait("s_full", stage, phase)
             cute.copy(thread.load, self.cta.fragments.s(stage, thread.tLtS), s)
@@ -261,11 +276,12 @@ class SoftmaxWarp(LoopInvariant):
         kv = self.cta.kv_tiles
         words = cute.make_rmem_tensor(config.tmem.s_cols // WARP, Int32)
         words.fill(-1)
-        first = (i - kv.window.count) * config.block_n
+        keys_of = kv if const_expr(bool(config.caches)) else kv.compressed
+        first = kv.first_entry(i)
         own = self.thread.half * config.tmem.s_cols * config.variant.row_spans_warps
         if first >= 0:
             entries = [first + (own + j + cute.arch.lane_idx()) for j in range(0, config.tmem.s_cols, WARP)]
-            keys = [kv.compressed.key(n, kv.compressed.index(n)) for n in entries]  # all loads before the first vote
+            keys = [keys_of.key(n, keys_of.index(n)) for n in entries]  # all loads before the first vote
             for j, key in enumerate(keys):
                 words[j] = cute.arch.vote_ballot_sync(key >= 0)
         return words
@@ -286,6 +302,8 @@ class SoftmaxWarp(LoopInvariant):
         """
         running = self.running
         new_max = running.tile_max(s, self.cta.kv_done + i)
+        if const_expr(running.maxima):
+            running.note_largest(cute.arch.fmax(running.largest, new_max))
         moved = (new_max - running.stats[0]) * running.scale_log2 > RESCALE_LOG2
         if cute.arch.vote_any_sync(moved):
             factor = running.move_to(new_max)

@@ -7,8 +7,9 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Int32
+from cutlass import Boolean, Int32, Int64, Uint32
 
+from kernel.layouts import V4
 from kernel.problem import Mask
 
 
@@ -151,14 +152,16 @@ class TopkTiles(LoopInvariant):
         return cutlass.select_(valid, self.first_key + index, Int32(-1))
 
 
-@dataclass
-class Branches(LoopInvariant):
-    """All KV tiles of a row tile, the window's first, then the compressed ones; a CTA has those from begin to end."""
+class SplitTiles(LoopInvariant):
+    """All KV tiles of a row tile; a CTA has those from begin to end."""
 
-    window: KvTiles
-    compressed: KvTiles | TopkTiles | None
-    splits: int = 1  # CTAs among which the tiles are split
-    split: Any = 0  # this CTA's number among them
+    splits: int  # CTAs among which the tiles are split
+    split: Any  # this CTA's number among them
+
+    @property
+    def total(self) -> Any:
+        """Number of KV tiles of all CTAs."""
+        raise NotImplementedError
 
     @property
     def begin(self) -> Any:
@@ -177,8 +180,125 @@ class Branches(LoopInvariant):
 
     def boundary(self, splits: Any) -> Any:
         """Return the number of tiles that the first `splits` splits have together."""
-        count = self.window.count if self.compressed is None else self.window.count + self.compressed.count
-        return count * splits // self.splits if self.splits > 1 else count
+        total = self.total
+        return total * splits // self.splits if self.splits > 1 else total
+
+
+@dataclass
+class CacheKeys(LoopInvariant):
+    """The keys of one cache that a token sees: those that its indices list, or a window of its sequence."""
+
+    length: Any
+    base: Any  # address of page 0, 64 bits
+    page_bytes: Any  # from a page to the next, 64 bits
+    row_bytes: Any  # from a key to the next in a page
+    page: Any  # keys of a page
+    keys: Any  # of all pages
+    indices: cute.Tensor  # [K] int32: keys, or the sequence's pages
+    first: Any = None  # with pages: the window's first key in its sequence
+
+    def index(self, i: Any) -> Any:
+        """Return the token's key `i`, as its number in the cache. Past the last one, that one again, to read inside."""
+        i = larger(smaller(i, self.length - 1), 0)
+        if self.first is None:
+            return self.indices[i]
+        number = (self.first + i) // self.page
+        page = self.indices[smaller(number, cute.size(self.indices) - 1)]
+        valid = (page >= 0) & (page < self.keys // self.page)
+        return cutlass.select_(valid, page * self.page + (self.first + i) % self.page, Int32(-1))
+
+
+@dataclass
+class CacheTiles(SplitTiles):
+    """The KV tiles of the keys that a token sees in one or two caches. A tile has keys of one cache."""
+
+    caches: tuple[CacheKeys, ...]
+    block_n: int
+    splits: int = 1
+    split: Any = 0
+
+    @property
+    def boundary_tile(self) -> Any:
+        """First tile of the second cache."""
+        return (self.caches[0].length + (self.block_n - 1)) // self.block_n
+
+    @property
+    def total(self) -> Any:
+        """Number of KV tiles of all CTAs."""
+        return sum((each.length + (self.block_n - 1)) // self.block_n for each in self.caches)
+
+    def of(self, entry: Any, values: list[Any]) -> Any:
+        """Return the value of the cache that key `entry` is in, from one value for each cache."""
+        if len(values) == 1:
+            return values[0]
+        return cutlass.select_(entry < self.boundary_tile * self.block_n, *values)
+
+    def within(self, entry: Any) -> list[Any]:
+        """Return the number of key `entry` within each cache."""
+        return [entry, entry - self.boundary_tile * self.block_n][: len(self.caches)]
+
+    def index(self, entry: Any) -> Any:
+        """Return the token's key `entry`, counted over all tiles, as its number in its cache."""
+        return self.of(entry, [each.index(i) for each, i in zip(self.caches, self.within(entry), strict=True)])
+
+    def key(self, entry: Any, index: Any) -> Any:
+        """Return `index`, the one of `entry`; -1 if it is out of range or does not count."""
+        left = self.of(entry, [each.length - i for each, i in zip(self.caches, self.within(entry), strict=True)])
+        valid = (left > 0) & (index >= 0) & (index < self.of(entry, [each.keys for each in self.caches]))
+        return cutlass.select_(valid, index, Int32(-1))
+
+    def address(self, entry: Any, index: Any) -> Any:
+        """Return the address of the key of `index`, the one of `entry`; 0 if it is out of range or does not count."""
+        page, offset = self.page_and_offset(entry, index)
+        return self.if_key(entry, index, page + Int64(offset) * self.fact(entry, "row_bytes"))
+
+    def scale_address(self, entry: Any, index: Any) -> Any:
+        """Return the address of the scales of the key of `index`, which are behind all keys of its page; or 0."""
+        page, offset = self.page_and_offset(entry, index)
+        keys_bytes = Int64(self.fact(entry, "page")) * V4.key_bytes
+        return self.if_key(entry, index, page + keys_bytes + Int64(offset) * V4.scale_bytes)
+
+    def page_and_offset(self, entry: Any, index: Any) -> tuple[Any, Any]:
+        """Return the address of the page of `index`, and its number in the page; those of key 0 if it names no key."""
+        of_page = Uint32(self.fact(entry, "page"))
+        number = Uint32(larger(self.key(entry, index), 0))
+        page = number // of_page
+        return self.fact(entry, "base") + Int64(page) * self.fact(entry, "page_bytes"), number - page * of_page
+
+    def fact(self, entry: Any, name: str) -> Any:
+        """Return a field of the cache that key `entry` is in."""
+        return self.of(entry, [getattr(each, name) for each in self.caches])
+
+    def if_key(self, entry: Any, index: Any, address: Any) -> Any:
+        """Return `address`, or 0 if `index`, the one of `entry`, names no key."""
+        return cutlass.select_(self.key(entry, index) < 0, Int64(0), address)
+
+    def bounds(self, i: Any, token: Any) -> tuple[Any, Any, Any]:
+        """Return that KV tile `i` needs no mask of a window: keys are masked one by one."""
+        return Boolean(False), Int32(0), Int32(0)
+
+    def first_entry(self, i: Any) -> Any:
+        """Return the first key of KV tile `i`."""
+        return i * self.block_n
+
+
+@dataclass
+class Branches(SplitTiles):
+    """All KV tiles of a row tile, the window's first, then the compressed ones."""
+
+    window: KvTiles
+    compressed: KvTiles | TopkTiles | None
+    splits: int = 1
+    split: Any = 0
+
+    @property
+    def total(self) -> Any:
+        """Number of KV tiles of all CTAs."""
+        return self.window.count if self.compressed is None else self.window.count + self.compressed.count
+
+    def first_entry(self, i: Any) -> Any:
+        """Return the first top-k index of KV tile `i`, negative in tiles of the window."""
+        return (i - self.window.count) * self.window.block_n
 
     def bounds(self, i: Any, token: Any) -> tuple[Any, Any, Any]:
         """Return whether KV tile `i` needs a mask, and the range of its keys that `token` sees: lo to hi - 1."""

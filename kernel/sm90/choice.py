@@ -27,6 +27,8 @@ def configuration(problem: Problem) -> HopperConfig:
     """
     if problem.p_path not in ("auto", *get_args(PPath)):
         raise ArgumentError("p_path", repr(problem.p_path), "'tmem' or 'smem'")
+    if problem.caches:
+        raise ArgumentError("caches", problem.cache_names, "none on sm_90a")
     splits = SPLITS if problem.splits == "auto" else (problem.splits,)
     configs = [HopperConfig(**problem.features, splits=n) for n in splits]
     return min(configs, key=lambda each: estimate(each, problem))

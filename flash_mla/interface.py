@@ -1,0 +1,174 @@
+"""FlashMLA's calls: names, order of arguments, results and errors are those of its interface.
+
+AssertionError and RuntimeError are raised where FlashMLA raises them. What it rejects and the kernel can do is
+accepted: 1 to 128 heads, any number of indices, lengths of each token, bf16 caches, pages of any stride that is a
+multiple of 16 bytes. What is not built is rejected by name: keys of 576 columns, and caches other than bf16 and 584
+bytes a key.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+import kernel
+from flash_mla.metadata import Config, FlashMLASchedMeta
+from kernel.serving import IndexedCache, TableCache, attention, sparse_attention
+
+D_V = 512
+#: Names of kernel.serving's arguments, and their names here.
+NAMES = {
+    "main.pages": "k_cache",
+    "main.indices": "indices",
+    "main.lens": "topk_length",
+    "main.table": "block_table",
+    "main.seq_lens": "cache_seqlens",
+    "extra.pages": "extra_k_cache",
+    "extra.indices": "extra_indices_in_kvcache",
+    "extra.lens": "extra_topk_length",
+    "out.o": "out",
+    "sink": "attn_sink",
+}
+INNER_NAME = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, NAMES))})(?!\w)")
+
+
+def flash_mla_with_kvcache(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    block_table: torch.Tensor | None,
+    cache_seqlens: torch.Tensor | None,
+    head_dim_v: int,
+    tile_scheduler_metadata: FlashMLASchedMeta,
+    num_splits: None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    is_fp8_kvcache: bool = False,
+    indices: torch.Tensor | None = None,
+    attn_sink: torch.Tensor | None = None,
+    extra_k_cache: torch.Tensor | None = None,
+    extra_indices_in_kvcache: torch.Tensor | None = None,
+    topk_length: torch.Tensor | None = None,
+    extra_topk_length: torch.Tensor | None = None,
+    enable_batch_invariant: bool = False,
+    out: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Decode: attention of each token over the keys that its indices list in one or two paged caches.
+
+    q: [b, s_q, h_q, 512] bf16. k_cache, extra_k_cache: [pages, page, 1, 512] bf16, or [pages, page, 1, 584] bytes.
+    indices, extra_indices_in_kvcache: [b, s_q, topk] int32, page * page size + offset; others name no key. topk_length,
+    extra_topk_length: [b] or [b, s_q] int32, how many count. Without indices: the first cache_seqlens[b] keys of each
+    sequence, by block_table [b, columns]; with s_q > 1 only causal. softmax_scale defaults to 512^-0.5. attn_sink:
+    [h_q] fp32. enable_batch_invariant: the bits of a request do not depend on the batch. out: [b, s_q, h_q, 512] bf16.
+
+    Returns out [b, s_q, h_q, 512] bf16, and lse [b, h_q, s_q] fp32: natural logarithm, without the sink, +inf where no
+    key is seen. Raises AssertionError or RuntimeError.
+    """
+    assert isinstance(tile_scheduler_metadata, FlashMLASchedMeta), "tile_scheduler_metadata is not a FlashMLASchedMeta"
+    assert num_splits is None, "num_splits is not None"
+    quantised = k_cache.dtype != torch.bfloat16
+    assert is_fp8_kvcache == quantised, f"is_fp8_kvcache is {is_fp8_kvcache}, and k_cache is {k_cache.dtype}"
+    assert not (causal and indices is not None), "causal is True; with indices it must be False"
+    require(head_dim_v == D_V, f"head_dim_v is {head_dim_v}; allowed: {D_V}")
+    require((extra_k_cache is None) == (extra_indices_in_kvcache is None), "extra_k_cache and its indices go together")
+    require(extra_k_cache is None or indices is not None, "extra_k_cache needs indices of k_cache")
+    require(extra_topk_length is None or extra_k_cache is not None, "extra_topk_length needs extra_k_cache")
+    require(q.dim() == 4, f"q.shape is {tuple(q.shape)}; allowed: [b, s_q, h_q, d]")
+    check_columns("q", q)
+    with errors_of_flash_mla():
+        main: IndexedCache | TableCache
+        if indices is not None:
+            main = IndexedCache(k_cache, indices, topk_length)
+        else:
+            require(block_table is not None and cache_seqlens is not None, "block_table or cache_seqlens is None")
+            require(causal or q.shape[1] == 1, "causal is False with several query tokens and no indices: not built")
+            assert block_table is not None and cache_seqlens is not None
+            main = TableCache(k_cache, block_table, cache_seqlens)
+        extra = None
+        if extra_k_cache is not None and extra_indices_in_kvcache is not None:
+            extra = IndexedCache(extra_k_cache, extra_indices_in_kvcache, extra_topk_length)
+        found = attention(
+            q,
+            main,
+            extra,
+            scale=softmax_scale,
+            sink=attn_sink,
+            empty_lse=math.inf,
+            splits=1 if enable_batch_invariant else "auto",
+            out=None if out is None else kernel.Attention(out, q.new_empty(q.shape[:3], dtype=torch.float32)),
+        )
+    tile_scheduler_metadata.use(
+        Config(
+            *q.shape[:3],
+            *k_cache.shape[1:3],
+            causal,
+            is_fp8_kvcache,
+            None if indices is None else indices.shape[-1],
+            None if extra_k_cache is None else extra_k_cache.shape[1],
+            None if extra_indices_in_kvcache is None else extra_indices_in_kvcache.shape[-1],
+        )
+    )
+    return found.o, found.lse.transpose(1, 2)
+
+
+def flash_mla_sparse_fwd(
+    q: torch.Tensor,
+    kv: torch.Tensor,
+    indices: torch.Tensor,
+    sm_scale: float,
+    d_v: int = D_V,
+    attn_sink: torch.Tensor | None = None,
+    topk_length: torch.Tensor | None = None,
+    indexer_topk: int = 0,
+    out: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """Prefill: attention of each token over the keys that its indices list in a flat tensor.
+
+    q: [s_q, h_q, 512] bf16. kv: [s_kv, 1, 512] bf16. indices: [s_q, 1, topk] int32; outside 0 to s_kv - 1 they name no
+    key. topk_length: [s_q] int32. attn_sink: [h_q] fp32. out: [s_q, h_q, 512] bf16.
+
+    Returns out, max_logits and lse [s_q, h_q] fp32, natural logarithms: where no key is seen max_logits is -inf and lse
+    +inf. With indexer_topk also lse over the first indexer_topk indices, by a second launch. Raises RuntimeError.
+    """
+    require(d_v == D_V, f"d_v is {d_v}; allowed: {D_V}")
+    require(kv.dim() == 3 and kv.shape[1] == 1, f"kv.shape is {tuple(kv.shape)}; allowed: [s_kv, 1, d]")
+    heads = f"indices.shape is {tuple(indices.shape)}; allowed: [s_q, 1, topk]"
+    require(indices.dim() == 3 and indices.shape[1] == 1, heads)
+    check_columns("q", q)
+    lse = None if out is None else q.new_empty(q.shape[:2], dtype=torch.float32)
+    results = None if out is None or lse is None else kernel.Attention(out, lse, m=torch.empty_like(lse))
+    keys, listed = kv[:, 0], indices[:, 0]
+    with errors_of_flash_mla():
+        options = {"scale": sm_scale, "empty_lse": math.inf}
+        found = sparse_attention(q, keys, listed, topk_length, sink=attn_sink, maxima=True, out=results, **options)  # type: ignore[arg-type]
+        assert found.m is not None
+        if indexer_topk == 0:
+            return found.o, found.m, found.lse
+        require(0 < indexer_topk <= listed.shape[1], f"indexer_topk is {indexer_topk}; allowed: 0 to topk")
+        first = sparse_attention(q, keys, listed[:, :indexer_topk], topk_length, **options)  # type: ignore[arg-type]
+        return found.o, found.m, found.lse, first.lse
+
+
+def require(holds: bool, message: str) -> None:
+    """Raise RuntimeError with a message unless a condition holds."""
+    if not holds:
+        raise RuntimeError(message)
+
+
+def check_columns(name: str, tensor: torch.Tensor) -> None:
+    """Reject keys of other sizes than 512 columns by name. Raises RuntimeError."""
+    if tensor.shape[-1] == 576:
+        raise RuntimeError(f"{name}.shape[-1] is 576: keys of 576 columns (DeepSeek-V3.2) are not built; allowed: 512")
+
+
+@contextmanager
+def errors_of_flash_mla() -> Iterator[None]:
+    """Raise what the kernel rejects as RuntimeError, with the names of arguments here."""
+    try:
+        yield
+    except kernel.ArgumentError as error:
+        name = INNER_NAME.sub(lambda match: NAMES[match[0]], error.name)
+        raise RuntimeError(f"{name} is {error.seen}; allowed: {error.allowed}") from None

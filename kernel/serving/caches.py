@@ -1,0 +1,151 @@
+"""Paged caches of keys as callers pass them, their checks, and the kernel's arguments for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernel.arguments import TMA_ALIGN_BYTES
+from kernel.checks import MAX_KEYS, UNBOUNDED, check_alignment, check_shape, check_tensor
+from kernel.errors import ArgumentError
+from kernel.layouts import V4
+from kernel.problem import CacheKind, Layout
+
+HEAD_DIM = 512
+CODES = (torch.uint8, torch.int8, torch.float8_e4m3fn)  # dtypes of the bytes of quantised keys
+
+Values = dict[str, torch.Tensor | float | None]
+
+
+@dataclass(frozen=True)
+class IndexedCache:
+    """A paged cache, and the keys of it that each token sees, by indices.
+
+    pages: [P, N, 1, D] or [P, N, D], P pages of N keys: D = 512 bf16, whose strides are multiples of 16 bytes, or
+    D = 584 bytes of uint8, int8 or float8_e4m3fn in DeepSeek-V4's layout (kernel.layouts), whose pages are. A flat
+    tensor of keys is S pages of one key. indices: [B, T, K] int32, page * N + offset of each key, in any order; one
+    that occurs twice counts twice, and one outside 0 to P * N - 1 names no key and reads nothing. lens: how many
+    indices count, [B] int32 for all tokens of a sequence or [B, T] for each; None: all K. The device clamps lengths to
+    0 to K.
+    """
+
+    pages: torch.Tensor
+    indices: torch.Tensor
+    lens: torch.Tensor | None = None
+
+    @property
+    def kind(self) -> CacheKind:
+        """The kind of cache that the kernel is compiled for. Raises ArgumentError."""
+        return CacheKind(layout_of(self.pages), lens=self.lens is not None)
+
+    @property
+    def keys_per_token(self) -> int:
+        """Keys that a token sees at most."""
+        return self.indices.shape[2]
+
+    def check(self, name: str, q: torch.Tensor) -> None:
+        """Check dtypes, shapes and layouts beside those of q [B, T, H, D]. Raises ArgumentError."""
+        batch, tokens = q.shape[:2]
+        check_pages(f"{name}.pages", self.pages, q)
+        check_tensor(f"{name}.indices", self.indices, torch.int32, 3, "[B, T, K]", q)
+        check_shape(f"{name}.indices", self.indices, (batch, tokens, self.indices.shape[2]), "[B, T, K]")
+        if not 0 < self.indices.shape[2] <= MAX_KEYS:
+            raise ArgumentError(f"{name}.indices.shape[2]", self.indices.shape[2], f"1 to {MAX_KEYS}")
+        if self.lens is not None:
+            rank = 2 if isinstance(self.lens, torch.Tensor) and self.lens.dim() == 2 else 1
+            check_tensor(f"{name}.lens", self.lens, torch.int32, rank, "[B] or [B, T]", q)
+            check_shape(f"{name}.lens", self.lens, (batch, tokens)[:rank], "[B] or [B, T]")
+
+    def values(self, name: str) -> Values:
+        """Return the kernel's arguments of the cache."""
+        lens = self.lens if self.lens is None or self.lens.dim() == 2 else self.lens[:, None]
+        return page_values(name, self.pages) | {f"{name}_indices": self.indices, f"{name}_lens": lens}
+
+
+@dataclass(frozen=True)
+class TableCache:
+    """A paged cache, and a window of each sequence's newest keys, whose pages are in a block table.
+
+    pages: as of IndexedCache. table: [B, M] int32, the page of keys N * j to N * j + N - 1 of a sequence in column j; a
+    page outside 0 to P - 1 is empty. seq_lens: [B] int32, tokens of each sequence up to its last query, so that query t
+    is token p = seq_lens[b] - T + t. window: query t sees keys p - window + 1 to p; None is unbounded.
+    """
+
+    pages: torch.Tensor
+    table: torch.Tensor
+    seq_lens: torch.Tensor
+    window: int | None = None
+
+    @property
+    def kind(self) -> CacheKind:
+        """The kind of cache that the kernel is compiled for. Raises ArgumentError."""
+        return CacheKind(layout_of(self.pages), table=True, lens=True)
+
+    @property
+    def keys_per_token(self) -> int:
+        """Keys that a token sees at most."""
+        held = self.table.shape[1] * self.pages.shape[1]
+        return held if self.window is None else min(held, self.window)
+
+    def check(self, name: str, q: torch.Tensor) -> None:
+        """Check dtypes, shapes and layouts beside those of q [B, T, H, D]. Raises ArgumentError."""
+        batch = q.shape[0]
+        check_pages(f"{name}.pages", self.pages, q)
+        check_tensor(f"{name}.table", self.table, torch.int32, 2, "[B, M]", q)
+        check_shape(f"{name}.table", self.table, (batch, self.table.shape[1]), "[B, M]")
+        most = MAX_KEYS // self.pages.shape[1]
+        if not 0 < self.table.shape[1] <= most:
+            raise ArgumentError(f"{name}.table.shape[1]", self.table.shape[1], f"1 to {most}")
+        check_tensor(f"{name}.seq_lens", self.seq_lens, torch.int32, 1, "[B]", q)
+        check_shape(f"{name}.seq_lens", self.seq_lens, (batch,), "[B]")
+        if self.window is not None and not (isinstance(self.window, int) and 0 < self.window <= UNBOUNDED):
+            raise ArgumentError(f"{name}.window", self.window, f"None or 1 to {UNBOUNDED}")
+
+    def values(self, name: str) -> Values:
+        """Return the kernel's arguments of the cache."""
+        values: Values = {f"{name}_table": self.table, f"{name}_lens": self.seq_lens[:, None]}
+        return page_values(name, self.pages) | values | {"window": self.window or UNBOUNDED}
+
+
+def layout_of(pages: torch.Tensor) -> Layout:
+    """Return the layout of the keys in a cache, by dtype. Raises ArgumentError."""
+    return "bf16" if pages.dtype == torch.bfloat16 else "v4"
+
+
+def check_pages(name: str, pages: Any, q: torch.Tensor) -> None:
+    """Check the pages of a cache. Raises ArgumentError."""
+    form, rank = "[P, N, 1, D] or [P, N, D]", 3
+    if isinstance(pages, torch.Tensor):
+        rank = 4 if pages.dim() == 4 else 3
+        if pages.dtype not in (torch.bfloat16, *CODES):
+            raise ArgumentError(
+                f"{name}.dtype", pages.dtype, f"bfloat16, or {', '.join(map(str, CODES))} for {V4.bytes} bytes"
+            )
+    quantised = isinstance(pages, torch.Tensor) and pages.dtype in CODES
+    check_tensor(name, pages, pages.dtype if quantised else torch.bfloat16, rank, form, q)
+    last = V4.bytes if quantised else HEAD_DIM
+    if pages.shape[-1] != last or pages.shape[2:-1] not in ((), (1,)):
+        allowed = f"{form} with {HEAD_DIM} bf16, or {V4.bytes} bytes (V4); other layouts are not built"
+        raise ArgumentError(f"{name}.shape", tuple(pages.shape), allowed)
+    if pages.numel() == 0:
+        raise ArgumentError(f"{name}.shape", tuple(pages.shape), f"{form} with at least one key")
+    size, row = pages.shape[1], pages.stride(1)
+    if quantised and size > 1 and row != V4.bytes:
+        raise ArgumentError(f"{name}.stride(1)", row, f"{V4.bytes}: keys of a page lie together, then their scales")
+    check_alignment(name, pages[:, 0] if quantised else pages)
+    if size * row * pages.element_size() > MAX_KEYS:
+        raise ArgumentError(f"{name}.shape[1]", size, "a page of less than 2^31 bytes")
+
+
+def page_values(name: str, pages: torch.Tensor) -> Values:
+    """Return the kernel's arguments of the pages of a cache: bytes of each page [P, X], and how keys lie in it."""
+    count, size, *_ = pages.shape
+    raw = pages.view(torch.uint8)
+    row = raw.stride(1) if size > 1 else raw.shape[-1]
+    page = raw.stride(0) if count > 1 else TMA_ALIGN_BYTES
+    of_page = raw.as_strided((count, (size - 1) * row + raw.shape[-1]), (page, 1))
+    if layout_of(pages) == "v4":
+        row = V4.key_bytes
+    return {name: of_page, f"{name}_keys": min(count * size, MAX_KEYS), f"{name}_page": size, f"{name}_row": row}

@@ -1,0 +1,177 @@
+"""The load role for quantised keys: a warp reads codes and scales, and writes bf16 into its slice of a KV tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import BFloat16, Boolean, Float32, Int32, Int64
+from cutlass._mlir.dialects import llvm
+from cutlass.cute.nvgpu import cpasync
+from cutlass.cutlass_dsl import T, dsl_user_op
+from cutlass.experimental import primitives
+
+from kernel.hardware import BF16_BYTES, WARP
+from kernel.layouts import V4
+from kernel.sm100.cta import VECTOR_BYTES
+from kernel.sm100.load import FEW_TOKENS, CacheWarp, wait_empty
+
+WORD_BYTES = 4
+CODES = VECTOR_BYTES  # that a lane converts at a time, a byte each
+BATCH = 8  # vectors of codes that a lane has in flight
+
+
+class QuantisedWarp(CacheWarp):
+    """A load warp that converts keys of V4's layout. A lane has 16 columns of a key: 16 codes, or 32 bytes of bf16."""
+
+    @cute.jit
+    def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
+        """Convert this warp's slice of tile `i`, which is the CTA's KV tile `number`.
+
+        indices: those of the tile; on return, of the next tile. following: those of the next tile, then of the one
+        after it.
+        """
+        keys, dims = self.ring.box
+        lane = cute.arch.lane_idx()
+        lanes = dims // CODES  # that convert a key together
+        first = (self.rank if self.ring.along_keys else self.warp) * dims  # column of the slice
+        column = first + lane % lanes * CODES
+        # 1. Find the keys. A lane has the addresses of its indices and the scales of the slice, a byte for each 64
+        #    columns: those of a slice are in one word. Shuffles bring both to the lanes that convert a key.
+        entries = self.entries(i)
+        found = [self.place(entry, indices[n]) for n, entry in enumerate(entries)]
+        words = [self.scales(entry, indices[n], first) for n, entry in enumerate(entries)]
+        indices.store(following.load())
+        following.store(self.read_indices(i + 2).load())
+        # 2. Convert some keys after the other, so that their codes fit into registers. Wait for a free slot only when
+        #    the first codes were asked for.
+        step = WARP // lanes
+        slot = Int32(0)
+        for begin in cutlass.range_constexpr(0, keys, step * BATCH):
+            own = [begin + n * step for n in range(BATCH)]
+            places = [cute.arch.shuffle_sync(found[key // WARP], (key + lane // lanes) % WARP) for key in own]
+            scales = [cute.arch.shuffle_sync(words[key // WARP], (key + lane // lanes) % WARP) for key in own]
+            codes = [self.codes(place, column) for place in places]
+            if cutlass.const_expr(begin == 0):
+                slot = wait_empty(self.cta, self.ring, self.warp, number)
+            self.write(slot, [key + lane // lanes for key in own], places, codes, scales, column)
+        # 3. Signal the MMA warp once the copied columns are complete.
+        cute.arch.cp_async_commit_group()
+        cute.arch.cp_async_wait_group(0)
+        cute.arch.fence_view_async_shared()
+        self.cta.bars.arrive_warp(self.ring.full, slot)
+
+    @cute.jit
+    def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:
+        """Prefetch this warp's part of the keys of tile `i` to L2 for few tokens."""
+        keys_per_warp = self.ring.box[0] // self.cta.config.slices
+        if (i < end) & (self.cta.row_tile.tokens <= FEW_TOKENS) and cutlass.const_expr(self.ring.name == "k"):
+            for n, entry in enumerate(self.entries(i)):
+                if (n * WARP + cute.arch.lane_idx()) // keys_per_warp == self.warp:
+                    key = pointer(self.or_first(self.place(entry, indices[n])), BFloat16, VECTOR_BYTES)
+                    primitives.cp_async_bulk_prefetch(key, V4.key_bytes)
+
+    def scales(self, entry: Int32, index: Int32, column: Any) -> Int32:
+        """Load the word with the scales of a slice from `column` on; 0 if the index names no key."""
+        address = self.listed.scale_address(entry, index)
+        word = column // (WORD_BYTES * V4.scale_columns) * WORD_BYTES
+        held = cute.make_tensor(pointer(self.or_first(address) + word, Int32, WORD_BYTES), cute.make_layout(1))
+        return cutlass.select_(address == 0, Int32(0), held[0])
+
+    def codes(self, place: Any, column: Int32) -> cute.Tensor:
+        """Load the codes of a key from `column` on, or others in columns that are not quantised."""
+        offset = cutlass.select_(column < V4.code_columns, column, Int32(0))
+        source = pointer(self.or_first(place) + Int64(offset), Int32, VECTOR_BYTES)
+        loaded = cute.make_rmem_tensor(CODES // WORD_BYTES, Int32)
+        cute.autovec_copy(cute.make_tensor(source, cute.make_layout(CODES // WORD_BYTES)), loaded)
+        return loaded
+
+    @cute.jit
+    def write(
+        self, slot: Int32, keys: list[Any], places: list[Any], codes: list[Any], scales: list[Any], column: Int32
+    ) -> None:
+        """Write 16 columns of each key, converted, or copied where keys have bf16; zeros for keys that do not exist."""
+        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
+        vectors = CODES // cute.size(vector)
+        at = column % self.ring.box[1] // CODES * vectors
+        rows = [cute.logical_divide(self.slot(slot)[key, None], vector) for key in keys]
+        if column < V4.code_columns:
+            shift = column // V4.scale_columns % WORD_BYTES * 8
+            for row, place, code, word in zip(rows, places, codes, scales, strict=True):
+                values = converted(code, scale_of(word >> shift), place != 0)
+                for j in range(vectors):
+                    cute.autovec_copy(cute.logical_divide(values, vector)[None, j], row[None, at + j])
+        else:
+            atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
+            valid = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
+            for row, place in zip(rows, places, strict=True):
+                valid[0] = place != 0
+                offset = V4.code_columns + (column - V4.code_columns) * BF16_BYTES
+                source = pointer(self.or_first(place) + Int64(offset), BFloat16, VECTOR_BYTES)
+                own = cute.logical_divide(cute.make_tensor(source, cute.make_layout(CODES)), vector)
+                for j in range(vectors):
+                    cute.copy(atom, own[None, j], row[None, at + j], pred=valid)
+
+    def or_first(self, address: Any) -> Any:
+        """Return an address, or the first cache's if it is 0: a place where memory can be read."""
+        return cutlass.select_(address == 0, self.cta.kv_tiles.caches[0].base, address)
+
+
+def pointer(address: Any, dtype: type[cutlass.Numeric], align_bytes: int) -> cute.Pointer:
+    """Return a pointer to global memory."""
+    return cute.make_ptr(dtype, address, cute.AddressSpace.gmem, assumed_align=align_bytes)
+
+
+def converted(codes: cute.Tensor, scale: Float32, valid: Any) -> cute.Tensor:
+    """Return the bf16 of 16 e4m3 codes times a scale, with one rounding; zeros unless `valid`."""
+    values = cute.make_rmem_tensor(CODES, Float32)
+    for w in range(CODES // WORD_BYTES):
+        word = cutlass.select_(valid, codes[w], Int32(0))
+        one, two, three, four = floats_of_e4m3(word)
+        for j, pair in ((0, (one, two)), (2, (three, four))):
+            values[WORD_BYTES * w + j], values[WORD_BYTES * w + j + 1] = cute.arch.mul_packed_f32x2(
+                pair, (scale, scale)
+            )
+    rounded = cute.make_rmem_tensor(CODES, BFloat16)
+    rounded.store(values.load().to(BFloat16))
+    return rounded
+
+
+@dsl_user_op
+def floats_of_e4m3(word: Int32, *, loc: Any = None, ip: Any = None) -> list[Float32]:
+    """Convert the four e4m3 codes of a word to fp32; NaN stays NaN."""
+    code = (
+        "{ .reg .b16 a, b, w, x, y, z; .reg .b32 p, q; mov.b32 {a, b}, $4; "
+        "cvt.rn.f16x2.e4m3x2 p, a; cvt.rn.f16x2.e4m3x2 q, b; mov.b32 {w, x}, p; mov.b32 {y, z}, q; "
+        "cvt.f32.f16 $0, w; cvt.f32.f16 $1, x; cvt.f32.f16 $2, y; cvt.f32.f16 $3, z; }"
+    )
+    found = llvm.inline_asm(
+        llvm.StructType.get_literal([T.f32()] * WORD_BYTES),
+        [Int32(word).ir_value(loc=loc, ip=ip)],
+        code,
+        "=f,=f,=f,=f,r",
+        has_side_effects=False,
+        is_align_stack=False,
+        asm_dialect=llvm.AsmDialect.AD_ATT,
+    )
+    return [Float32(llvm.extractvalue(T.f32(), found, [i], loc=loc, ip=ip)) for i in range(WORD_BYTES)]
+
+
+@dsl_user_op
+def scale_of(byte: Int32, *, loc: Any = None, ip: Any = None) -> Float32:
+    """Return the power of two of the ue8m0 in the lowest byte; NaN for 255."""
+    code = (
+        "{ .reg .b16 a, b; .reg .b32 p; mov.b32 {a, b}, $1; cvt.rn.bf16x2.ue8m0x2 p, a; shl.b32 p, p, 16; "
+        "mov.b32 $0, p; }"
+    )
+    found = llvm.inline_asm(
+        T.f32(),
+        [Int32(byte).ir_value(loc=loc, ip=ip)],
+        code,
+        "=f,r",
+        has_side_effects=False,
+        is_align_stack=False,
+        asm_dialect=llvm.AsmDialect.AD_ATT,
+    )
+    return Float32(found)

@@ -1,0 +1,49 @@
+"""D6d: FP8 caches of DeepSeek-V4, 584 bytes a key: codes, rotary columns in bf16, scales behind a page's keys."""
+
+import math
+from dataclasses import replace
+
+import torch
+
+from stages import d6c
+from stages.case import Case
+from stages.device import Device
+from stages.inputs import draw
+from stages.served import Paged, Served
+from stages.verify import launched
+
+
+def quantised(case: Case) -> Case:
+    """Return a case of D6c with V4's layout. A page's stride is a multiple of 16 bytes."""
+    assert case.served is not None
+    caches = tuple(replace(each, layout="v4", gap=each.gap + each.size % 2 * 8) for each in case.served.caches)
+    return replace(case, milestone="D6d", served=replace(case.served, caches=caches))
+
+
+def paged(heads: int, batch: int, tokens: int, cache: Paged, **more: object) -> Case:
+    """Return a case with one cache in V4's layout."""
+    served = Served((replace(cache, layout="v4"),), maxima=True, empty_lse=math.inf)
+    return Case("D6d", 512, 0, heads, tokens, batch, None, True, False, served=served, **more)  # type: ignore[arg-type]
+
+
+CASES = (
+    *(quantised(case) for case in d6c.CASES),
+    paged(128, 1, 2, Paged(3, 256, 133), sinks=d6c.SINKS, peak=32),
+    paged(16, 3, 2, Paged(20, 64, 0, lens=(300, 1, 129), gap=128, window=128)),
+    paged(8, 2, 1, Paged(70, 1, 133, gap=8, lens=(133, 7)), peak=128),
+)
+SEEDS = (1,)
+#: Every code and every scale that is finite: the only key of a token is its output.
+EVERY_CODE = Case(
+    "D6d", 512, 0, 1, 40, 1, None, True, False, served=Served((Paged(20, 2, 1, layout="v4"),), codes=True), sms=2
+)
+TWINS = (EVERY_CODE,)
+
+
+def test_every_code_and_scale_is_exact(device: Device) -> None:
+    """The output of a token that lists one key is that key, bit for bit, with codes times scales rounded once."""
+    o = launched(EVERY_CODE, 1, device).o[0, :, 0].cpu()
+    keys = draw(EVERY_CODE, 1).caches[0].keys
+    differs = (o.double() != keys.double()).nonzero()
+    assert torch.isfinite(keys.double()).all()
+    assert not len(differs), f"{len(differs)} of {keys.numel()} elements differ, first {differs[:1].tolist()}"

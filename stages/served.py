@@ -1,0 +1,206 @@
+"""Caches of serving engines as cases have them: pages of keys, indices and block tables, drawn and laid out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from stages.cache_layouts import LAYOUTS, V4
+
+if TYPE_CHECKING:
+    from stages.case import Case
+
+NAMES = ("main", "extra")
+NOTHING = (-1, -(2**31), 2**31 - 1)  # indices that name no key; the number of keys is another
+
+
+@dataclass(frozen=True)
+class Paged:
+    """A cache: `pages` pages of `size` keys, of which each token lists `topk`.
+
+    layout: bytes of a key. gap: bytes after each page that belong to nobody. lens: indices that count, for each
+    sequence or for each token; None: all. window: tokens see a window of so many of their sequence's newest keys, whose
+    pages are in a block table, and `lens` are tokens of each sequence.
+    """
+
+    pages: int
+    size: int
+    topk: int
+    layout: Literal["bf16", "v4"] = "bf16"
+    gap: int = 0
+    lens: tuple[int, ...] | None = None
+    window: int | None = None
+
+    def __str__(self) -> str:
+        parts = [f"{self.layout} {self.pages}x{self.size}"]
+        parts += [f"top {self.topk}"] if self.window is None else [f"table W={self.window}"]
+        parts += [f"gap={self.gap}"] * (self.gap > 0)
+        parts += [f"lens={','.join(map(str, self.lens))}"] if self.lens is not None else []
+        return " ".join(parts)
+
+    @property
+    def keys(self) -> int:
+        """Keys in all pages."""
+        return self.pages * self.size
+
+    @property
+    def columns(self) -> int:
+        """Columns of the block table: pages of the longest sequence."""
+        return -(-max(self.lens or (0,)) // self.size)
+
+    @property
+    def listed(self) -> int:
+        """Keys that a token sees at most."""
+        return self.topk if self.window is None else min(self.window, self.columns * self.size)
+
+
+@dataclass(frozen=True)
+class Served:
+    """The caches of a case, and options of kernel.serving.
+
+    empty_lse: lse of rows that see no key. maxima: m is returned. flat: call kernel.serving.sparse_attention with the
+    single cache, of pages with one key each. ascending: indices are sorted by rising score of head 0. twice: half of
+    the keys of the second cache equal keys of the first, and both are listed. codes: keys have every code and scale,
+    token t lists key t alone, and queries are 0, so that O is the key.
+    """
+
+    caches: tuple[Paged, ...]
+    empty_lse: float = -math.inf
+    maxima: bool = False
+    flat: bool = False
+    ascending: bool = False
+    twice: bool = False
+    codes: bool = False
+
+    def __str__(self) -> str:
+        parts = {
+            " + ".join(map(str, self.caches)): True,
+            "empty=inf": self.empty_lse == math.inf,
+            "maxima": self.maxima,
+            "flat": self.flat,
+            "ascending": self.ascending,
+            "twice": self.twice,
+            "every code": self.codes,
+        }
+        return " ".join(part for part, holds in parts.items() if holds)
+
+
+@dataclass(frozen=True)
+class CacheInputs:
+    """A cache's inputs on the CPU.
+
+    keys: [pages * size, head_dim] bf16, what the bytes of each key mean. rows: [pages * size, bytes] uint8, those
+    bytes. indices: [batch, tokens, topk] int32. counts: [batch, tokens] int32, how many of them count. table: [batch,
+    columns] int32, pages of each sequence, or None.
+    """
+
+    paged: Paged
+    keys: torch.Tensor
+    rows: torch.Tensor
+    indices: torch.Tensor
+    counts: torch.Tensor
+    table: torch.Tensor | None = None
+
+    def with_lists(self, indices: torch.Tensor, counts: torch.Tensor) -> CacheInputs:
+        """Return the cache with other indices and counts."""
+        return CacheInputs(self.paged, self.keys, self.rows, indices, counts, self.table)
+
+    def counted(self) -> torch.Tensor:
+        """Return which indices count and name a key, bool [batch, tokens, topk]."""
+        counts = torch.arange(self.indices.shape[2]) < self.counts[..., None]
+        return counts & (self.indices >= 0) & (self.indices < self.paged.keys)
+
+
+def draw_caches(case: Case, q: torch.Tensor, size: float, generator: torch.Generator) -> tuple[CacheInputs, ...]:
+    """Draw the caches of a case. q: [batch, tokens, heads, head_dim], for the order of ascending indices."""
+    assert case.served is not None
+    found: list[CacheInputs] = []
+    for paged in case.served.caches:
+        values = torch.randn(paged.keys, case.head_dim, generator=generator) * size
+        if case.served.twice and found:
+            shared = min(paged.keys, found[0].paged.keys) // 2
+            values[:shared] = found[0].keys[:shared].float()
+        rows, keys = LAYOUTS[paged.layout].encode(values, generator)
+        if case.served.codes:
+            rows, keys = V4().every_code(paged.keys)
+            tokens = torch.arange(case.tokens, dtype=torch.int32).view(1, -1, 1)
+            found.append(CacheInputs(paged, keys, rows, tokens, torch.ones(1, case.tokens, dtype=torch.int32)))
+            continue
+        lists = _windows(case, paged, generator) if paged.window else _lists(case, paged, generator)
+        cache = CacheInputs(paged, keys, rows, *lists)
+        found.append(_ascending(cache, q) if case.served.ascending else cache)
+    return tuple(found)
+
+
+def _lists(case: Case, paged: Paged, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw unsorted indices with repeats, and with some that name no key.
+
+    Of several tokens, the first has nothing in its second 64 indices. Of three or more, the last lists no key at all.
+    """
+    shape = (case.batch, case.tokens)
+    indices = torch.randint(-1, paged.keys + 3, (*shape, paged.topk), generator=generator).int()
+    by_token = indices.view(-1, paged.topk)
+    nothing = torch.tensor((*NOTHING, paged.keys), dtype=torch.int32).repeat(paged.topk)[: paged.topk]
+    if len(by_token) > 1:
+        by_token[0, 64:128] = nothing[64:128]
+    if len(by_token) > 2:
+        by_token[-1] = nothing
+    counts = torch.full(shape, paged.topk, dtype=torch.int32)
+    if paged.lens is not None:
+        given = torch.tensor(paged.lens, dtype=torch.int32)
+        counts[:] = given[:, None] if len(given) == case.batch else given.view(shape)
+    return indices, counts
+
+
+def _windows(case: Case, paged: Paged, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Draw a block table of shuffled pages, and return the indices of each token's window that it stands for.
+
+    Columns past the end of a sequence hold pages that do not exist, and so does the first column of the last sequence
+    of several.
+    """
+    assert paged.lens is not None and paged.window is not None and len(paged.lens) == case.batch
+    columns = paged.columns
+    table = torch.randperm(paged.pages, generator=generator)[: case.batch * columns].int().view(case.batch, columns)
+    missing = torch.tensor((*NOTHING, paged.pages), dtype=torch.int32).repeat(columns)[:columns]
+    unused = torch.arange(columns) >= -(-torch.tensor(paged.lens)[:, None] // paged.size)
+    unused[case.batch - 1, 0] |= case.batch > 1
+    table = table.where(~unused, missing)
+    indices = torch.full((case.batch, case.tokens, paged.listed), -1, dtype=torch.int32)
+    counts = torch.zeros(case.batch, case.tokens, dtype=torch.int32)
+    for b, t in ((b, t) for b in range(case.batch) for t in range(case.tokens)):
+        end = max(paged.lens[b] - case.tokens + t + 1, 0)
+        seen = torch.arange(max(end - paged.window, 0), end)
+        page = table[b, seen // paged.size].long()
+        listed = (page * paged.size + seen % paged.size).where((page >= 0) & (page < paged.pages), -1)
+        indices[b, t, : len(seen)] = listed.int()
+        counts[b, t] = len(seen)
+    return indices, counts, table
+
+
+def _ascending(cache: CacheInputs, q: torch.Tensor) -> CacheInputs:
+    """Sort the indices of each token by the score of head 0; those that name no key come last."""
+    scores = torch.einsum("btd,sd->bts", q[:, :, 0].float(), cache.keys.float())
+    named = (cache.indices >= 0) & (cache.indices < cache.paged.keys)
+    listed = scores.gather(2, cache.indices.long().clamp(0, cache.paged.keys - 1)).where(named, torch.inf)
+    return cache.with_lists(cache.indices.gather(2, listed.argsort(2)), cache.counts)
+
+
+def placed_caches(caches: tuple[CacheInputs, ...], poison: float) -> dict[str, torch.Tensor]:
+    """Return the tensors of a call for its caches. Bytes that no token may read are poisoned."""
+    placed = {}
+    for name, cache in zip(NAMES, caches, strict=False):
+        paged = cache.paged
+        seen = torch.zeros(paged.keys, dtype=torch.bool)
+        seen[cache.indices[cache.counted()].long()] = True
+        placed[name] = LAYOUTS[paged.layout].pages(cache.rows, seen, paged.size, paged.gap, poison)
+        if cache.table is not None:
+            placed[f"{name}_table"] = cache.table
+        else:
+            placed[f"{name}_indices"] = cache.indices
+        if paged.lens is not None:
+            shape = cache.counts.shape if len(paged.lens) == cache.counts.numel() else (-1,)
+            placed[f"{name}_lens"] = torch.tensor(paged.lens, dtype=torch.int32).view(shape)
+    return placed
