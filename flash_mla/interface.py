@@ -97,7 +97,7 @@ def flash_mla_with_kvcache(
             scale=softmax_scale,
             sink=attn_sink,
             empty_lse=math.inf,
-            splits=1 if enable_batch_invariant else "auto",
+            batch_invariant=enable_batch_invariant,
             out=None if out is None else kernel.Attention(out, q.new_empty(q.shape[:3], dtype=torch.float32)),
         )
     tile_scheduler_metadata.use(

@@ -264,6 +264,7 @@ SERVING = (
     BadCall("scale 0", lambda a: a | {"scale": 0.0}, "scale", "above 0"),
     BadCall("sms odd", lambda a: a | {"sms": 3}, "sms", "even"),
     BadCall("splits 3", lambda a: a | {"splits": 3}, "splits", "(1, 2, 4, 8, 16)"),
+    BadCall("split and invariant", lambda a: a | {"splits": 2, "batch_invariant": True}, "splits", "1 or 'auto'"),
     BadCall("out missing", lambda a: a | {"out": output(a["q"], u=None, m=None), "maxima": True}, "out.m", "Tensor"),
     BadCall("out unasked", lambda a: a | {"out": output(a["q"], u=None)}, "out.m", "None when maxima=False"),
     BadCall("out with U", lambda a: a | {"out": output(a["q"])}, "out.u", "None"),

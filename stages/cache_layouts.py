@@ -30,7 +30,7 @@ class Bf16:
         whole = torch.full((count + 2 * GUARD_PAGES, page), poison, dtype=torch.bfloat16)
         pages = whole[GUARD_PAGES:-GUARD_PAGES]
         pages[:, : size * head_dim] = keys.view(count, -1)
-        return pages[:, : size * head_dim].unflatten(1, (size, 1, head_dim))
+        return pages[:, : size * head_dim].view(count, size, 1, head_dim)
 
 
 class V4:
@@ -48,7 +48,7 @@ class V4:
 
         Scales are up to 8 times as large as they must be, so that some codes are subnormal.
         """
-        groups = values[:, : self.codes].unflatten(1, (-1, self.group)).double()
+        groups = values[:, : self.codes].reshape(len(values), -1, self.group).double()
         least = (groups.abs().amax(2) / self.largest).clamp(min=2.0**-14).log2().ceil()
         exponents = least + torch.randint(0, 4, least.shape, generator=generator)
         codes = (groups / 2.0 ** exponents[..., None]).flatten(1).float().to(torch.float8_e4m3fn).view(torch.uint8)
@@ -88,7 +88,7 @@ class V4:
         pages = whole[GUARD_PAGES:-GUARD_PAGES]
         pages[:, : size * self.key_bytes] = held[..., : self.key_bytes].flatten(1)
         pages[:, size * self.key_bytes : size * row] = held[..., self.key_bytes :].flatten(1)
-        return pages[:, : size * row].unflatten(1, (size, 1, row))
+        return pages[:, : size * row].view(count, size, 1, row)
 
 
 LAYOUTS: Mapping[str, Bf16 | V4] = {"bf16": Bf16(), "v4": V4()}

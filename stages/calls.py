@@ -85,13 +85,15 @@ def _serve(case: Case, served: Served, tensors: Tensors, out: kernel.Attention |
     """Make the call of kernel.serving for a case."""
     options: dict[str, Any] = {"splits": case.splits, "sms": case.sms, "scale": case.scale}
     options |= {"sink": tensors.get("sink"), "empty_lse": served.empty_lse, "maxima": served.maxima}
+    if served.invariant:
+        options |= {"splits": "auto", "batch_invariant": True}
     if served.flat:
         first = None if out is None else kernel.Attention(out.o[0], out.lse[0], m=None if out.m is None else out.m[0])
         lens = tensors.get("main_lens")
         flat = tensors["q"][0], tensors["main"][:, 0, 0], tensors["main_indices"][0], None if lens is None else lens[0]
         found = serving.sparse_attention(*flat, out=first, **options)
         return kernel.Attention(found.o[None], found.lse[None], m=None if found.m is None else found.m[None])
-    caches = [_cache(paged, tensors, name) for paged, name in zip(served.caches, NAMES, strict=False)]
+    caches: list[Any] = [_cache(paged, tensors, name) for paged, name in zip(served.caches, NAMES, strict=False)]
     return serving.attention(tensors["q"], *caches, out=out, **options)
 
 

@@ -62,6 +62,7 @@ CATALOG = (
     Milestone("D6b", "D6a", "pages of any size and stride, by indices or block tables"),
     Milestone("D6c", "D6b", "two caches in one softmax"),
     Milestone("D6d", "D6c", "FP8 caches of DeepSeek-V4, 584 bytes a key"),
+    Milestone("D6f", "D6d", "decode: split keys, several tokens, and bits that do not depend on the batch"),
 )
 
 GATE = CATALOG[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -68,7 +69,8 @@ def draw(case: Case, seed: int) -> Inputs:
     q *= case.peak
     if case.served is not None:
         caches = draw_caches(case, q, V_SCALE_FEW_KEYS, generator)
-        q *= not case.served.codes
+        if case.served.codes:
+            q.zero_()
         return Inputs((q / V_SCALE_FEW_KEYS).bfloat16(), k.bfloat16(), None, caches=caches)
     size = V_SCALE_FEW_KEYS if case.causal or case.peak > 1 else V_SCALE
     if not case.shared_kv:
@@ -78,7 +80,7 @@ def draw(case: Case, seed: int) -> Inputs:
         return window
     compressed = normal(case.batch, case.blocks, case.head_dim)
     if case.compressed.topk is not None:
-        topk = _draw_topk(case, case.compressed, case.compressed.topk, generator)
+        topk: dict[str, Any] = _draw_topk(case, case.compressed, case.compressed.topk, generator)
         return replace(window, compressed=(compressed * size).bfloat16(), **topk)
     if case.trend:
         _add_trend(case, q, compressed, _tiles(case, case.blocks) - _tiles(case, case.blocks).max())

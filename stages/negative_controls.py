@@ -140,9 +140,9 @@ def _partials_of_tiles(case: Case, inputs: Inputs, parts: list[Partial]) -> Iter
     block_n = case.config.block_n
     if case.served is not None:
         for i, cache in enumerate(inputs.caches):
-            tiles = torch.arange(cache.indices.shape[2]) // block_n
-            for tile in range(int(tiles.max()) + 1):
-                lists = cache.indices.where(tiles == tile, -1), cache.counts
+            tile = torch.arange(cache.indices.shape[2]) // block_n
+            for number in range(int(tile.max()) + 1):
+                lists = cache.indices.where(tile == number, -1), cache.counts
                 yield partials(case, with_cache(inputs, i, cache.with_lists(*lists)))[i]
         return
     tile = torch.arange(case.keys) // block_n

@@ -64,7 +64,8 @@ class Served:
     empty_lse: lse of rows that see no key. maxima: m is returned. flat: call kernel.serving.sparse_attention with the
     single cache, of pages with one key each. ascending: indices are sorted by rising score of head 0. twice: half of
     the keys of the second cache equal keys of the first, and both are listed. codes: keys have every code and scale,
-    token t lists key t alone, and queries are 0, so that O is the key.
+    token t lists key t alone, and queries are 0, so that O is the key. invariant: with batch_invariant; the case has
+    splits=1.
     """
 
     caches: tuple[Paged, ...]
@@ -74,6 +75,7 @@ class Served:
     ascending: bool = False
     twice: bool = False
     codes: bool = False
+    invariant: bool = False
 
     def __str__(self) -> str:
         parts = {
@@ -84,6 +86,7 @@ class Served:
             "ascending": self.ascending,
             "twice": self.twice,
             "every code": self.codes,
+            "batch invariant": self.invariant,
         }
         return " ".join(part for part, holds in parts.items() if holds)
 

@@ -13,12 +13,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ARROWS: dict[str, set[str]] = {
     "kernel": set(),
+    "flash_mla": {"kernel"},
     "stages": {"kernel"},
     "emulator": set(),
     "remote": {"emulator"},
     "harness": {"remote", "stages", "kernel", "emulator"},
     "bench": {"kernel", "emulator"},
-    "examples": {"kernel", "emulator"},
+    "examples": {"kernel", "emulator", "flash_mla"},
 }
 """The modules that files of a folder may import, besides each other."""
 PARTS: dict[str, tuple[set[str], ...]] = {

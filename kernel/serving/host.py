@@ -36,6 +36,7 @@ def attention(
     empty_lse: float = -math.inf,
     maxima: bool = False,
     splits: int | Literal["auto"] = "auto",
+    batch_invariant: bool = False,
     sms: int | None = None,
     out: Attention | None = None,
 ) -> Attention:
@@ -45,7 +46,8 @@ def attention(
     counts twice. scale: factor of the logits, default D^-0.5. sink: [H] fp32, a logit of each head in the denominator
     of o only, not scaled; -inf is none, +inf makes o 0. empty_lse: lse of a token that sees no key; its o is 0. maxima:
     return m, too, the largest scaled logit of a row, -inf if it sees no key. splits, sms: as of kernel.fmha.
-    out: buffers for the results; any strides that are multiples of 16 bytes (o), the last one 1.
+    batch_invariant: the bits of a token do not depend on the other tokens; keys are then not split. out: buffers for
+    the results; any strides that are multiples of 16 bytes (o), the last one 1.
 
     Returns o [B, T, H, D] bf16, lse [B, T, H] fp32 (natural logarithm, without the sink), m [B, T, H] fp32 or None.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
@@ -62,6 +64,9 @@ def attention(
     check_scale(scale)
     check_sink(q, sink)
     check_sms(sms)
+    if batch_invariant and splits not in (1, "auto"):
+        raise ArgumentError("splits", splits, "1 or 'auto' with batch_invariant=True")
+    splits = 1 if batch_invariant else splits
     problem = serving_problem(q, main, extra, sink is not None, maxima, splits)
     config = configuration(problem)
     out = empty_output(q, maxima) if out is None else out

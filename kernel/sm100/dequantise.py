@@ -9,7 +9,7 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Boolean, Float32, Int32, Int64
 from cutlass._mlir.dialects import llvm
 from cutlass.cute.nvgpu import cpasync
-from cutlass.cutlass_dsl import T, dsl_user_op
+from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
 from kernel.hardware import BF16_BYTES, WARP
@@ -147,7 +147,7 @@ def floats_of_e4m3(word: Int32, *, loc: Any = None, ip: Any = None) -> list[Floa
         "cvt.f32.f16 $0, w; cvt.f32.f16 $1, x; cvt.f32.f16 $2, y; cvt.f32.f16 $3, z; }"
     )
     found = llvm.inline_asm(
-        llvm.StructType.get_literal([T.f32()] * WORD_BYTES),
+        llvm.StructType.get_literal([Float32.mlir_type] * WORD_BYTES),
         [Int32(word).ir_value(loc=loc, ip=ip)],
         code,
         "=f,=f,=f,=f,r",
@@ -155,7 +155,7 @@ def floats_of_e4m3(word: Int32, *, loc: Any = None, ip: Any = None) -> list[Floa
         is_align_stack=False,
         asm_dialect=llvm.AsmDialect.AD_ATT,
     )
-    return [Float32(llvm.extractvalue(T.f32(), found, [i], loc=loc, ip=ip)) for i in range(WORD_BYTES)]
+    return [Float32(llvm.extractvalue(Float32.mlir_type, found, [i], loc=loc, ip=ip)) for i in range(WORD_BYTES)]
 
 
 @dsl_user_op
@@ -166,7 +166,7 @@ def scale_of(byte: Int32, *, loc: Any = None, ip: Any = None) -> Float32:
         "mov.b32 $0, p; }"
     )
     found = llvm.inline_asm(
-        T.f32(),
+        Float32.mlir_type,
         [Int32(byte).ir_value(loc=loc, ip=ip)],
         code,
         "=f,r",

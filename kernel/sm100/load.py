@@ -228,7 +228,7 @@ class LoadWarp(LoopInvariant):
         """Return whether there is a key at a place."""
         return place >= 0
 
-    def key_at(self, place: Any) -> cute.Tensor:
+    def key_at(self, place: Any) -> Any:
         """Return the key at a place, and key 0 if there is none."""
         return self.cta.copies.topk_keys[larger(place, 0), None]
 

@@ -1,0 +1,160 @@
+"""Attention over caches beyond what milestones can launch: strides, addresses of 64 bits, and CUDA graphs."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import emulator
+import kernel
+from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
+from flash_mla import FlashMLASchedMeta, flash_mla_sparse_fwd, flash_mla_with_kvcache, get_mla_metadata
+from kernel.reference import selection
+from kernel.serving import IndexedCache, TableCache, attention, sparse_attention
+from stages.cache_layouts import V4
+
+HEADS = 8
+ROOT = Path(__file__).parents[2]
+
+
+def keys(count: int, seed: int = 0) -> torch.Tensor:
+    return (torch.randn(count, 512, generator=torch.Generator().manual_seed(seed)) / 8).bfloat16()
+
+
+def queries(*shape: int) -> torch.Tensor:
+    return (torch.randn(*shape, 512, generator=torch.Generator().manual_seed(9)) * 4).bfloat16()
+
+
+def lists(*values: list[int]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int32)
+
+
+def close(found: kernel.Attention, q: torch.Tensor, kv: torch.Tensor, indices: torch.Tensor) -> None:
+    """Compare o and lse with the reference over a flat tensor of keys."""
+    want = selection(q, kv.expand(len(q), -1, -1), topk_indices=indices)
+    torch.testing.assert_close(found.o.double(), want.o, atol=2e-3, rtol=2e-2)
+    torch.testing.assert_close(found.lse.double(), want.lse, atol=4e-6, rtol=1e-6)
+
+
+def test_a_pool_may_be_larger_than_4_gib() -> None:
+    """Pages that lie 3 GiB apart, in memory that is not there until it is touched."""
+    stride = 3 << 30
+    pool = torch.frombuffer(mmap.mmap(-1, 2 * stride + 4096), dtype=torch.bfloat16)
+    pages, kv = pool.as_strided((3, 2, 512), (stride // 2, 512, 1)), keys(6)
+    pages.copy_(kv.view(3, 2, 512))
+    q, indices = queries(1, 1, HEADS), lists([5, 0, 3, 6])[None]
+    with emulator.emulate():
+        close(attention(q, IndexedCache(pages, indices)), q, kv, indices)
+
+
+def test_batch_and_tokens_have_strides_of_their_own() -> None:
+    q, o = (x.transpose(0, 1) for x in (queries(3, 2, HEADS), torch.zeros(3, 2, HEADS, 512).bfloat16()))
+    lse = torch.zeros(3, 2, HEADS).transpose(0, 1)
+    indices, kv = torch.randint(-1, 20, (3, 2, 70)).int().transpose(0, 1), keys(20)
+    with emulator.emulate():
+        for splits in (1, 2):
+            found = attention(q, IndexedCache(kv[:, None], indices), splits=splits, out=kernel.Attention(o, lse))
+            close(found, q, kv, indices)
+            assert found.o is o
+
+
+def test_a_block_table_without_a_window_shows_all_keys() -> None:
+    kv, table, lens = keys(12), lists([3, 0, 1], [2, 9, -1]), torch.tensor([7, 2], dtype=torch.int32)
+    indices = torch.full((2, 1, 7), -1, dtype=torch.int32)
+    indices[0, 0], indices[1, 0, :2] = lists([9, 10, 11, 0, 1, 2, 3])[0], lists([6, 7])[0]
+    q = queries(2, 1, HEADS)
+    with emulator.emulate():
+        close(attention(q, TableCache(kv.view(4, 3, 512), table, lens)), q, kv, indices)
+
+
+def test_results_of_flash_mla() -> None:
+    """Shapes, strides and the values of rows that see no key."""
+    q, kv, indices = queries(2, HEADS), keys(20), lists([3, 4, -1], [-1, 20, -5])
+    with emulator.emulate():
+        out, maxima, lse = flash_mla_sparse_fwd(q, kv[:, None], indices[:, None], 0.04)
+        *_, first = flash_mla_sparse_fwd(q, kv[:, None], indices[:, None], 0.04, indexer_topk=1)
+        again, again_lse = flash_mla_with_kvcache(
+            q[:, None],
+            kv.view(4, 5, 1, 512),
+            None,
+            None,
+            512,
+            get_mla_metadata()[0],
+            None,
+            0.04,
+            indices=indices[:, None],
+        )
+    scores = 0.04 * q[0].double() @ kv[[3, 4]].double().T
+    torch.testing.assert_close(maxima[0].double(), scores.amax(1), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(lse[0].double(), scores.logsumexp(1), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(first[0].double(), scores[:, 0], atol=1e-6, rtol=1e-5)
+    assert (maxima[1] == -math.inf).all() and (lse[1] == math.inf).all() and not out[1].any()
+    assert (
+        torch.equal(again[:, 0], out) and again_lse.shape == (2, HEADS, 1) and again_lse.stride() == (HEADS, 1, HEADS)
+    )
+    assert torch.equal(again_lse[:, :, 0], lse)
+
+
+def v4_pages(kv: torch.Tensor, size: int) -> torch.Tensor:
+    rows, _ = V4().encode(kv.float(), torch.Generator().manual_seed(1))
+    return V4().pages(rows, torch.ones(len(kv), dtype=torch.bool), size, 0, math.nan)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [
+        ({"num_splits": torch.zeros(3)}, AssertionError, "num_splits"),
+        ({"tile_scheduler_metadata": None}, AssertionError, "FlashMLASchedMeta"),
+        ({"causal": True}, AssertionError, "causal"),
+        ({"is_fp8_kvcache": False}, AssertionError, "is_fp8_kvcache"),
+        ({"head_dim_v": 256}, RuntimeError, "head_dim_v is 256"),
+        ({"extra_k_cache": torch.zeros(1)}, RuntimeError, "extra_k_cache"),
+        ({"indices": None}, RuntimeError, "block_table"),
+        ({"indices": torch.zeros(1, 1, 4)}, RuntimeError, r"^indices\.dtype is torch\.float32"),
+        ({"topk_length": torch.zeros(3).int()}, RuntimeError, r"^topk_length\.shape is \(3,\)"),
+        ({"attn_sink": torch.zeros(3)}, RuntimeError, r"^attn_sink\.shape"),
+        ({"q": torch.zeros(1, 1, HEADS, 576).bfloat16()}, RuntimeError, "576 columns .* are not built"),
+        ({"k_cache": torch.zeros(2, 64, 1, 656).byte()}, RuntimeError, r"^k_cache\.shape .* not built"),
+    ],
+)
+def test_errors_of_flash_mla(wrong: dict[str, object], error: type[Exception], said: str) -> None:
+    right = {
+        "q": queries(1, 1, HEADS),
+        "k_cache": v4_pages(keys(4), 2),
+        "block_table": None,
+        "cache_seqlens": None,
+        "head_dim_v": 512,
+        "tile_scheduler_metadata": FlashMLASchedMeta(),
+        "is_fp8_kvcache": True,
+        "indices": lists([0, 1])[None],
+    }
+    with pytest.raises(error, match=said):
+        flash_mla_with_kvcache(**(right | wrong))  # type: ignore[arg-type]
+
+
+def test_a_schedule_is_for_one_shape() -> None:
+    meta, _ = get_mla_metadata()
+    arguments = queries(1, 1, HEADS), v4_pages(keys(4), 2), None, None, 512, meta
+    with emulator.emulate():
+        flash_mla_with_kvcache(*arguments, is_fp8_kvcache=True, indices=lists([0, 1])[None])
+        with pytest.raises(AssertionError, match="the schedule was made for"):
+            flash_mla_with_kvcache(*arguments, is_fp8_kvcache=True, indices=lists([0, 1, 2])[None])
+
+
+def test_a_graph_is_replayed_with_other_lengths_and_lists() -> None:
+    """The example captures each layer kind once, and compares replays with a float64 softmax."""
+    command = [sys.executable, "-m", "emulator", "run", "examples/dsv4_decode.py"]
+    done = subprocess.run(command, cwd=ROOT, env=ORIGINAL_ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("largest errors") == 9
+
+
+def test_the_flat_call_rejects_other_ranks() -> None:
+    with pytest.raises(kernel.ArgumentError, match=r"kv is \(20, 1, 512\); allowed: a torch.Tensor \[S, D\]"):
+        sparse_attention(queries(2, HEADS), keys(20)[:, None], lists([0]))
