@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -66,7 +67,7 @@ class Layer:
         self.per_sequence = -(-MOST_TOKENS // WINDOW_PAGE)
         self.window = cache(BATCH * self.per_sequence, WINDOW_PAGE, seed=1)
         self.listed, self.length = tensor(BATCH, 1, WINDOW), tensor(BATCH)
-        self.extra: dict[str, torch.Tensor] = {}
+        self.extra: dict[str, Any] = {}
         if self.kind != "SWA":
             size = COMPRESSED_PAGE[self.kind]
             self.blocks = -(-MOST_TOKENS // RATIO[self.kind] // size) * size  # of a sequence

@@ -102,13 +102,16 @@ def flash_mla_with_kvcache(
         )
     tile_scheduler_metadata.use(
         Config(
-            *q.shape[:3],
-            *k_cache.shape[1:3],
-            causal,
-            is_fp8_kvcache,
-            None if indices is None else indices.shape[-1],
-            None if extra_k_cache is None else extra_k_cache.shape[1],
-            None if extra_indices_in_kvcache is None else extra_indices_in_kvcache.shape[-1],
+            b=q.shape[0],
+            s_q=q.shape[1],
+            h_q=q.shape[2],
+            page_block_size=k_cache.shape[1],
+            h_k=1,
+            causal=causal,
+            is_fp8_kvcache=is_fp8_kvcache,
+            topk=None if indices is None else indices.shape[-1],
+            extra_page_block_size=None if extra_k_cache is None else extra_k_cache.shape[1],
+            extra_topk=None if extra_indices_in_kvcache is None else extra_indices_in_kvcache.shape[-1],
         )
     )
     return found.o, found.lse.transpose(1, 2)

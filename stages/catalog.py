@@ -9,6 +9,9 @@ from typing import Any
 FOLDER = Path(__file__).parent
 
 
+B200 = ("b200",)
+
+
 class UnknownMilestone(ValueError):
     """The name is not in the catalog."""
 
@@ -19,11 +22,15 @@ class NotBuilt(ValueError):
 
 @dataclass(frozen=True)
 class Milestone:
-    """One row of the catalog. needs: the milestone that it builds on. summary: what the kernel can do with it."""
+    """One row of the catalog. needs: the milestone that it builds on. summary: what the kernel can do with it.
+
+    chips: those that it can be judged on.
+    """
 
     id: str
     needs: str | None
     summary: str
+    chips: tuple[str, ...] = ("b200", "h200")
 
     @property
     def module(self) -> Path:
@@ -58,11 +65,11 @@ CATALOG = (
     Milestone("D5b", "D5a", "merge of the branches in Python"),
     Milestone("D5c", "D5b", "window and compressed branch in one launch"),
     Milestone("D5d", "D5c", "sink merged in the epilogue, O and lse out of one launch"),
-    Milestone("D6a", "D5d", "top-k lists as callers have them: any heads up to 128, any topk, free strides"),
-    Milestone("D6b", "D6a", "pages of any size and stride, by indices or block tables"),
-    Milestone("D6c", "D6b", "two caches in one softmax"),
-    Milestone("D6d", "D6c", "FP8 caches of DeepSeek-V4, 584 bytes a key"),
-    Milestone("D6f", "D6d", "decode: split keys, several tokens, and bits that do not depend on the batch"),
+    Milestone("D6a", "D5d", "top-k lists as callers have them: any heads up to 128, any topk, free strides", B200),
+    Milestone("D6b", "D6a", "pages of any size and stride, by indices or block tables", B200),
+    Milestone("D6c", "D6b", "two caches in one softmax", B200),
+    Milestone("D6d", "D6c", "FP8 caches of DeepSeek-V4, 584 bytes a key", B200),
+    Milestone("D6f", "D6d", "decode: split keys, several tokens, and bits that do not depend on the batch", B200),
 )
 
 GATE = CATALOG[0]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from stages.metrics import COSINE, DIFF, METRICS, Array, measure
+from stages.metrics import ALL_METRICS, COSINE, DIFF, Array, measure
 
 ROWS = np.random.default_rng(0).normal(size=(16, 64))
 STATISTICS = np.random.default_rng(1).normal(size=16)
@@ -17,11 +17,20 @@ def test_the_reference_itself_is_perfect() -> None:
     assert values.pop("cosine") == pytest.approx(1)
     assert values.pop("worst_row") == pytest.approx(1)
     assert set(values.values()) == {0.0}
-    assert measure(STATISTICS, STATISTICS) == {"error": 0.0, "above": 0.0, "below": 0.0, "masks": 0.0}
+    assert measure(STATISTICS, STATISTICS) == dict.fromkeys(("error", "above", "below", "masks", "element_or"), 0.0)
+
+
+def test_an_element_passes_by_either_bound_of_flash_mla() -> None:
+    """Far from 0 the relative bound is the looser one, near 0 the absolute one."""
+    want = np.array([[1.0, 0.0, 1e-4]])
+    assert measure(want + [[0.0157, 0.0, 0.0]], want)["element_or"] == pytest.approx(0.0157 / (2.01 / 128))
+    assert measure(want + [[0.0, 5e-4, 0.0]], want)["element_or"] == pytest.approx(0.5)
+    assert measure(want + [[0.0, 0.0, 2e-3]], want)["element_or"] == pytest.approx(2.0)
+    assert np.isnan(measure(want * np.nan, want)["element_or"])
 
 
 def test_every_tensor_is_held_to_metrics_that_are_measured() -> None:
-    for tensor, metrics in METRICS.items():
+    for tensor, metrics in ALL_METRICS.items():
         measured = measure(ROWS, ROWS) if tensor in "OU" else measure(STATISTICS, STATISTICS)
         assert {metric.name for metric in metrics} <= measured.keys()
 
@@ -91,7 +100,7 @@ def test_poison_fails_every_metric_that_it_reaches(poison: float, want: Array) -
 def test_minus_infinity_belongs_where_the_reference_has_it() -> None:
     want = STATISTICS.copy()
     want[2] = -np.inf
-    assert measure(want, want) == {"error": 0.0, "above": 0.0, "below": 0.0, "masks": 0.0}
+    assert measure(want, want) == dict.fromkeys(("error", "above", "below", "masks", "element_or"), 0.0)
     assert measure(STATISTICS, want)["masks"] == 1
     assert measure(np.where(np.isinf(want), np.inf, want), want)["masks"] == 1
 

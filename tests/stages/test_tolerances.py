@@ -37,7 +37,8 @@ def test_a_case_without_pins_is_an_error() -> None:
 
 def test_every_milestone_pins_its_cycles() -> None:
     for chip in ("b200", "h200"):
-        assert all(most_cycles(milestone.id, chip) > 1000 for milestone in CATALOG if milestone.built)
+        built = [milestone.id for milestone in CATALOG if milestone.built and chip in milestone.chips]
+        assert all(most_cycles(milestone, chip) > 1000 for milestone in built)
     with pytest.raises(PinError, match=r"no cycles for D9: make pin-cycles"):
         most_cycles("D9")
 
