@@ -10,8 +10,8 @@ import torch
 import kernel
 from kernel import serving
 from stages import bad_arguments
+from stages.caches import NAMES, Paged, Served
 from stages.case import Case
-from stages.served import NAMES, Paged, Served
 
 Tensors = Mapping[str, torch.Tensor]
 """Tensors of a call by name: q, k, v, compressed, sink, lens, seq_lens, topk_indices and topk_lens, if it has them."""

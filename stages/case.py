@@ -11,7 +11,7 @@ import kernel
 from kernel.chips import Config
 from kernel.problem import CacheKind, PPath, mask_of
 from kernel.reference import causal_mask, compressed_mask, dense_mask, length_mask
-from stages.served import Served
+from stages.caches import Served
 
 Trend = Literal["growing", "falling", "constant"]
 

@@ -2,10 +2,10 @@
 
 import math
 
+from stages.caches import Paged, Served
 from stages.calls import callers
 from stages.case import Case
 from stages.device import Device
-from stages.served import Paged, Served
 
 SINKS = (0.0, 4.0, -math.inf, -4.0, 20.0, math.inf, -80.0)
 

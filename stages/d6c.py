@@ -2,8 +2,8 @@
 
 import math
 
+from stages.caches import Paged, Served
 from stages.case import Case
-from stages.served import Paged, Served
 
 SINKS = (0.0, 4.0, -math.inf, -4.0, math.inf, -80.0)
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import torch
 
 from stages import d6c
+from stages.caches import Paged, Served
 from stages.case import Case
 from stages.device import Device
 from stages.inputs import draw
-from stages.served import Paged, Served
 from stages.verify import launched
 
 

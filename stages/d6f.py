@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 import kernel
+from stages.caches import Paged, Served
 from stages.calls import callers
 from stages.case import Case
 from stages.device import Device
 from stages.inputs import Inputs, draw
 from stages.launch import launch
-from stages.served import Paged, Served
 from stages.verify import same_bits
 
 SINKS = (0.0, 4.0, -math.inf, -4.0, math.inf, -80.0)

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from stages.caches import NAMES
 from stages.case import Case
 from stages.expected import Outputs
 from stages.inputs import Inputs
 from stages.metrics import Array
-from stages.served import NAMES
 
 Rows = NDArray[np.intp]
 

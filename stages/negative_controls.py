@@ -15,11 +15,12 @@ import torch
 
 import kernel
 from kernel.reference import Partial, causal_mask, merge, weights
+from stages.caches import NAMES, Served
 from stages.case import Case, Compressed
 from stages.expected import Outputs, joined, outputs_of, partials, reference
 from stages.inputs import Inputs
 from stages.metrics import Array
-from stages.served import NAMES, CacheInputs, Served
+from stages.served import CacheInputs
 from stages.served_controls import PAIR_CONTROLS, cache_controls
 
 SUB_TILE_ROWS = 128

@@ -1,94 +1,16 @@
-"""Caches of serving engines as cases have them: pages of keys, indices and block tables, drawn and laid out."""
+"""Inputs of cases with caches: pages of keys, indices and block tables, drawn and laid out."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
 
 import torch
 
 from stages.cache_layouts import LAYOUTS, V4
+from stages.caches import NAMES, Paged
+from stages.case import Case
 
-if TYPE_CHECKING:
-    from stages.case import Case
-
-NAMES = ("main", "extra")
 NOTHING = (-1, -(2**31), 2**31 - 1)  # indices that name no key; the number of keys is another
-
-
-@dataclass(frozen=True)
-class Paged:
-    """A cache: `pages` pages of `size` keys, of which each token lists `topk`.
-
-    layout: bytes of a key. gap: bytes after each page that belong to nobody. lens: indices that count, for each
-    sequence or for each token; None: all. window: tokens see a window of so many of their sequence's newest keys, whose
-    pages are in a block table, and `lens` are tokens of each sequence.
-    """
-
-    pages: int
-    size: int
-    topk: int
-    layout: Literal["bf16", "v4"] = "bf16"
-    gap: int = 0
-    lens: tuple[int, ...] | None = None
-    window: int | None = None
-
-    def __str__(self) -> str:
-        parts = [f"{self.layout} {self.pages}x{self.size}"]
-        parts += [f"top {self.topk}"] if self.window is None else [f"table W={self.window}"]
-        parts += [f"gap={self.gap}"] * (self.gap > 0)
-        parts += [f"lens={','.join(map(str, self.lens))}"] if self.lens is not None else []
-        return " ".join(parts)
-
-    @property
-    def keys(self) -> int:
-        """Keys in all pages."""
-        return self.pages * self.size
-
-    @property
-    def columns(self) -> int:
-        """Columns of the block table: pages of the longest sequence."""
-        return -(-max(self.lens or (0,)) // self.size)
-
-    @property
-    def listed(self) -> int:
-        """Keys that a token sees at most."""
-        return self.topk if self.window is None else min(self.window, self.columns * self.size)
-
-
-@dataclass(frozen=True)
-class Served:
-    """The caches of a case, and options of kernel.serving.
-
-    empty_lse: lse of rows that see no key. maxima: m is returned. flat: call kernel.serving.sparse_attention with the
-    single cache, of pages with one key each. ascending: indices are sorted by rising score of head 0. twice: half of
-    the keys of the second cache equal keys of the first, and both are listed. codes: keys have every code and scale,
-    token t lists key t alone, and queries are 0, so that O is the key. invariant: with batch_invariant; the case has
-    splits=1.
-    """
-
-    caches: tuple[Paged, ...]
-    empty_lse: float = -math.inf
-    maxima: bool = False
-    flat: bool = False
-    ascending: bool = False
-    twice: bool = False
-    codes: bool = False
-    invariant: bool = False
-
-    def __str__(self) -> str:
-        parts = {
-            " + ".join(map(str, self.caches)): True,
-            "empty=inf": self.empty_lse == math.inf,
-            "maxima": self.maxima,
-            "flat": self.flat,
-            "ascending": self.ascending,
-            "twice": self.twice,
-            "every code": self.codes,
-            "batch invariant": self.invariant,
-        }
-        return " ".join(part for part, holds in parts.items() if holds)
 
 
 @dataclass(frozen=True)

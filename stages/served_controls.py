@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import torch
 
+from stages.caches import Paged
 from stages.case import Case
-from stages.served import CacheInputs, Paged
+from stages.served import CacheInputs
 
 Change = Callable[[CacheInputs], CacheInputs]
 

@@ -23,9 +23,9 @@ def test_the_reference_itself_is_perfect() -> None:
 def test_an_element_passes_by_either_bound_of_flash_mla() -> None:
     """Far from 0 the relative bound is the looser one, near 0 the absolute one."""
     want = np.array([[1.0, 0.0, 1e-4]])
-    assert measure(want + [[0.0157, 0.0, 0.0]], want)["element_or"] == pytest.approx(0.0157 / (2.01 / 128))
-    assert measure(want + [[0.0, 5e-4, 0.0]], want)["element_or"] == pytest.approx(0.5)
-    assert measure(want + [[0.0, 0.0, 2e-3]], want)["element_or"] == pytest.approx(2.0)
+    assert measure(want + np.array([0.0157, 0.0, 0.0]), want)["element_or"] == pytest.approx(0.0157 / (2.01 / 128))
+    assert measure(want + np.array([0.0, 5e-4, 0.0]), want)["element_or"] == pytest.approx(0.5)
+    assert measure(want + np.array([0.0, 0.0, 2e-3]), want)["element_or"] == pytest.approx(2.0)
     assert np.isnan(measure(want * np.nan, want)["element_or"])
 
 
