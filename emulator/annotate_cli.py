@@ -1,0 +1,102 @@
+"""The command `annotate`: show a report's findings on the lines of a pull request, and in one table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+LEVELS: Final = {"fault": "error", "incomplete": "error", "formal": "warning", "pedantic": "notice"}
+"""The command of a GitHub workflow by the level of a finding."""
+Json = Mapping[str, Any]
+
+
+def add_command(commands: Any) -> None:
+    """Add the command to those of the command line."""
+    command = commands.add_parser(
+        "annotate",
+        help="print the findings of a report as annotations of a GitHub workflow",
+        description="Read REPORT, which `run --report` or pytest's --emulator-report wrote as JSON. Print a command of "
+        "a GitHub workflow for each finding, which shows it on its source line.",
+    )
+    command.add_argument("--summary", type=Path, metavar="FILE", help="append a table in Markdown to FILE")
+    command.add_argument(
+        "--resources", type=Path, metavar="FILE.json", help="a report of `resources`, for the table's registers"
+    )
+    command.add_argument("report", type=Path, metavar="REPORT")
+    command.set_defaults(do=_annotate)
+
+
+def _annotate(options: argparse.Namespace) -> int:
+    try:
+        report = json.loads(options.report.read_text())
+        needed = None if options.resources is None else json.loads(options.resources.read_text())
+    except (OSError, ValueError) as why:
+        print(f"annotate: {why}", file=sys.stderr)
+        return 2
+    for finding in findings(report):
+        print(command_of(finding))
+    if options.summary is not None:
+        with options.summary.open("a") as file:
+            file.writelines(f"{line}\n" for line in summary(report, needed))
+    return 0
+
+
+def findings(report: Json) -> list[Json]:
+    """Return the findings of a report, each cause at a place once."""
+    parts = (report, *report.get("children", ()), *report.get("tests", ()))
+    every = [finding for part in parts for finding in part.get("findings", ())]
+    return list({(each["class"], each["message"], json.dumps(each.get("source"))): each for each in every}.values())
+
+
+def command_of(finding: Json) -> str:
+    """Return the workflow command that shows a finding; without a line if its source is not known."""
+    properties = {"title": f"{finding['class']} in {finding['kernel'][:60]}"}
+    source = finding.get("source")
+    if source is not None:
+        properties |= {"file": source["file"], "line": str(source["line"])}
+    shown = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in properties.items())
+    return f"::{LEVELS[finding['level']]} {shown}::{_escaped(finding['report'])}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """Return text as a workflow command has it. more: characters that separate properties."""
+    return "".join(f"%{ord(each):02X}" if each in "%\r\n" + more else each for each in text)
+
+
+def summary(report: Json, needed: Json | None) -> Iterator[str]:
+    """Yield the lines of the table. needed: the report of `resources`."""
+    found = findings(report)
+    tests = report.get("tests", ())
+    of = f" in {len(tests)} tests" if tests else ""
+    yield f"### Emulated device: {report['verdict']}{of}"
+    yield ""
+    if found:
+        yield from _table(("level", "finding", "where", "times"), [_row(each) for each in found])
+    else:
+        yield "Nothing was found."
+    if needed is not None:
+        yield ""
+        rows = [
+            (each["kernel"][:60], each["registers"], each["stack_bytes"], each["spill_store_bytes"])
+            for each in needed["kernels"]
+        ]
+        yield from _table(("kernel", "registers", "stack bytes", "spilled bytes"), rows)
+        yield from (f"- {line}" for line in needed["over_budget"])
+
+
+def _row(finding: Json) -> Sequence[object]:
+    source = finding.get("source")
+    where = f"{source['file']}:{source['line']}" if source else f"PTX line {finding.get('ptx_line')}"
+    return finding["level"], f"{finding['class']}: {finding['message']}", where, finding["times"]
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield "|---" * len(header) + "|"
+    for row in rows:
+        cells = (str(cell).replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ") for cell in row)
+        yield f"| {' | '.join(cells)} |"

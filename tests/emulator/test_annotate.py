@@ -1,0 +1,102 @@
+"""Annotations of a GitHub workflow, and the scripts of action.yml in a project of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from emulator.annotate_cli import command_of, findings, summary
+
+ROOT = Path(__file__).parents[2]
+FOUND = {
+    "class": "MissingWait",
+    "level": "formal",
+    "message": "st uses %r30 | early",
+    "report": "MissingWait: 100%\n  at PTX line 7",
+    "kernel": "k",
+    "times": 2,
+    "ptx_line": 7,
+    "source": {"file": "a,b.py", "line": 3, "function": "f"},
+}
+REPORT = {"verdict": "formal", "tests": [{"findings": [FOUND]}, {"findings": [FOUND]}]}
+
+
+def test_a_finding_is_a_command_on_its_line() -> None:
+    """Characters that end a property or a command are escaped, and a cause is shown once."""
+    (found,) = findings(REPORT)
+    assert command_of(found) == (
+        "::warning title=MissingWait in k,file=a%2Cb.py,line=3::MissingWait: 100%25%0A  at PTX line 7"
+    )
+
+
+def test_a_finding_without_a_source_has_no_line() -> None:
+    assert command_of(FOUND | {"source": None, "level": "fault"}).startswith("::error title=MissingWait in k::")
+
+
+def test_the_table() -> None:
+    kernel = {"kernel": "k", "registers": 168, "stack_bytes": 0, "spill_store_bytes": 4}
+    text = "\n".join(summary(REPORT, {"kernels": [kernel], "over_budget": ["over budget: k"]}))
+    assert "### Emulated device: formal in 2 tests" in text
+    assert "| formal | MissingWait: st uses %r30 \\| early | a,b.py:3 | 2 |" in text
+    assert "| k | 168 | 0 | 4 |\n- over budget: k" in text
+    assert "Nothing was found." in "\n".join(summary({"verdict": "clean", "findings": []}, None))
+
+
+TEST = """
+import numpy as np, ptx_emulator
+
+PTX = '''.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 x) {
+.reg .b64 %a; .reg .b32 %t;
+.shared .b32 s;
+ld.param.u64 %a, [x]; ld.shared.b32 %t, [s];
+st.global.u32 [%a], %t; ret; }'''
+
+def test_it(emulated_device):
+    ptx_emulator.launch(PTX, args=[np.zeros(32, np.uint32)])
+"""
+
+
+@pytest.mark.install
+def test_the_scripts_of_the_action(tmp_path: Path) -> None:
+    """They install the package, run a project's tests, fail as these do, annotate, and write the summary."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "test_it.py").write_text(TEST)
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (site / "its_own.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    environment = {
+        "PATH": f"{tmp_path / 'venv/bin'}{os.pathsep}{os.environ['PATH']}",
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "EMULATOR": str(ROOT),
+        "REQUIREMENTS": "",
+        "TESTS": "test_it.py",
+        "LEVEL": "fault",
+    }
+    scripts = re.findall(r"run: \|\n((?: {8}.*\n|\n)+)", (ROOT / "action.yml").read_text())
+    assert len(scripts) == 2
+    ended = [
+        subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", textwrap.dedent(script)],
+            cwd=project,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for script in scripts
+    ]
+    assert [one.returncode for one in ended] == [0, 1], "".join(one.stdout + one.stderr for one in ended)
+    assert "::error title=UnwrittenRead in k::UnwrittenRead: " in ended[1].stdout
+    assert "| fault | UnwrittenRead: " in (tmp_path / "summary.md").read_text()
