@@ -27,6 +27,7 @@ DATA: Final = ROOT / "bench" / "data"
 CHEATS: Final = ROOT / "tests" / "harness" / "cheats" / "cheats.toml"
 FINDS: Final = ROOT / "tests" / "emulator" / "finds.toml"
 REPORT: Final = ROOT / "results" / "sample" / "silicon-h200" / "report.md"
+ON_H200: Final = REPORT.parent / "kernel"
 OUTCOMES: Final = (
     "hangs",
     "ends with an error of the launch (700, 715, 716, 719), which names neither place nor cause",
@@ -145,6 +146,43 @@ def cheats() -> Lines:
     return markdown(("cheat", "what the change does", "verdict", "what stops it"), body)
 
 
+def h200_verdicts() -> Lines:
+    """Yield the verdicts of the milestones on an H200, and the elements that differ from the emulator's."""
+    body = [tuple(row.values()) for row in rows(ON_H200 / "verdicts.csv")]
+    yield from markdown(("milestone", "verdict", "tests", "passed", "negative controls", "rejected"), body)
+    found = rows(ON_H200 / "bits.csv")
+    apart = sum(int(row["different"]) for row in found)
+    cases, elements = (
+        len({(row["milestone"], row["case"]) for row in found}),
+        sum(int(row["elements"]) for row in found),
+    )
+    yield from (
+        "",
+        f'Bits of O, U, m and lse under `numerics="tc"`: {apart} of {elements:,} elements differ, {cases} cases.',
+    )
+
+
+def h200_speed() -> Lines:
+    """Yield the measured times of the kernel, beside torch's attention or the clock's prediction."""
+    found = {(row["problem"], row["kernel"] == "this kernel"): row for row in rows(ON_H200 / "speed.csv")}
+    body: list[tuple[str, ...]] = []
+    for (problem, ours), row in found.items():
+        if ours:
+            us, other = float(row["us"]), found.get((problem, False))
+            torch_us, ratio = (other["us"], f"{float(other['us']) / us:.2f}") if other else ("", "")
+            guess = row["predicted_us"]
+            error = f"{float(guess) / us - 1:+.0%}" if guess else ""
+            body.append((problem, row["us"], row["tflops"], row["sm_mhz"], row["watts"], torch_us, ratio, guess, error))
+    head = ("problem", "us", "TFLOP/s", "MHz", "W", "torch, us", "ratio", "predicted, us", "error")
+    yield from markdown(head, body)
+
+
+def h200_failures() -> Lines:
+    """Yield what was provoked on an H200, and what the harness said."""
+    head = ("failure", "promised", "seen", "then")
+    yield from markdown(head, [tuple(row.values()) for row in rows(ON_H200 / "failures.csv")])
+
+
 def _blocks() -> dict[str, Callable[[], Lines]]:
     found_errors = dict.fromkeys(each["error"] for each in toml(FINDS)["reported"])
     return {
@@ -155,6 +193,9 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "peers": peers,
         "silicon-tests": silicon_tests,
         "silicon-outcomes": silicon_outcomes,
+        "h200-verdicts": h200_verdicts,
+        "h200-speed": h200_speed,
+        "h200-failures": h200_failures,
         "silicon-times": lambda: hopper.table(hopper.rows()),
         "coverage": lambda: iter(coverage_table(families(read_forms())).splitlines()[2:]),
         **{f"clock-{chip}": partial(clock, chip) for chip in ("b200", "b300", "h200")},
