@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.host.files import remove
 from harness.host.repository import Repository, TreeEntry
 
 MODES = {"100644": 0, "100755": stat.S_IXUSR}
@@ -38,7 +38,7 @@ class Checkout:
     def remove(self) -> None:
         """Remove this checkout only. Pruning could remove those of other nodes that are not visible here yet."""
         self.repository.succeeds("worktree", "remove", "--force", str(self.folder))
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove(self.folder)
 
     def _files(self) -> Iterator[str]:
         for folder, folders, files in os.walk(self.folder):

@@ -9,12 +9,13 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from harness.host.catalogue import Catalogue
+from harness.host.files import open_plain
 from harness.host.job import Job, RunFolder, Step
 from harness.host.journal import last_line, one_line
 from harness.host.phase import Ended, Stop
@@ -24,6 +25,7 @@ from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 RECORD_NAME = "record.json"
 MAX_RECORD_BYTES = 8 << 20
 MAX_FILES = 2000
+MAX_DEPTH = 4
 #: The kinds of files that a run leaves, and the page that its judge writes.
 KINDS = frozenset((".json", ".ptx", ".cubin", ".png", ".txt", ".log"))
 PAGES = frozenset(("report.html",))
@@ -89,7 +91,7 @@ def stopped(folder: RunFolder, stop: Stop | None) -> Ruled | None:
 def read_record(folder: Path) -> dict[str, Any]:
     """Return the record that a phase left in `folder`, or {} if there is no readable one."""
     with suppress(OSError, ValueError, RecursionError):
-        with open(folder / RECORD_NAME, "rb") as stream:
+        with open_plain(folder / RECORD_NAME) as stream:
             data = stream.read(MAX_RECORD_BYTES + 1)
         if len(data) <= MAX_RECORD_BYTES:
             record = json.loads(data)
@@ -113,32 +115,37 @@ def manifest(out: Path) -> dict[str, Kept]:
     """
     found: dict[str, Kept] = {}
     budget = MAX_RESULT_BYTES
-    for folder, _, names in os.walk(out):
-        for name in sorted(names):
-            path = Path(folder, name)
-            size = path.lstat().st_size
-            if path.suffix not in KINDS and name not in PAGES:
-                continue
-            if path.is_symlink() or not path.is_file() or size > budget or len(found) >= MAX_FILES:
-                continue
-            budget -= size
-            found[path.relative_to(out).as_posix()] = Kept(size, digest(path))
+    for path in _files(out):
+        size = path.lstat().st_size
+        if path.suffix not in KINDS and path.name not in PAGES:
+            continue
+        if path.is_symlink() or not path.is_file() or size > budget or len(found) >= MAX_FILES:
+            continue
+        budget -= size
+        found[path.relative_to(out).as_posix()] = Kept(size, digest(path))
     return found
+
+
+def _files(out: Path) -> Iterator[Path]:
+    """Yield the paths of all files that are not deeper than results lie: a candidate may have made deeper folders."""
+    for folder, folders, names in os.walk(out):
+        if len(Path(folder).relative_to(out).parts) >= MAX_DEPTH:
+            folders.clear()
+        yield from (Path(folder, name) for name in sorted(names))
 
 
 def remove_pages(out: Path, judged: Iterable[Path]) -> None:
     """Remove the pages that no phase that judges wrote: those outside the folders of `judged` records."""
     kept = {path.parent for path in judged}
-    for name in PAGES:
-        for path in out.glob(f"**/{name}"):
-            if path.parent not in kept:
-                with suppress(OSError):
-                    path.unlink()
+    for path in _files(out):
+        if path.name in PAGES and path.parent not in kept:
+            with suppress(OSError):
+                path.unlink()
 
 
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file. Raises OSError."""
-    with open(path, "rb") as stream:
+    with open_plain(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -1,12 +1,30 @@
-"""Atomic writing of files: a reader never sees a partial file, even if the writer is killed."""
+"""Atomic writing of files, and reading of files that a candidate may have left: it may put anything in their place."""
 
+import errno
 import os
+import stat
+import subprocess
 import tempfile
+from io import BufferedReader
 from pathlib import Path
 
 
+def open_plain(path: Path) -> BufferedReader:
+    """Open a plain file to read. Raises OSError for anything else: a pipe would block its reader for ever."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, however deep: `shutil.rmtree` gives up where a candidate nested a thousand folders."""
+    subprocess.run(["rm", "-rf", "--", str(folder)], capture_output=True, check=False)
+
+
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace the file `path` by `data`, through a temporary file, fsync and rename.
+    """Replace the file `path` by `data`, through a temporary file, fsync and rename: a reader never sees a part of it.
 
     If it raises OSError, the old file is unchanged.
     """

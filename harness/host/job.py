@@ -190,7 +190,7 @@ class RunFolder:
 
     @property
     def home(self) -> Path:
-        """HOME and TMPDIR of the phases; removed at the end of the run."""
+        """HOME and TMPDIR of each phase; removed at the end of the run."""
         return self.path / "home"
 
     @property

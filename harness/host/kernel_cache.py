@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.host.files import write_atomically
+from harness.host.files import remove, write_atomically
 from harness.host.job import Workplace
 from harness.host.journal import now
 from harness.host.repository import TreeEntry
@@ -63,7 +63,7 @@ class KernelCache:
         for folder in self.place.compiled.iterdir():
             with suppress(OSError):
                 if time.time() - folder.stat().st_mtime > LEFT_FOR_S and folder != self.written_to:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    remove(folder)
         for path in self.read_from.glob("*") if self.read_from.exists() else ():
             if path.suffix != PROVENANCE and not self._is_sound(path):
                 path.unlink(missing_ok=True)

@@ -6,14 +6,13 @@ The client runs `python -m harness.host.log_follower VERB RUN_FOLDER` on the tar
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tarfile
 import time
 from pathlib import Path
 
 from harness.host import lock
-from harness.host.files import write_atomically
+from harness.host.files import remove, write_atomically
 from harness.host.job import RunFolder
 from harness.host.journal import BEAT_EVERY_S, read_beat, read_events
 from harness.host.repository import Repository
@@ -64,8 +63,8 @@ def clear_away(folder: RunFolder) -> None:
     """
     if (folder.path / RULING_NAME).exists():
         return
-    shutil.rmtree(folder.tree, ignore_errors=True)
-    shutil.rmtree(folder.home, ignore_errors=True)
+    remove(folder.tree)
+    remove(folder.home)
     Repository(folder.workplace.repository, plain=True).succeeds("worktree", "prune")
 
 

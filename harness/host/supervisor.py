@@ -24,7 +24,7 @@ from harness.host import catalogue, checkout, evidence, lock, phase, ruling, wal
 from harness.host.catalogue import Catalogue, CatalogueError
 from harness.host.checkout import Checkout
 from harness.host.evidence import Interrupted, Ruled
-from harness.host.files import write_atomically
+from harness.host.files import remove, write_atomically
 from harness.host.job import COMPILED, KERNELS, Job, RunFolder, Step, Workplace
 from harness.host.journal import Heartbeat, Journal, last_line, now, one_line
 from harness.host.kernel_cache import KernelCache
@@ -275,7 +275,7 @@ class Supervisor:
                 return Stop.TIME_LIMIT
             return Stop.COMPILE_LIMIT if growing.overdue else self._stop_asked()
 
-        argv, environment = step.argv, self._environment()
+        argv, environment = step.argv, self._environment(step)
         if fresh is not None and self.judging is not None:
             argv = [argv[0], "-P", *argv[1:], "--seed", str(fresh), "--commit", self.subject.commit]
             environment |= {"PYTHONPATH": str(self.judging.folder)}
@@ -303,14 +303,18 @@ class Supervisor:
             self.place.broken(self.device).write_text(text + "\n")
             self.journal.say("broken", why=sick)
 
-    def _environment(self) -> dict[str, str]:
+    def _home(self, step: Step) -> Path:
+        """Return a phase's own HOME and TMPDIR: what one phase leaves there must not reach the next."""
+        return self.folder.home / step.name.replace(" ", "-")
+
+    def _environment(self, step: Step) -> dict[str, str]:
         """Return a phase's environment: nothing of the user's Python, caches or git, and a mark that identifies it."""
         kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
         return {
             **kept,
             **phase.ONE_THREAD,
-            "HOME": str(self.folder.home),
-            "TMPDIR": str(self.folder.home),
+            "HOME": str(self._home(step)),
+            "TMPDIR": str(self._home(step)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONNOUSERSITE": "1",
             "PYTHONUNBUFFERED": "1",
@@ -322,12 +326,17 @@ class Supervisor:
         }
 
     def _walled(self, step: Step, argv: list[str]) -> list[str]:
-        """Return the command that runs a phase behind walls, if there are any. It may write to its results only."""
-        writable = [self.folder.out / step.record, self.folder.home]
-        writable[0].mkdir(parents=True, exist_ok=True)
+        """Return the command that runs a phase behind walls, if there are any.
+
+        It may write to its results only, and not to the logs beside them, which this process writes.
+        """
+        writable = [self.folder.out / step.record, self._home(step)]
+        for folder in writable:
+            folder.mkdir(parents=True, exist_ok=True)
         if self.cache is not None and not step.milestone:
             writable.append(self.cache.written_to)
-        return [*self.builder, *map(str, writable), "--", *argv] if self.builder else argv
+        folders = map(str, [*writable, "--but", self.folder.logs])
+        return [*self.builder, *folders, "--", *argv] if self.builder else argv
 
     def _build_walls(self) -> None:
         """Find out whether this host allows walls, and note it for the verdict."""
@@ -363,7 +372,7 @@ class Supervisor:
     def _write(self) -> None:
         """Write the verdict file, unless this attempt was interrupted or is not the newest."""
         self._ballast.unlink(missing_ok=True)
-        shutil.rmtree(self.folder.home, ignore_errors=True)
+        remove(self.folder.home)
         if self.attempt and (self.interrupted or self.folder.attempt.read_text() != self.attempt):
             self.journal.say("left", reason=self.ruling.reason)
             return
@@ -376,7 +385,7 @@ class Supervisor:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            shutil.rmtree(self.folder.out.parent, ignore_errors=True)
+            remove(self.folder.out.parent)
             self._rule(Ruled(Verdict.INFRA, "the disk is full: the results were deleted to write this verdict"))
             self.ruling = replace(self.ruling, files={})
             self.ruling.write(self.folder.path)
@@ -418,7 +427,7 @@ def _attempt(folder: RunFolder) -> int:
     attempt = secrets.token_hex(8)
     write_atomically(folder.attempt, attempt.encode())
     for left in (folder.tree, folder.judge, folder.out, folder.home):
-        shutil.rmtree(left, ignore_errors=True)
+        remove(left)
     supervisor = Supervisor(folder, attempt)
     verdict = supervisor.supervise().verdict
     return INTERRUPTED if supervisor.interrupted else verdict.exit_code

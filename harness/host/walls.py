@@ -1,14 +1,17 @@
 """Walls around a phase: run a command in Linux namespaces of its own, as far as this host allows them.
 
-`python -IS walls.py WRITABLE... -- COMMAND...` runs a command that sees no process but its own, has no network, may
-write to the named folders only, and does not see the folders of the account's keys. `python -IS walls.py --try` exits
-with 0 if the host allows that. It needs no privileges: a user namespace gives them, over nothing but these walls.
+`python -IS walls.py WRITABLE... --but READABLE... -- COMMAND...` runs a command that sees no process but its own, has
+no network, may write to the first folders only (but not to those after --but inside them), and does not see the folders
+of the account's keys. `python -IS walls.py --try` exits with 0 if the host allows that. It needs no privileges: a user
+namespace gives them, over nothing but these walls, and the command gets none of them, not even as root.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import platform
 import pwd
 import signal
 import struct
@@ -20,7 +23,16 @@ NEW_NAMESPACES = 0x00020000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = -100, 0x8000, 1
 SYS_MOUNT_SETATTR = 442
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
+CAPABILITIES_V3 = 0x20080522
+MOST_CAPABILITIES = 64
+SECCOMP_FILTER = 2
+#: By machine: the number of its ABI, and of the system calls socket, socketpair and io_uring_setup.
+CALLS = {"x86_64": (0xC000003E, 41, 53, 425), "aarch64": (0xC00000B7, 198, 199, 425)}
+AF_UNIX, SOCK_STREAM, SOCK_TYPE_MASK = 1, 1, 0xF
+#: A system call of x86-64's other ABI, x32, has this bit.
+X32 = 0x40000000
+ALLOWED, KILLED, REFUSED = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EACCES
 SHARED_MEMORY = "/dev/shm"
 #: Folders of a home that may hold keys.
 SECRETS = (".ssh", ".gnupg", ".aws", ".azure", ".config", ".docker", ".kube")
@@ -35,7 +47,9 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--try"]:
         arguments = ["--", "/bin/true"]
     split = arguments.index("--")
-    writable, command = arguments[:split], arguments[split + 1 :]
+    folders, command = arguments[:split], arguments[split + 1 :]
+    but = folders.index("--but") if "--but" in folders else len(folders)
+    writable, readable = folders[:but], folders[but + 1 :]
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the command gets it too, and its end is this one's
     try:
         _leave()
@@ -46,7 +60,7 @@ def main(arguments: list[str]) -> int:
     inside = os.fork()
     if inside == 0:
         os.close(reading)
-        _be_init(writable, command, writing)
+        _be_init(writable, readable, command, writing)
     os.close(writing)
     os.waitpid(inside, 0)
     said = os.read(reading, 8)
@@ -69,17 +83,19 @@ def _leave() -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def _be_init(writable: list[str], command: list[str], writing: int) -> None:
+def _be_init(writable: list[str], readable: list[str], command: list[str], writing: int) -> None:
     """Build the walls, run the command, and report its status. All that it left running ends with this process."""
     code = NO_WALLS
     try:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        _build(writable)
+        _build(writable, readable)
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.close(writing)
             _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            _give_up_privileges()
+            _refuse_sockets_of_files()
             os.execvp(command[0], command)
         while True:
             ended, status = os.wait()
@@ -93,11 +109,11 @@ def _be_init(writable: list[str], command: list[str], writing: int) -> None:
         os._exit(code)
 
 
-def _build(writable: list[str]) -> None:
+def _build(writable: list[str], readable: list[str]) -> None:
     """Make every mount read-only but the writable folders, hide keys, and show only this namespace's processes."""
     here = os.getcwd()
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
-    for folder in writable:
+    for folder in (*writable, *readable):
         _mount(folder, folder, None, MS_BIND | MS_REC)
     _set_read_only("/", AT_RECURSIVE, True)
     for folder in writable:
@@ -111,6 +127,48 @@ def _build(writable: list[str]) -> None:
     with suppress(OSError):  # a container may not allow it; other processes can then be seen, but not reached
         _mount("proc", "/proc", "proc", 0)
     os.chdir(here)  # the folder, as it is mounted now
+
+
+def _give_up_privileges() -> None:
+    """Drop every capability for good: with one, a command that runs as root could make its mounts writable again."""
+    for number in range(MOST_CAPABILITIES):
+        _libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)  # fails for numbers that this kernel does not have
+    header, none = struct.pack("Ii", CAPABILITIES_V3, 0), bytes(24)
+    _check(_libc.capset(header, none))
+    _check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def _refuse_sockets_of_files() -> None:
+    """Refuse sockets that reach a server by a file, such as an agent of keys or a terminal multiplexer.
+
+    A read-only mount does not stop a connection to them. Pairs of connected stream sockets stay allowed.
+    """
+    if platform.machine() not in CALLS:
+        return
+    abi, socket, socketpair, io_uring_setup = CALLS[platform.machine()]
+    load, equal, bits, end, masked = 0x20, 0x15, 0x45, 0x06, 0x54
+    number, architecture, first, second = 0, 4, 16, 24  # offsets in struct seccomp_data
+    program = [
+        (load, 0, 0, architecture),
+        (equal, 1, 0, abi),
+        (end, 0, 0, KILLED),
+        (load, 0, 0, number),
+        (bits, 9, 0, X32),
+        (equal, 8, 0, io_uring_setup),
+        (equal, 4, 0, socket),
+        (equal, 0, 5, socketpair),
+        (load, 0, 0, second),
+        (masked, 0, 0, SOCK_TYPE_MASK),
+        (equal, 2, 3, SOCK_STREAM),
+        (load, 0, 0, first),
+        (equal, 1, 0, AF_UNIX),
+        (end, 0, 0, ALLOWED),
+        (end, 0, 0, REFUSED),
+    ]
+    rows = b"".join(struct.pack("HBBI", *row) for row in program)
+    code = ctypes.create_string_buffer(rows, len(rows))
+    filtering = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))
+    _check(_libc.prctl(PR_SET_SECCOMP, SECCOMP_FILTER, ctypes.c_char_p(filtering), 0, 0))
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:

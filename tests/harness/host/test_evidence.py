@@ -1,10 +1,12 @@
-"""Results that leave a host: files of known kinds, and pages that the judge wrote."""
+"""Results that leave a host: files of known kinds, and pages that the judge wrote. Anything may lie in their place."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from harness.host.evidence import manifest, remove_pages
+from harness.host.evidence import manifest, read_record, remove_pages
+from harness.host.files import remove
 
 
 def fill(out: Path, *names: str) -> None:
@@ -25,3 +27,29 @@ def test_pages_that_no_judge_wrote_are_removed(tmp_path: Path) -> None:
     fill(tmp_path, "gate/report.html", "report.html", "recordings/report.html")
     remove_pages(tmp_path, [tmp_path / "gate/record.json"])
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("**/*.html")] == ["gate/report.html"]
+
+
+def test_a_pipe_or_a_link_in_place_of_a_record_is_no_record(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "record.json")
+    assert read_record(tmp_path) == {}
+    (tmp_path / "record.json").unlink()
+    (tmp_path / "other.json").write_text("{}")
+    (tmp_path / "record.json").symlink_to("other.json")
+    assert read_record(tmp_path) == {}
+    assert set(manifest(tmp_path)) == {"other.json"}
+
+
+def test_folders_of_any_depth_are_listed_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_text("{}")
+    here = os.getcwd()
+    try:
+        os.chdir(tmp_path)
+        for _ in range(1500):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    remove_pages(tmp_path, [])
+    assert set(manifest(tmp_path)) == {"record.json"}
+    remove(tmp_path / "d")
+    assert not (tmp_path / "d").exists()

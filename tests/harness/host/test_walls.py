@@ -1,0 +1,73 @@
+"""What a command behind the walls cannot do, also as root."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.host import walls
+
+BUILD = [sys.executable, "-IS", walls.__file__]
+needs_walls = pytest.mark.skipif(
+    subprocess.run([*BUILD, "--try"], capture_output=True).returncode != 0,
+    reason="this machine allows no user namespaces",
+)
+
+MOUNTS = """
+import ctypes, struct
+libc = ctypes.CDLL(None)
+writable = struct.pack("QQQQ", 0, 1, 0, 0)
+def undo():
+    for flags in (0, 0x8000):
+        libc.syscall(442, -100, b"/", flags, writable, 32)
+    libc.mount(None, b"/", None, 32 | 4096, None)
+    libc.umount2(FOLDER, 2)
+"""
+
+
+def behind(code: str, out: Path) -> str:
+    """Return what Python code prints behind walls that let it write to `out`, but not to `out`/logs."""
+    (out / "logs").mkdir(parents=True, exist_ok=True)
+    command = [*BUILD, str(out), "--but", str(out / "logs"), "--", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr
+
+
+@needs_walls
+@pytest.mark.parametrize("undo", ["", "undo()", "libc.unshare(0x10020000); undo()"], ids=["", "mount", "namespace"])
+def test_it_writes_to_its_folders_only(tmp_path: Path, undo: str) -> None:
+    out, other = tmp_path / "out", tmp_path / "other"
+    code = f"{MOUNTS.replace('FOLDER', repr(str(out).encode()))}\n{undo}\n"
+    assert "Read-only file system" in behind(f"{code}open({str(other)!r}, 'w')", out)
+    assert "Read-only file system" in behind(f"{code}open({str(out / 'logs/gate.log')!r}, 'w')", out)
+    assert not other.exists()
+    assert behind(f"open({str(out / 'record.json')!r}, 'w').write('x')", out) == ""
+    assert (out / "record.json").read_text() == "x"
+
+
+@needs_walls
+def test_it_cannot_put_another_folder_in_place_of_the_logs(tmp_path: Path) -> None:
+    said = behind(
+        f"import os; os.rename({str(tmp_path / 'out/logs')!r}, {str(tmp_path / 'out/old')!r})", tmp_path / "out"
+    )
+    assert "busy" in said
+
+
+@needs_walls
+def test_it_has_no_capability(tmp_path: Path) -> None:
+    said = behind("print([row.split()[1] for row in open('/proc/self/status') if row.startswith('Cap')])", tmp_path)
+    assert said.strip() == str(["0" * 16] * 5)
+
+
+@needs_walls
+def test_it_reaches_no_server_by_a_file_and_no_network(tmp_path: Path) -> None:
+    """A read-only mount does not stop a connection to a key agent or a terminal multiplexer."""
+    assert "Permission denied" in behind("import socket; socket.socket(socket.AF_UNIX)", tmp_path)
+    pair = "import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_{})"
+    assert "Permission denied" in behind(pair.format("DGRAM"), tmp_path)
+    assert behind(pair.format("STREAM"), tmp_path) == ""
+    out = behind("import socket; socket.create_connection(('127.0.0.1', 22), 1)", tmp_path)
+    assert "unreachable" in out or "refused" in out
