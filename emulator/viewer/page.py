@@ -57,8 +57,6 @@ def page(shown: Shown) -> str:
     trace = shown.trace.json()
     for event in json.loads(trace)["traceEvents"]:
         lines.note(event.get("args", {}).get("PTX line"))
-    for each in counted:
-        lines.of(each.at)
     drawn = [_drawn(each, lines) for each in memories]
     data = {"lines": lines.found, "memories": drawn, "roles": _role_names(shown)}
     title = f"{kernel.name[:80]}: launch {shown.number}"
