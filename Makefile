@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard clean-runs resume cancel revoke doctor trust provision milestones report notes \
-	layout budget bench clock perf pin-cycles mutants survey docs silicon lint test test-long $(MILESTONE)
+	layout budget bench clock perf pin-cycles mutants survey bugs docs silicon lint test test-long $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -131,6 +131,9 @@ perf: $(READY) ## make perf D1.4, or make perf [SHAPE="decode-64h-*"]: predicted
 
 survey: $(READY) ## print the tables of third-party programs, and write them into docs/reference/survey.md
 	@$(PY) -m bench.pages survey found
+
+bugs: $(READY) ## run published synchronisation bugs as small programs, and count those that the emulator finds
+	@$(PY) -m bench.bugs
 
 docs: $(DOCS_READY) ## build the pages as a site in site/: warnings and broken links are errors
 	@$(call quoted,$(DOCS_VENV)/bin/python) -m zensical build --clean --strict

@@ -25,6 +25,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = ROOT / "docs"
 DATA: Final = ROOT / "bench" / "data"
 CHEATS: Final = ROOT / "tests" / "harness" / "cheats" / "cheats.toml"
+BUGS: Final = ROOT / "bench" / "bugs" / "bugs.toml"
 FINDS: Final = ROOT / "tests" / "emulator" / "finds.toml"
 REPORT: Final = ROOT / "results" / "sample" / "silicon-h200" / "report.md"
 ON_H200: Final = REPORT.parent / "kernel"
@@ -183,10 +184,20 @@ def h200_failures() -> Lines:
     yield from markdown(head, [tuple(row.values()) for row in rows(ON_H200 / "failures.csv")])
 
 
+def bugs() -> Lines:
+    """Yield a row for each published bug of the corpus."""
+    body: list[tuple[str, ...]] = [
+        (", ".join(each["reports"]), each["what"], each["level"], each["seen"], each["tools"])
+        for each in toml(BUGS)["bug"]
+    ]
+    return markdown(("report", "bug", "level", "on GPUs", "compute-sanitizer"), body)
+
+
 def _blocks() -> dict[str, Callable[[], Lines]]:
     found_errors = dict.fromkeys(each["error"] for each in toml(FINDS)["reported"])
     return {
         "survey": survey,
+        "bugs": bugs,
         "cheats": cheats,
         "found": found,
         "predicted": predicted,

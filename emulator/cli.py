@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from . import annotate_cli, replay_cli, resources_cli, time_cli
 from .bridge.device import EmulatedDevice
@@ -22,6 +22,7 @@ from .bridge.result import worst
 from .chip import DEVICES, NAME, VARIABLE
 from .debug_cli import add_commands
 from .findings import Verdict, report_lines
+from .machine.order.completion import Completion
 from .sarif import as_text
 from .scripts import elsewhere, prepare
 
@@ -50,10 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--completion",
-        choices=("eager", "lazy", "random"),
+        choices=get_args(Completion),
         default="lazy",
-        help="asynchronous work completes immediately, as late as PTX allows, or at random (default: %(default)s)",
+        help="asynchronous work completes immediately, as late as PTX allows, or at random; all: run each launch in "
+        "every order of its synchronisation events that can have another effect (default: %(default)s)",
     )
+    run.add_argument("--schedule", default="", help="the one order to run with --completion all, as an error notes it")
     run.add_argument("--seed", type=int, default=0, help="seed of --completion random (default: %(default)s)")
     run.add_argument(
         "--level",
@@ -143,7 +146,7 @@ def _run(options: argparse.Namespace) -> int:
         return 2
     from .host.session import emulated_gpu
 
-    names = ("completion", "seed", "budget", "level", "numerics", "diagnostics", "processes")
+    names = ("completion", "schedule", "seed", "budget", "level", "numerics", "diagnostics", "processes")
     with (
         TemporaryDirectory(prefix="emulator-reports-") as folder,
         emulated_gpu(Path(folder), **{name: getattr(options, name) for name in names}) as device,

@@ -266,5 +266,9 @@ class BudgetExceeded(Stopped):
     """The instruction budget is spent."""
 
 
+class Incomplete(Stopped):
+    """Not every order of a launch was run, see completion "all". The launch itself ran to its end."""
+
+
 class Interrupted(Stopped, KeyboardInterrupt):
     """Ctrl-C during a launch."""

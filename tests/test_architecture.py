@@ -33,6 +33,7 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"lowering", "program"},
         {"clock"},
         {"debug"},
+        {"exploration"},
         {"viewer"},
         {"bridge"},
         {"recordings"},

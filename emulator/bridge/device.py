@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, get_args
 
 from .. import chip
-from ..errors import EmulatorError, Fault, LaunchError, Level, same_cause
+from ..errors import EmulatorError, Fault, Incomplete, LaunchError, Level, same_cause
 from ..machine.execution.scheduler import run
 from ..machine.launch.launch import Diagnostics, Launch, LevelName, Numerics
 from ..machine.order.completion import Completion
@@ -80,6 +80,7 @@ class EmulatedDevice:
     clock: str | None = None
     trace: bool = False
     conditions: Conditions | None = None
+    schedule: str = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid option."""
@@ -93,7 +94,7 @@ class EmulatedDevice:
         if self.processes is not None and (not isinstance(self.processes, int) or self.processes < 1):
             raise ValueError(f"processes is {self.processes!r}; allowed: None or a number of processes from 1")
         self._chip = None if self.clock is None else _chip(self.clock)
-        self.runner: Runner = run
+        self.runner: Runner = self._search() if self.completion == "all" else run
         """The function that runs a launch: the scheduler's, or a debugger's."""
         self.recordings: Recorder | None = None
         self.pages: Pages | None = None
@@ -108,6 +109,17 @@ class EmulatedDevice:
         """The trace of the newest launch under a clock, even if the launch failed."""
         self._visible = NO_MEMORY
         self._loading: LoadedModule | None = None
+
+    def _check_one_order(self) -> None:
+        """Raise ValueError if each launch runs in several orders."""
+        if self.completion == "all":
+            raise ValueError("completion is 'all'; allowed for debugging and recording: 'eager', 'lazy' or 'random'")
+
+    def _search(self) -> Runner:
+        from ..exploration.explorer import by_schedule, explore
+
+        by_schedule(self.schedule)  # raises ValueError now
+        return partial(explore, self.schedule)
 
     @contextmanager
     def calling(self, module: LoadedModule | None, visible: Memory = NO_MEMORY) -> Iterator[None]:
@@ -148,10 +160,12 @@ class EmulatedDevice:
 
         commands: of the debugger, executed in place of a prompt; after the last one launches run without stops. out:
         where answers go, default standard output. launches: their numbers, counted from 1 from now on; None for all.
+        Raises ValueError with completion "all".
         """
         from ..debug.console import Console
         from ..debug.session import Session
 
+        self._check_one_order()
         which = None if launches is None else frozenset(launches)
         self.runner = Session(Console(commands, out).stopped, which).execute
 
@@ -163,6 +177,7 @@ class EmulatedDevice:
         """
         from ..debug.recording import Recorder
 
+        self._check_one_order()
         which = None if launches is None else frozenset(launches)
         self.recordings = Recorder(None if which is None else lambda number, kernel: number in which)
         self.runner = self.recordings.execute
@@ -277,6 +292,8 @@ class EmulatedDevice:
         timed = None if self.pages is None else self.pages.predicted(launch, partial(module.skeleton, name))
         try:
             self.runner(launch, program, self.completion, self.seed, self.budget, self.processes)
+        except Incomplete as left:
+            self.fail(left, name)  # the launch has its results
         except EmulatorError as error:
             for fault in launch.findings:
                 if not (isinstance(error, Fault) and (fault.what, fault.line) == (error.what, error.line)):

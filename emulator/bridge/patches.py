@@ -108,11 +108,14 @@ def emulate(
     clock: str | None = None,
     trace: bool = False,
     conditions: Conditions | None = None,
+    schedule: str = "",
 ) -> Iterator[EmulatedDevice]:
     """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
 
     - `completion`: when asynchronous work completes: "eager" immediately, "lazy" as late as PTX allows, "random" in
-      between, drawn with `seed`.
+      between, drawn with `seed`. "all" runs each launch in every order of its synchronisation events that can have
+      another effect, within limits. Memory then holds the results of the first run.
+    - `schedule`: the one order to run with completion "all", as the note of an error gives it.
     - `budget`: the most warp-instructions that a warp may execute; None for no limit.
     - `level`: the findings that are errors. "fault": some legal timing breaks the program. "formal": also violations of
       PTX that no known hardware shows. "pedantic": also habits that PTX recommends. Formal findings are listed in the
@@ -138,7 +141,7 @@ def emulate(
     if timed is not None:
         clock, trace, conditions = timed.clock, timed.trace, timed.conditions
     device = EmulatedDevice(
-        completion, seed, budget, level, numerics, diagnostics, processes, names, clock, trace, conditions
+        completion, seed, budget, level, numerics, diagnostics, processes, names, clock, trace, conditions, schedule
     )
     driver.make_current(device)
     try:

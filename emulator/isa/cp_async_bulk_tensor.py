@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import BarrierError, DescriptorError, EmulatorError, UnknownInstruction
-from ..machine.agents.boxes import LOAD, TMA_ALIGNMENT, Route, issue_loads, load_boxes, store_boxes
-from ..machine.agents.bulk import aligned
+from ..machine.agents.boxes import LOAD, STORE, TMA_ALIGNMENT, Route, issue_loads, load_access, load_boxes, store_boxes
+from ..machine.agents.bulk import aligned, bulk_thread
 from ..machine.formats.tensormap import MAP_BYTES, TensorMap, decode
 from ..ptx.syntax import Instr
 from .cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
 from .lane_values import active_lanes, of_lane
 from .modifiers import CACHE_HINT, CTA_GROUP, SHARED, Modifiers
 from .registry import Action, Publishes, executes, never_communicates
-from .tensormap import check_acquired
+from .tensormap import check_acquired, note_use
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Launch
@@ -158,7 +158,10 @@ def _tensor_load(ins: Instr) -> Action:
                     boxes = _pixels(tensor, box, rest[0], lane, ins, warp)
                 else:
                     boxes = _boxes(tensor, box, lane, ins, warp, mode == "tile::gather4")
-                load_boxes(ins, warp, route or _route(ins, tensor, ends), boxes)
+                route = route or _route(ins, tensor, ends)
+                if _known(warp.cta.launch, ends[1]) is None:
+                    note_use(warp, ends[1], [load_access(ins, warp, each[2]) for each in route.targets])
+                load_boxes(ins, warp, route, boxes)
         except EmulatorError:
             issue_loads(warp)  # report errors of earlier loads first
             raise
@@ -241,6 +244,8 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Action:
                 if (tensor, *boxes, offset) in done:
                     continue
                 done.add((tensor, *boxes, offset))
+            if _known(warp.cta.launch, of_lane(at, lane)) is None:
+                note_use(warp, of_lane(at, lane), [bulk_thread(warp, lane).access(ins, STORE)])
             store_boxes(ins, warp, lane, tensor, boxes, offset, reduction)
 
     return run

@@ -104,9 +104,10 @@ def _arrive(ins: Instr) -> Action:
     """Arrive. The lanes of a warp arrive at an mbarrier together and get the same state token, as on an H200.
 
     An H200 ends the launch if more arrive than are pending. With .noComplete lanes arrive one after another.
-    Below level `formal` a relaxed arrival also releases, since cute_ext emits no other kind.
+    Below level `formal` a relaxed arrival also releases, since cute_ext emits no other kind. An arrival that names
+    scope .cta releases nothing to another CTA.
     """
-    expect, no_complete, sem, _, space, _ = Modifiers(ins).pick(
+    expect, no_complete, sem, scope, space, _ = Modifiers(ins).pick(
         {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64
     )
     drop, own = ins.opcode == "mbarrier.arrive_drop", space in OWN
@@ -129,7 +130,10 @@ def _arrive(ins: Instr) -> Action:
             for together in [[lane] for lane in lanes] if no_complete else [[*lanes]]:
                 if wanted:
                     tokens[together] = barrier.phase | barrier.pending << PHASE_BITS
-                arrive(barrier, together, count, party, clock)
+                narrow = scope == "cta" and barrier.cta is not warp.cta
+                if narrow:
+                    warp.narrow_arrivals.append((warp.time, ins))
+                arrive(barrier, together, count, party, None if narrow else clock)
         if release:
             warp.tick()
         return tokens

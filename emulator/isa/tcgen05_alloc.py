@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import TensorMemoryError
+from ..errors import TensorMemoryError, place
 from ..machine.memory.tmem import ALLOC
 from ..machine.order.completion import Wait
 from ..ptx.syntax import Instr
@@ -16,7 +16,7 @@ from .registry import BLOCK, Action, executes, never_communicates
 from .tcgen05_ld_st import B32, SYNC
 
 if TYPE_CHECKING:
-    from ..machine.topology import Warp
+    from ..machine.topology import Cta, Warp
 
 
 @executes("tcgen05.alloc", blocking=True, communicates=never_communicates)
@@ -47,19 +47,41 @@ def _alloc(ins: Instr) -> Action:
             return BLOCK
         offset = smem.local_offset(same(address, mask) or 0, ins, warp, ins.opcode)
         smem.check_span(offset, 4, ins, warp, "tcgen05.alloc's result")
-        smem.store(np.array([offset]), np.array([[column]], np.uint32), warp.access(ins, ALLOC), warp.clock, None)
+        me = warp.access(ins, ALLOC)
+        if group == "cta_group::2":
+            tmem.by_pair[column] = me
+        smem.store(np.array([offset]), np.array([[column]], np.uint32), me, warp.clock, None)
         return None
 
     return run
 
 
+def _peer(warp: Warp) -> Cta:
+    """Return the other CTA of the warp's pair."""
+    return warp.cta.cluster.ctas[warp.cta.rank ^ 1]
+
+
+def _check_peer_allocated(ins: Instr, warp: Warp, column: int) -> None:
+    """Report columns that a CTA of a pair frees while its peer may not have allocated them yet."""
+    theirs = _peer(warp).tmem.by_pair.get(column)
+    if theirs is not None and theirs.seen_by(warp.clock):
+        return
+    alloc = () if theirs is None else (("allocated at", place(theirs.instr, theirs.warp)), ("by", str(theirs.warp)))
+    what = f"{ins.opcode}.cta_group::2 frees columns that its peer, {_peer(warp)}, may not have allocated yet"
+    missing = f"a barrier that {_peer(warp)} arrives on after its tcgen05.alloc and {warp} waits for before this"
+    warp.cta.launch.report(TensorMemoryError(what, ins, warp, (*alloc, ("missing", missing))))
+
+
 @executes("tcgen05.dealloc", communicates=never_communicates)
 def _dealloc(ins: Instr) -> Action:
-    Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, B32)
+    group, *_ = Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, B32)
 
     def run(warp: Warp, mask: Any, address: Any, columns: Any) -> None:
         warp.complete_used_loads(ins)
-        warp.cta.tmem.free((same(address, mask) or 0) & 0xFFFF, same(columns, mask) or 0, ins, warp)
+        column = (same(address, mask) or 0) & 0xFFFF
+        warp.cta.tmem.free(column, same(columns, mask) or 0, ins, warp)
+        if group == "cta_group::2":
+            _check_peer_allocated(ins, warp, column)
 
     return run
 

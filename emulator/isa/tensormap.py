@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..errors import DescriptorError, Misaligned, MissingProxyFence, UnknownInstruction, place
+from ..errors import (
+    DataRace,
+    DescriptorError,
+    Level,
+    Misaligned,
+    MissingProxyFence,
+    MissingWait,
+    UnknownInstruction,
+    place,
+)
 from ..machine.formats.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
 from ..machine.launch.globalmem import host_bytes
 from ..machine.order.global_access import GlobalAccess
@@ -22,6 +31,7 @@ if TYPE_CHECKING:
     from ..machine.topology import Warp
 
 LIVE_BYTES: Final = 8 * LIVE_WORDS
+CHANGING: Final = frozenset({"tensormap.replace", "tensormap.cp_fenceproxy"})
 
 
 @executes("tensormap.replace")
@@ -77,10 +87,39 @@ def _changed(ins: Instr, warp: Warp, address: int) -> None:
 
     Kept are the last change and changes by other warps with the same result.
     """
+    _check_unused(ins, warp, address)
     warp.cta.launch.memory.wrote(host_bytes(address, MAP_BYTES))
     now, maps = _held(address), warp.cta.launch.registry.setdefault("changed maps", {})
     alike = [(held, made) for held, made in maps.get(address, ()) if held == now and made.warp is not warp]
     maps[address] = [*alike, (now, GlobalAccess.of(warp.access(ins, ins.opcode)))]
+
+
+def note_use(warp: Warp, address: int, uses: Iterable[Access]) -> None:
+    """Note TMA operations that read the map at `address` until they complete, if the kernel changes maps."""
+    launch = warp.cta.launch
+    changes: bool | None = launch.registry.get("kernel changes maps")
+    if changes is None:
+        changes = any(instr.opcode in CHANGING for instr in launch.kernel.instrs)
+        launch.registry["kernel changes maps"] = changes
+    if changes:
+        _uses(warp, address).extend(uses)
+
+
+def _check_unused(ins: Instr, warp: Warp, address: int) -> None:
+    """Report a change of a map that a TMA operation of the cluster may still read."""
+    uses = _uses(warp, address)
+    flying = [use for use in uses if not use.seen_by(warp.clock)]
+    for use in flying[:1]:
+        what = f"{ins.opcode} changes the tensor map at {address:#x}, which {use.what} may still read"
+        lines = (("used at", f"{place(use.instr, use.warp)}  (by {use.warp})"), ("missing", use.via.missing(use, use)))
+        warp.cta.launch.report(MissingWait(what, ins, warp, lines))
+    uses[:] = flying
+
+
+def _uses(warp: Warp, address: int) -> list[Access]:
+    """Return the noted uses of a map by the warp's cluster."""
+    uses: list[Access] = warp.cta.launch.registry.setdefault(("map uses", warp.cta.cluster_id, address), [])
+    return uses
 
 
 def _changes(warp: Warp) -> Mapping[int, Sequence[tuple[bytes, Access]]]:
@@ -159,8 +198,27 @@ def _copy(ins: Instr) -> Action:
         to, at = same(target, mask), same(source, mask)
         if to is None or at is None or mask is not None or same(size, mask) != MAP_BYTES:
             raise DescriptorError(f"{ins.opcode}.sync.aligned copies {MAP_BYTES} bytes for a whole warp", ins, warp)
+        _check_lanes(ins, warp, at)
         _global_map(ins, warp, to)[:] = _shared_map(ins, warp, at, write=False)
         _changed(ins, warp, to)
         _released(warp).add((to, _held(to)))
 
     return run
+
+
+def _check_lanes(ins: Instr, warp: Warp, address: int) -> None:
+    """Report a copy of a map that lanes of the warp changed, without bar.warp.sync in between.
+
+    The copy's .sync makes the lanes converge, and PTX lets it order nothing: formal.
+    """
+    smem = warp.cta.smem
+    offset = smem.local_offset(address, ins, warp, ins.opcode)
+    me, accesses = warp.access(ins, ins.opcode), warp.cta.cluster.history.accesses
+    for number in np.unique(smem.shadow.writer[smem.span(offset, LIVE_BYTES).index]).tolist():
+        change = accesses[number]
+        if change is not None and change.what == "tensormap.replace" and me.unsynced_since(change, warp.clock):
+            what = f"{ins.opcode} copies a tensor map, not ordered after {change.what} of other lanes of {warp}"
+            missing = f"bar.warp.sync between PTX lines {change.instr.line} and {ins.line}"
+            lines = (("changed at", place(change.instr, warp)), ("missing", missing))
+            warp.cta.launch.report(DataRace(what, ins, warp, lines, Level.FORMAL))
+            return

@@ -212,6 +212,10 @@ class Warp(Issuer):
         cluster.unchanged = cluster.unchanged + 1 if again else 0
         self.yielded = True
 
+    def go_on_once(self) -> None:
+        """Prepare a time slice of one instruction."""
+        self.yielded, self.progress, self.until = False, "went on", self.executed + 1
+
     def sleep(self) -> None:
         """Execute nanosleep: let other warps run."""
         self.progress = "slept"

@@ -520,7 +520,7 @@ def test_the_command_and_its_help(tmp_path):
         for argument in (str(script), "--help", "nowhere.py")
     ]
     assert (said[0].returncode, said[0].stdout) == (0, "cuda:0\n")
-    assert "--completion {eager,lazy,random}" in said[1].stdout
+    assert "--completion {eager,lazy,random,all}" in said[1].stdout
     assert "--processes N" in said[1].stdout
     assert (said[2].returncode, said[2].stderr) == (2, "SCRIPT: there is no file 'nowhere.py'\n")
 

@@ -21,6 +21,7 @@ from .bulk import aligned, bulk_thread
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
+    from ..formats.descriptors import Pattern
     from ..topology import Cta, Warp
 
 TMA_ALIGNMENT = 128
@@ -162,6 +163,11 @@ class Route:
     targets: list[tuple[Cta, int, MBarrier]]
 
 
+def load_access(instr: Instr, warp: Warp, barrier: MBarrier, pattern: Pattern | None = None) -> Access:
+    """Return an access of a load that reports to the present phase of an mbarrier."""
+    return Access(barrier.component, barrier.phase + 1, False, instr, warp, LOAD, via=barrier, pattern=pattern)
+
+
 def load_boxes(instr: Instr, warp: Warp, route: Route, boxes: list[tuple[int, ...]]) -> None:
     """Queue loads of boxes at these coordinates by a checked route. `issue_loads` has to follow."""
     tensor, launch, row = route.tensor, warp.cta.launch, warp.queued_loads
@@ -174,9 +180,9 @@ def load_boxes(instr: Instr, warp: Warp, route: Route, boxes: list[tuple[int, ..
         taken = row.takes(barrier, counted)
         if not taken:
             row.issue()
-        me = Access(barrier.component, barrier.phase + 1, False, instr, warp, LOAD, via=barrier, pattern=tensor.pattern)
+        me = load_access(instr, warp, barrier, tensor.pattern)
         if watched:
-            reading = Access(me.component, me.time, False, instr, warp, LOAD, via=barrier)
+            reading = load_access(instr, warp, barrier)
             for box in found:
                 if box is not None:
                     rows = rows_of(box[0].low, box[1])

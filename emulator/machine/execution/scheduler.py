@@ -135,11 +135,11 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
             elif not running:
                 return
             elif (fruitless := fruitless + 1) * len(running) > PATIENCE:
-                raise Deadlock(*_stopped(running, program, STUCK))
+                raise Deadlock(*stopped(running, program, STUCK))
     except KeyboardInterrupt:
         if not running:
             raise
-        raise Interrupted(*_stopped(running, program, "interrupted")) from None
+        raise Interrupted(*stopped(running, program, "interrupted")) from None
 
 
 def _finish_ended(running: list[Cluster]) -> bool:
@@ -169,7 +169,7 @@ def _run_cluster(cluster: Cluster, program: Program) -> bool:
         elif cluster.ready:
             return gone_on
         else:
-            raise Deadlock(*_stopped([cluster], program, STUCK))
+            raise Deadlock(*stopped([cluster], program, STUCK))
 
 
 def _run_ready(cluster: Cluster, program: Program) -> bool:
@@ -198,12 +198,12 @@ def _run_ready(cluster: Cluster, program: Program) -> bool:
             polling += 1
         if warp.done:
             cluster.unchanged = 0
-            _leave(warp)
+            leave(warp)
         elif warp.waiting is None:
             warp.yielded = False
             ready.append(warp)
             if warp.executed >= warp.budget:
-                raise BudgetExceeded(*_stopped([cluster], program, f"the instruction budget is spent by {warp}"))
+                raise BudgetExceeded(*stopped([cluster], program, f"the instruction budget is spent by {warp}"))
         if cluster.unchanged > UNCHANGED:
             return False
     return gone_on
@@ -255,7 +255,7 @@ def _peek(cluster: Cluster) -> bool:
     return True
 
 
-def _leave(warp: Warp) -> None:
+def leave(warp: Warp) -> None:
     """Remove a warp that ended from the barriers that count running warps."""
     report_undefined(warp)
     warp.cta.running -= 1
@@ -265,7 +265,7 @@ def _leave(warp: Warp) -> None:
     warp.cta.cluster.barrier.complete_if_due()
 
 
-def _stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[str, tuple[str, ...]]:
+def stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[str, tuple[str, ...]]:
     """Return the headline of a report, and lines: each warp's position and wait, and each mbarrier waited for."""
     first, *others = clusters
     mode = first.agents.completion

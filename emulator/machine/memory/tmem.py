@@ -80,6 +80,8 @@ class TensorMemory:
         self.allocations: dict[int, tuple[int, Instr, Issuer]] = {}
         self.freed: dict[int, tuple[int, Instr, Issuer]] = {}
         """The last allocation at each first column that was freed, and who freed it."""
+        self.by_pair: dict[int, Access] = {}
+        """The last allocation by a CTA pair at each first column."""
         self._checked: set[tuple[int, int]] = set()
         """Ranges (first column, count) that are known to be allocated."""
         self.relinquished: tuple[Instr, Issuer] | None = None

@@ -63,6 +63,8 @@ class Issuer:
         """mbarriers whose initialisation is ordered before the warp, by such a fence or by its clock."""
         self.arrivals: list[int] = []
         """The warp's times just before each of its arrivals at named barriers."""
+        self.narrow_arrivals: list[tuple[int, Instr]] = []
+        """Arrivals of scope .cta at mbarriers of other CTAs, each with the warp's time."""
         self.fenced: list[Clock | None] = [None] * (GPU + 1)
         """By scope: the clock of the last releasing fence of that scope or wider. Later relaxed writes release it."""
         self.seen: list[Clock | None] = [None] * (GPU + 1)

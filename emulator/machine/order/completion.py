@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
 
-Completion = Literal["eager", "lazy", "random"]
+Completion = Literal["eager", "lazy", "random", "all"]
 
 
 @dataclass(slots=True, eq=False)

@@ -290,6 +290,9 @@ def _unordered(other: Access, me: Access) -> str:
             f"a release of {other.warp} after PTX line {other.instr.line} and an acquire of {me.warp} that sees it "
             f"before PTX line {me.instr.line}, both of scope .gpu"
         )
+    narrow = next((ins for time, ins in other.warp.narrow_arrivals if time >= other.time), None)
+    if narrow is not None and other.warp.cta is not me.warp.cta:
+        return f"scope .cluster in place of .cta in {narrow.opcode} at PTX line {narrow.line}"
     return (
         f"a barrier that {other.warp} arrives on after PTX line {other.instr.line} "
         f"and {me.warp} waits for before PTX line {me.instr.line}"

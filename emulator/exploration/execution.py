@@ -1,0 +1,288 @@
+"""One run of a launch, in steps whose order is chosen from outside."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from ..chip import RANK_SHIFT
+from ..debug.decode import Operands
+from ..debug.stepping import SteppedProgram
+from ..errors import BudgetExceeded, Deadlock
+from ..isa.ld_st import STRONG
+from ..machine.execution.ending import finish
+from ..machine.execution.scheduler import STUCK, leave, stopped
+from ..machine.memory.global_shadow import GlobalShadow
+from ..machine.memory.shared import OFFSET_MASK
+from ..machine.synchronisation.barriers import Generation
+from ..machine.synchronisation.mbarrier import MBarrier
+from ..machine.topology import Cluster
+from ..ptx.kinds import Kind
+from ..ptx.syntax import Address
+from .events import Process, Step, Touch
+
+if TYPE_CHECKING:
+    from ..engine.effects import Effect
+    from ..machine.launch.launch import Dim3, Launch
+    from ..machine.order.completion import AsyncOperation
+    from ..machine.topology import Warp
+    from ..program import Program
+
+Choose = Callable[[Sequence[Step], Sequence[Process], int], int | None]
+"""Chooses one of the processes that can go on, given the steps so far and the default's number. None ends the run."""
+Seen = list[tuple[Any, Any, int]]
+"""What an instruction may touch: objects or locations with their places, and phases beforehand."""
+MBARRIER: Final = "mbarrier."
+BARRIERS: Final = ("bar.", "barrier.")
+ALLOCATIONS: Final = frozenset({"tcgen05.alloc", "tcgen05.dealloc", "clusterlaunchcontrol.try_cancel"})
+QUANTUM: Final = 1 << 14
+"""The most instructions of a step: a loop of weak loads may wait for other warps."""
+
+
+class Pruned(Exception):
+    """Whatever can go on was tried before from here, with the same effect."""
+
+
+class Execution:
+    """A launch that runs step by step. A step ends before the warp's next synchronisation instruction.
+
+    steps: those taken. origins: the step that issued each asynchronous work.
+    """
+
+    def __init__(self, launch: Launch, program: Program, choose: Choose, budget: int | None) -> None:
+        self._launch, self._choose = launch, choose
+        self._budget = sys.maxsize if budget is None else budget
+        self._program = SteppedProgram(program, self)
+        self.steps: list[Step] = []
+        self.origins: dict[Process, int] = {}
+        self._clusters: list[Cluster] = []
+        self._work: dict[AsyncOperation, Process] = {}
+        self._issued: dict[Process, int] = {}
+        self._polling: set[Process] = set()
+        """Warps that found what they had read before. They go on after a write, or if nothing else can."""
+        self._now: Process = ()
+        self._generations: dict[Any, list[Generation]] = {}
+        self._joined: dict[Process, tuple[Any, int]] = {}
+        """The named barrier, and its use by number, that each warp waits for."""
+
+    def run(self) -> None:
+        """Run the launch to its end. Raises EmulatorError, and Pruned if `choose` ends the run."""
+        GlobalShadow.of(self._launch).expect(*self._program.stored)
+        waiting = self._launch.clusters()
+        while True:
+            for cluster in [c for c in self._clusters if c.ended]:
+                finish(cluster)
+                self._clusters.remove(cluster)
+            self._start(waiting)
+            if not self._clusters:
+                return
+            ready = self._ready()
+            if not ready:
+                raise Deadlock(*stopped(self._clusters, self._program, STUCK))
+            options = list(ready)
+            default = options.index(self._now) if self._now in ready else 0
+            chosen = self._choose(self.steps, options, default)
+            if chosen is None:
+                raise Pruned
+            self.steps.append(Step(options, default, chosen))
+            self._now = options[chosen]
+            ready[self._now]()
+
+    def _start(self, waiting: Iterator[Dim3]) -> None:
+        while len(self._clusters) < self._launch.resident_clusters:
+            index = next(waiting, None)
+            if index is None:
+                return
+            cluster = Cluster(self._launch, index, "all", Random(0))
+            for warp in cluster.warps:
+                warp.budget = self._budget
+            self._program.start(cluster.warps)
+            self._clusters.append(cluster)
+
+    def _ready(self) -> dict[Process, Callable[[], None]]:
+        """Return what can go on: warps, then asynchronous work."""
+        found: dict[Process, Callable[[], None]] = {}
+        polling: dict[Process, Callable[[], None]] = {}
+        for warp in (warp for cluster in self._clusters for warp in cluster.warps):
+            if not warp.done and warp.waiting is None:
+                name = _name(warp)
+                (polling if name in self._polling else found)[name] = partial(self._advance, warp)
+        for cluster in self._clusters:
+            queues: set[int] = set()
+            for operation in cluster.agents.pending:
+                if operation.targets and id(operation.order) not in queues:
+                    queues.update({id(operation.order)} if operation.order is not None else ())
+                    found[self._work[operation]] = partial(self._complete, cluster, operation)
+        if found:
+            return found
+        peeking = [w for c in self._clusters for w in c.warps if w.waiting is not None and w.waiting.peek]
+        return {_name(warp): partial(self._answer, warp) for warp in peeking[:1] if not polling}
+
+    def _answer(self, warp: Warp) -> None:
+        """Give a negative answer to a warp that only tests its wait."""
+        warp.wait_result = False
+        warp.cta.cluster.resume(warp)
+        self._advance(warp)
+
+    def _advance(self, warp: Warp) -> None:
+        """Run a warp from its synchronisation instruction to before the next one."""
+        program, touches, name = self._program, list[Touch](), _name(warp)
+        end = warp.executed + QUANTUM
+        first = True
+        while not warp.done and warp.waiting is None and warp.executed < end:
+            effect = program.effects[warp.pc]
+            lanes = program.executing(warp, effect)
+            touching = bool(lanes) and _synchronises(effect)
+            if touching and not first:
+                break
+            seen = self._before(warp, effect, lanes) if touching else []
+            first = False
+            warp.go_on_once()
+            program.advance(warp)
+            touches += self._after(warp, effect, seen)
+            if warp.executed >= warp.budget:
+                what = f"the instruction budget is spent by {warp}"
+                raise BudgetExceeded(*stopped(self._clusters, program, what))
+            if warp.progress == "polled":
+                self._polling.add(name)
+                break
+        if warp.done:
+            leave(warp)
+        if warp.progress == "polled":  # an atomic that found what it had found before changes nothing
+            touches = [replace(touch, kind="read") if touch.kind == "write" else touch for touch in touches]
+        self._end_step(touches)
+
+    def _complete(self, cluster: Cluster, operation: AsyncOperation) -> None:
+        """Complete asynchronous work and all that is queued before it."""
+        queue = [operation] if operation.order is None else [*operation.order]
+        done = queue[: queue.index(operation) + 1]
+        barriers = {t: t.phase for each in done for t in each.targets if isinstance(t, MBarrier)}
+        cluster.agents.complete(operation)
+        self._end_step([_arrival(barrier, phase) for barrier, phase in barriers.items()])
+
+    def _end_step(self, touches: Sequence[Touch]) -> None:
+        self.steps[-1].touches = tuple(touches)
+        if any(touch.kind in ("write", "add") for touch in touches):
+            self._polling.clear()
+
+    # what an instruction touches --------------------------------------------------------------------------------------
+
+    def _before(self, warp: Warp, effect: Effect, lanes: int) -> Seen:
+        """Return what an instruction may touch, with the present phases."""
+        opcode, cluster = effect.instr.opcode, warp.cta.cluster
+        if opcode.startswith(MBARRIER):
+            return [(barrier, _place(barrier), barrier.phase) for barrier in self._mbarriers(warp, effect, lanes)]
+        if opcode == "barrier.cluster":
+            place: Any = ("barrier.cluster", cluster.index)
+            if "arrive" in effect.instr.modifiers:
+                use = cluster.barrier.generations[0]
+                return [(use, place, self._number(place, use))]
+            return [(None, place, self._number(place, use)) for use in warp.cluster_arrivals[:1]]
+        if opcode.startswith(BARRIERS):
+            if isinstance(warp.wait_result, Generation):
+                return [(None, *self._joined[_name(warp)])]
+            number = self._lanes(warp, effect.sources[0], lanes)[0]
+            place, use = ("barrier", cluster.index, warp.cta.rank, number), warp.cta.barrier(number).generation
+            self._joined[_name(warp)] = place, self._number(place, use)
+            return [(use, *self._joined[_name(warp)])]
+        if opcode in ALLOCATIONS:
+            return [(None, (opcode.split(".")[0], cluster.index, warp.cta.rank), 0)]
+        operand = next(operand for operand in effect.instr.operands if isinstance(operand, Address))
+        return [(None, ("memory", address), 0) for address in sorted({*self._lanes(warp, operand, lanes)})]
+
+    def _after(self, warp: Warp, effect: Effect, seen: Seen) -> list[Touch]:
+        """Return what an instruction has touched. A wait that suspends its warp touches nothing."""
+        opcode, kind, blocked = effect.instr.opcode, effect.instr.kind, warp.waiting is not None
+        if opcode.startswith(MBARRIER):
+            if kind is Kind.MBARRIER_WAIT:
+                return [] if blocked else [Touch("wait", place, barrier.phase) for barrier, place, _ in seen]
+            return [_arrival(barrier, phase) for barrier, _, phase in seen]
+        if opcode.startswith(BARRIERS):
+            return [touch for each in seen for touch in _at_barrier(warp, effect, *each)]
+        if blocked:
+            return []
+        what: Any = "add" if kind is Kind.REDUCTION else "read" if kind is Kind.LOAD else "write"
+        return [Touch(what, place) for _, place, _ in seen]
+
+    def _number(self, place: Any, use: Generation) -> int:
+        """Return the number of a use of a barrier."""
+        known = self._generations.setdefault(place, [])
+        if use not in known:
+            known.append(use)
+        return known.index(use)
+
+    def _lanes(self, warp: Warp, operand: Any, lanes: int) -> list[int]:
+        values = Operands(self._program, warp).lanes(operand)
+        return [int(values[lane]) for lane in range(32) if lanes >> lane & 1]
+
+    def _mbarriers(self, warp: Warp, effect: Effect, lanes: int) -> Iterator[MBarrier]:
+        operand = next(operand for operand in effect.instr.operands if isinstance(operand, Address))
+        ctas = warp.cta.cluster.ctas
+        for address in dict.fromkeys(self._lanes(warp, operand, lanes)):
+            rank = (address & 0xFFFF_FFFF) >> RANK_SHIFT
+            found = ctas[rank].smem.mbarriers.get(address & OFFSET_MASK) if rank < len(ctas) else None
+            if found is not None:
+                yield found
+
+    # notifications of the stepped program -----------------------------------------------------------------------------
+
+    def issued(self, operation: AsyncOperation) -> None:
+        """Name asynchronous work after the process that issued it."""
+        number = self._issued[self._now] = self._issued.get(self._now, 0) + 1
+        name = self._work[operation] = ("work", *self._now, number)
+        self.origins[name] = len(self.steps) - 1
+
+    def started(self, cluster: Cluster) -> None:
+        """Ignore a cluster's start."""
+
+    def before(self, warp: Warp, at: int) -> None:
+        """Ignore an instruction."""
+
+    def after(self, warp: Warp, at: int, lanes: int) -> None:
+        """Ignore an instruction."""
+
+    def blocked(self, warp: Warp, at: int) -> None:
+        """Ignore a wait."""
+
+    def completing(self, operation: AsyncOperation) -> None:
+        """Ignore work that is about to complete."""
+
+    def completed(self, operation: AsyncOperation) -> None:
+        """Forget asynchronous work."""
+        del self._work[operation]
+
+
+def _synchronises(effect: Effect) -> bool:
+    """Return whether the order of an instruction and those of other warps may matter."""
+    opcode, kind = effect.instr.opcode, effect.instr.kind
+    if opcode.startswith(BARRIERS):
+        return not opcode.startswith("bar.warp")
+    if opcode.startswith(MBARRIER):
+        return opcode != "mbarrier.pending_count"
+    strong = kind in (Kind.LOAD, Kind.STORE) and not STRONG.isdisjoint(effect.instr.modifiers)
+    return strong or kind.is_read_modify_write or opcode in ALLOCATIONS
+
+
+def _at_barrier(warp: Warp, effect: Effect, use: Generation | None, place: Any, number: int) -> Iterator[Touch]:
+    """Yield what bar or barrier has touched at a use of the barrier, by its number. use: None without an arrival."""
+    instr = effect.instr
+    if use is not None:
+        yield Touch("arrive", place, number, use.over)
+    if not instr.opcode.endswith(".arrive") and "arrive" not in instr.modifiers and warp.waiting is None:
+        yield Touch("wait", place, number + 1)
+
+
+def _arrival(barrier: MBarrier, phase: int) -> Touch:
+    return Touch("arrive", _place(barrier), phase, barrier.phase > phase)
+
+
+def _place(barrier: MBarrier) -> tuple[Any, ...]:
+    return ("mbarrier", barrier.cta.cluster.history.cluster_id, barrier.cta.window + barrier.offset)
+
+
+def _name(warp: Warp) -> Process:
+    return ("warp", warp.cta.cluster.index, warp.cta.rank, warp.index)

@@ -1,0 +1,180 @@
+"""Systematic search over the orders of a launch's synchronisation events, with partial-order reduction.
+
+After each run, every pair of steps that nothing orders and whose other order may have another effect becomes a run in
+which the later one's process goes first (dynamic partial-order reduction, Flanagan and Godefroid 2005). Orders that
+differ only in steps without effect on each other are run once (sleep sets, Godefroid 1996).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from ..debug.replay import Snapshot
+from ..errors import EmulatorError, Incomplete
+from ..garbage import uncollected
+from ..machine.execution.blas import one_thread
+from ..machine.launch.source import locating_errors
+from .events import Process, Step, Touch, happens_before, independent, set_clocks
+from .execution import Choose, Execution, Pruned
+
+if TYPE_CHECKING:
+    from ..machine.launch.launch import Launch
+    from ..machine.order.completion import Completion
+    from ..program import Program
+
+RUNS: Final = 1000
+"""The most runs of one launch."""
+SECONDS: Final = 60.0
+"""The time after which no further run of a launch begins."""
+
+
+@dataclass
+class _Choice:
+    """A step at which several processes can go on.
+
+    tried: processes with what they touch. wanted: those to be tried. asleep: those that need not be.
+    """
+
+    options: Sequence[Process]
+    process: Process
+    asleep: dict[Process, tuple[Touch, ...]]
+    tried: dict[Process, tuple[Touch, ...]] = field(default_factory=dict)
+    wanted: set[Process] = field(default_factory=set)
+
+    def left(self) -> list[Process]:
+        """Return the processes to be tried, in the order of the options."""
+        return [p for p in self.options if p in self.wanted and p not in self.tried and p not in self.asleep]
+
+
+class Explorer:
+    """The search over the orders of one launch. runs: how many there were."""
+
+    def __init__(self, launch: Launch, program: Program, budget: int | None) -> None:
+        self._launch, self._program, self._budget = launch, program, budget
+        self._stack: list[_Choice] = []
+        self.runs = 0
+
+    def run(self) -> None:
+        """Run the launch in every order. Memory then holds the first run's results.
+
+        Raises what a run raises, and Incomplete if runs or time are used up.
+        """
+        before, began = Snapshot(self._launch), time.monotonic()
+        self._learn(run_once(self._launch, self._program, self._choose, self._budget))
+        self.runs, after = 1, Snapshot(self._launch)
+        try:
+            while self._backtrack():
+                if self.runs == RUNS or time.monotonic() - began > SECONDS:
+                    raise Incomplete(self._covered(), ())
+                before.restore()
+                again = replace(self._launch)
+                self._learn(run_once(again, self._program, self._choose, self._budget))
+                self.runs += 1
+                for fault in again.findings:
+                    if not any(known.same_cause(fault) for known in self._launch.findings):
+                        self._launch.findings.append(fault)
+        finally:
+            after.restore()
+
+    def _covered(self) -> str:
+        left = sum(len(choice.left()) for choice in self._stack)
+        return (
+            f"not every order of this launch was run: {self.runs:,} orders gave no error, at least {left:,} are left\n"
+            f"  kernel {self._launch.kernel.name}, completion all; limits: {RUNS:,} runs, {SECONDS:.0f} s"
+        )
+
+    def _choose(self, steps: Sequence[Step], options: Sequence[Process], default: int) -> int | None:
+        """Choose as the stack says, then by default, but nothing that is asleep."""
+        at = len(steps)
+        if at < len(self._stack):
+            return options.index(self._stack[at].process)
+        asleep: dict[Process, tuple[Touch, ...]] = {}
+        if at:
+            last, touches = self._stack[-1], steps[-1].touches
+            others = {**last.asleep, **last.tried}
+            asleep = {p: t for p, t in others.items() if p != last.process and independent(t, touches)}
+        awake = [number for number, process in enumerate(options) if process not in asleep]
+        if not awake:
+            return None
+        chosen = default if default in awake else awake[0]
+        self._stack.append(_Choice(options, options[chosen], asleep))
+        return chosen
+
+    def _learn(self, execution: Execution) -> None:
+        """Note what each choice of the last run touched, and the choices that its pairs ask for."""
+        steps = execution.steps
+        for choice, step in zip(self._stack, steps, strict=True):
+            choice.tried[choice.process] = step.touches
+        for earlier, later in set_clocks(steps, execution.origins):
+            choice, wanted = self._stack[earlier], steps[later]
+            if wanted.process in choice.options:
+                choice.wanted.add(wanted.process)
+                continue
+            between = (step for step in steps[earlier + 1 : later] if step.process in choice.options)
+            first = next((step.process for step in between if happens_before(step, wanted)), None)
+            choice.wanted.update(choice.options if first is None else (first,))
+
+    def _backtrack(self) -> bool:
+        """Take the last choice back that has something left to be tried. Return False if there is none."""
+        while self._stack:
+            choice = self._stack[-1]
+            if left := choice.left():
+                choice.process = left[0]
+                return True
+            self._stack.pop()
+        return False
+
+
+def run_once(launch: Launch, program: Program, choose: Choose, budget: int | None) -> Execution:
+    """Run a launch in the order that `choose` gives. An error's note says how to run that order again."""
+    execution = Execution(launch, program, choose, budget)
+    try:
+        with one_thread(), locating_errors(launch.kernel), uncollected():
+            execution.run()
+    except Pruned:
+        pass
+    except EmulatorError as error:
+        error.add_note(f"this order again: completion='all', schedule={_written(execution.steps)!r}")
+        raise
+    return execution
+
+
+def by_schedule(schedule: str) -> Choose:
+    """Return a function that chooses as a schedule says: STEP:OPTION, separated by commas, else by default.
+
+    Raises ValueError.
+    """
+    try:
+        chosen = {int(at): int(option) for at, option in (pair.split(":") for pair in schedule.split(",") if pair)}
+    except ValueError:
+        raise ValueError(
+            f"schedule is {schedule!r}; allowed: STEP:OPTION, separated by commas, such as 7:1,9:0"
+        ) from None
+
+    def choose(steps: Sequence[Step], options: Sequence[Process], default: int) -> int:
+        return min(chosen.get(len(steps), default), len(options) - 1)
+
+    return choose
+
+
+def _written(steps: Sequence[Step]) -> str:
+    return ",".join(f"{at}:{step.chosen}" for at, step in enumerate(steps) if step.chosen != step.default) or "0:0"
+
+
+def explore(
+    schedule: str | None,
+    launch: Launch,
+    program: Program,
+    completion: Completion,
+    seed: int,
+    budget: int | None,
+    processes: int | None,
+) -> None:
+    """Run a launch in every order, or in the one that `schedule` describes. The last four but one are not used."""
+    if schedule:
+        run_once(launch, program, by_schedule(schedule), budget)
+    else:
+        Explorer(launch, program, budget).run()
