@@ -253,6 +253,7 @@ SERVING = (
     BadCall("layouts", lambda a: cache(a, "extra", pages=codes(a, 3, 4, 584)), "caches", "one layout"),
     BadCall("dtype of indices", lambda a: cache(a, "main", indices=a["main"].indices.long()), "main.indices.dtype"),
     BadCall("shape of indices", lambda a: cache(a, "extra", indices=a["extra"].indices[:1]), "extra.indices.shape"),
+    BadCall("rows", lambda a: cache(a, "main", indices=lens(a, 0, 3, 7).expand(2, 3, 7)), "main.indices.stride(0)"),
     BadCall("no indices", lambda a: cache(a, "main", indices=a["main"].indices[..., :0]), "main.indices.shape[2]", "1"),
     BadCall("shape of lengths", lambda a: cache(a, "main", lens=lens(a, 1, 3)), "main.lens.shape", "(2,)"),
     BadCall("dtype of lengths", lambda a: cache(a, "main", lens=zeros(a, 2)), "main.lens.dtype", "int32"),

@@ -51,6 +51,7 @@ class IndexedCache:
         check_pages(f"{name}.pages", self.pages, q)
         check_tensor(f"{name}.indices", self.indices, torch.int32, 3, "[B, T, K]", q)
         check_shape(f"{name}.indices", self.indices, (batch, tokens, self.indices.shape[2]), "[B, T, K]")
+        check_rows(f"{name}.indices", self.indices)
         if not 0 < self.indices.shape[2] <= MAX_KEYS:
             raise ArgumentError(f"{name}.indices.shape[2]", self.indices.shape[2], f"1 to {MAX_KEYS}")
         if self.lens is not None:
@@ -95,6 +96,7 @@ class TableCache:
         check_pages(f"{name}.pages", self.pages, q)
         check_tensor(f"{name}.table", self.table, torch.int32, 2, "[B, M]", q)
         check_shape(f"{name}.table", self.table, (batch, self.table.shape[1]), "[B, M]")
+        check_rows(f"{name}.table", self.table)
         most = MAX_KEYS // self.pages.shape[1]
         if not 0 < self.table.shape[1] <= most:
             raise ArgumentError(f"{name}.table.shape[1]", self.table.shape[1], f"1 to {most}")
@@ -112,6 +114,13 @@ class TableCache:
 def layout_of(pages: torch.Tensor) -> Layout:
     """Return the layout of the keys in a cache, by dtype. Raises ArgumentError."""
     return "bf16" if pages.dtype == torch.bfloat16 else "v4"
+
+
+def check_rows(name: str, tensor: torch.Tensor) -> None:
+    """Check that rows do not share memory, as those of an expanded tensor do. Raises ArgumentError."""
+    for i, (size, stride) in enumerate(zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)):
+        if size > 1 and stride <= 0:
+            raise ArgumentError(f"{name}.stride({i})", stride, "above 0: pass a copy, such as contiguous()")
 
 
 def check_pages(name: str, pages: Any, q: torch.Tensor) -> None:

@@ -25,8 +25,12 @@ def test_a_configuration_has_the_arguments_that_it_needs() -> None:
         head_dim=512, p_path="smem", mask="causal", **options, variant=variant("CTA pair at 512", 512)
     )
     absent = {"u", "m", "sink", "lens", "compressed", "positions", "topk_indices", "topk_lens"}
-    assert missing(plain) == absent
-    assert missing(full) == {"positions"}
+    caches = {
+        f"{name}{field}" for name in ("main", "extra") for field in ("", "_indices", "_lens", "_keys", "_page", "_row")
+    }
+    caches |= {"main_table", "empty_lse"}
+    assert missing(plain) == absent | caches
+    assert missing(full) == {"positions"} | caches
 
 
 def missing(config: kernel.FmhaConfig) -> set[str]:
