@@ -168,13 +168,13 @@ def main() -> int:
     machine = Machine(folder, args.workdir.resolve(), args.arch, args.device)
     parts: list[Callable[[], None]] = [
         lambda: judged(machine, "the kernel as it is"),
-        *((lambda change=change: changed(machine, change)) for change in CHANGES),
-        lambda: no_gpu(machine),
         lambda: two_at_once(machine),
         lambda: interrupted(machine, "kill -9 of the client", signal.SIGKILL, "client"),
         lambda: interrupted(machine, "kill -9 of the supervisor", signal.SIGKILL, "supervisor"),
         lambda: interrupted(machine, "Ctrl-C", signal.SIGINT, "client"),
         lambda: out_of_memory(machine),
+        lambda: no_gpu(machine),
+        *((lambda change=change: changed(machine, change)) for change in CHANGES),
     ]
     try:
         machine.prepare()
