@@ -25,10 +25,17 @@ class LoadedModule:
             self.syntax = parse(ptx)
         self._programs: dict[str, Program] = {}
         self._skeletons: dict[tuple[str, Chip], tuple[Skeleton, Program]] = {}
-        self._memory = {v.name: _placed(v.size, v.align, v.initial) for v in self.syntax.variables}
+        self._memory = {v.name: _placed(v.size, v.align) for v in self.syntax.variables}
+        self.initialise()
+
+    def initialise(self) -> None:
+        """Give every variable the value that it has in a module that was just loaded."""
         for one in self.syntax.variables:
+            address = self.variables[one.name]
+            ctypes.memset(address, 0, one.size)
+            ctypes.memmove(address, one.initial, len(one.initial))
             for offset, name in one.references:
-                ctypes.c_uint64.from_address(self.variables[one.name] + offset).value = self.variables[name]
+                ctypes.c_uint64.from_address(address + offset).value = self.variables[name]
 
     @cached_property
     def variables(self) -> dict[str, int]:
@@ -70,8 +77,6 @@ def load(ptx: str) -> LoadedModule:
     return LoadedModule(ptx)
 
 
-def _placed(size: int, align: int, initial: bytes) -> tuple[object, int]:
+def _placed(size: int, align: int) -> tuple[object, int]:
     buffer = ctypes.create_string_buffer(size + align)
-    address = -(-ctypes.addressof(buffer) // align) * align
-    ctypes.memmove(address, initial, len(initial))
-    return buffer, address
+    return buffer, -(-ctypes.addressof(buffer) // align) * align

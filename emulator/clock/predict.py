@@ -96,6 +96,7 @@ def predict(
         cycles,
         seconds,
         time.used.get("flops", 0.0) * occupancy.clusters,
+        time.used.get(ISSUE, 0.0) * occupancy.clusters,
         _roofline(chip, time, pace.ghz),
         busy(chip, time, timed.ghz),
         occupancy.clusters,

@@ -49,7 +49,7 @@ class Prediction:
     sustained: the same in continuous work, at the rate that power allows.
     conditions: what L2 holds, the data, and the rate if it is given.
     busy: the utilisation of each part of an SM and of the chip, the highest first.
-    flops: of tensor core instructions. roofline: None without them.
+    flops: of tensor core instructions. instructions: of warps, that take an issue slot. roofline: None without them.
     clusters: in the grid. slots: clusters at a time. resident: CTAs per SM. limit: the resource that limits `resident`.
     registers: of a thread, None if they are not known.
     lines: where the warps' time goes, by source line.
@@ -66,6 +66,7 @@ class Prediction:
     cycles_range: tuple[float, float]
     seconds_range: tuple[float, float]
     flops: float
+    instructions: float
     roofline: Roofline | None
     busy: dict[str, float]
     clusters: int

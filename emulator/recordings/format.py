@@ -180,6 +180,8 @@ def load_file(path: Path) -> Recording:
 
 
 def _read(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise RecordingError(f"{path}: not a plain file")
     try:
         with open(path, "rb") as stream:
             data = stream.read(MOST_BYTES + 1)

@@ -33,8 +33,9 @@ class Emulated:
     """Launches on the emulated device that is current."""
 
     def launch(self, module: Module, launched: Launched, parameters: list[bytes], memory: list[Allocation]) -> None:
-        """Run a launch to its end. Raises EmulatorError."""
+        """Run a launch to its end, of a module that nothing ran before. Raises EmulatorError."""
         device, loaded = current_device(), load(module.ptx)
+        loaded.initialise()  # or a launch could count those before it
         sizes = [param.size for param in loaded.kernel(launched.kernel).params]
         if sizes != [len(each) for each in parameters]:
             raise NotRecordable(f"{launched.kernel} has parameters of {sizes} bytes, recorded were other sizes")
@@ -132,6 +133,8 @@ class _Replay:
         self._launcher.launch(module, step, list(map(bytes, parameters)), list(memory.values()))
 
     def _make(self, number: int, tensor: torch.Tensor) -> None:
+        if number in self._values:  # the tensor of that number would lose the name by which the rules know it
+            raise NotRecordable(f"{self._recording.name}: two steps make value {number}")
         self._values[number] = tensor
 
     def _name(self, number: int) -> str:

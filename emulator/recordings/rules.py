@@ -20,6 +20,14 @@ FACTORIES: Final = frozenset(
     )
 )  # fmt: skip
 """Operations whose results depend on the shapes and dtypes of tensors only. `.default` is left out."""
+VIEWS: Final = frozenset(
+    (
+        "_reshape_alias", "_unsafe_view", "alias", "as_strided", "detach", "diagonal", "expand", "lift_fresh",
+        "permute", "select", "slice", "split", "split_with_sizes", "squeeze", "t", "transpose", "unbind", "unfold",
+        "unsqueeze", "view",
+    )
+)  # fmt: skip
+"""Operations whose results are always views. Torch calls others views that may copy, such as `to` and `reshape`."""
 EMPTY: Final = frozenset(name for name in FACTORIES if "empty" in name)
 """Those whose results hold nothing yet: a replay fills them with NaN."""
 MERGING: Final = frozenset(
@@ -57,20 +65,20 @@ class Rules:
         name = str(op).removesuffix(".default")
         if op.namespace != "aten":
             raise NotRecordable(f"host code calls {name}, which cannot be recorded: allowed are torch's own operations")
-        if op.is_view or name in FACTORIES:
+        base = name.split(".")[1]
+        if base in VIEWS or name in FACTORIES:
             return False
         held = [self._held[root] for root in roots if root in self._held]
-        if not held:
-            return False
         for tensor in held:
             if tensor not in self._readable and not (self._readable and tensor == RESULT):
                 raise NotRecordable(
                     f"host code computes {name} with {tensor}: only launches may use the values of a call's tensors, "
                     f"because they are replayed on others; move the operation into the kernel"
                 )
-        if name.split(".")[1].rstrip("_") not in MERGING:
-            raise NotRecordable(f"host code computes {name} with {held[0]}: allowed are {', '.join(sorted(MERGING))}")
-        return True
+        if base.rstrip("_") not in MERGING:
+            what = f" with {held[0]}" if held else ""
+            raise NotRecordable(f"host code computes {name}{what}: allowed are {', '.join(sorted(MERGING))}")
+        return bool(held)
 
     def hold(self, root: int) -> None:
         """Note that a storage holds results of launches, or something computed from them."""

@@ -10,6 +10,8 @@ from harness.host.repository import Repository, TreeEntry
 
 FILE_MODES = ("100644", "100755")
 DELETED = "000000"
+#: Python runs what lies in a folder of this name in place of the source beside it.
+BYTECODE = "__pycache__"
 
 
 class ProtectedError(ValueError):
@@ -35,7 +37,8 @@ class Protection:
 
     def covers(self, path: str) -> bool:
         """Return True if `path` is protected."""
-        if under(path, self.protected) or path.rsplit("/", 1)[-1] in self.protected_names:
+        *folders, name = path.split("/")
+        if under(path, self.protected) or name in self.protected_names or BYTECODE in folders:
             return True
         return not under(path, self.allowed)
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.host.files import write_atomically
+from harness.host.files import open_plain, write_atomically
 
 SCHEMA = 1
 RECORD_NAME, REPORT_NAME, PAGE_NAME = "record.json", "report.html", "page.html"
@@ -182,7 +182,7 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct):
-    """One run of a milestone. `verdict` is "" until the run is judged."""
+    """One run of a milestone. `verdict` is "" until the run is judged. cycles: predicted, by case."""
 
     run: str
     milestone: str
@@ -195,6 +195,7 @@ class Record(msgspec.Struct):
     cases: list[Case] = []
     negative_controls: list[NegativeControl] = msgspec.field(default_factory=list, name="mutants")
     prediction: Prediction | None = None
+    cycles: dict[str, float] = {}
     verdict: str = ""
     reason: str = ""
     schema: int = SCHEMA
@@ -234,7 +235,8 @@ def load(folder: Path) -> Record:
     """Read `folder/record.json`. Raises RecordError with the file and the reason."""
     path = folder / RECORD_NAME
     try:
-        data = path.read_bytes()
+        with open_plain(path) as stream:
+            data = stream.read()
     except OSError as error:
         raise RecordError(f"{path}: {error.strerror}") from error
     try:

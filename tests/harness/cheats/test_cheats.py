@@ -51,14 +51,19 @@ def apply(cheat: dict[str, Any], checkout: Checkout) -> None:
     for path, old, new in cheat.get("edits", []):
         checkout.replace(path, old, new)
     if "python" in cheat:
-        with (checkout.path / "kernel/__init__.py").open("a") as file:
-            file.write(cheat["python"])
+        append(cheat["python"], checkout)
     if "add" in cheat:
         path, text = cheat["add"]
         (checkout.path / path).write_text(text)
     if "link" in cheat:
         path, to = cheat["link"]
         (checkout.path / path).symlink_to(to)
+
+
+def append(code: str, checkout: Checkout) -> None:
+    """Append code to the kernel's package, which every process of a candidate imports."""
+    with (checkout.path / "kernel/__init__.py").open("a") as file:
+        file.write(code)
 
 
 def marked(cheat: dict[str, Any]) -> Any:
