@@ -1,4 +1,4 @@
-"""What a command behind the walls cannot do, also as root."""
+"""Attempts of a command behind the walls to get past them, also as root."""
 
 from __future__ import annotations
 
