@@ -460,7 +460,8 @@ def tma_multicast() -> Iterator[Comparison]:
         cluster, box = int(row["cluster"]), (int(row["box_columns"]), int(row["box_rows"]))
         text, multicast = cluster_program(row["mode"] == "1"), row["mode"] == "1"
         misses = {TENSOR: 1.0 if multicast else 1 / cluster}
-        shares: dict[str, Any] = {"misses": misses, "cluster": cluster, "threads": 32 * WARPS}
+        merged = {} if multicast else {TENSOR: 1 - 1 / cluster}
+        shares: dict[str, Any] = {"misses": misses, "merged": merged, "cluster": cluster, "threads": 32 * WARPS}
         few, many = (
             end(cycles(text, [tensor_map(box[0], 1 << 20, box), int(row["bytes"]), n, (1 << cluster) - 1], **shares))
             for n in ROUNDS

@@ -115,6 +115,7 @@ class Grid:
         self._size = prod(launch.cluster)
         self._misses: dict[int, float] = {}
         self._first_misses: dict[int, float] = {}
+        self._merged: dict[int, float] = {}
         self._ordinary = 1.0, 1.0
         self._shares: dict[str, float] = {}
         self._holds = False
@@ -137,6 +138,7 @@ class Grid:
             missed = min(distinct, tensor.bytes / clusters)
             touched += clusters * missed
             self._misses[tensor.address], self._first_misses[tensor.address] = missed / loaded, missed / distinct
+            self._merged[tensor.address] = (distinct - missed) / loaded
         if whole.loaded_by_warps:
             total, there = clusters * whole.loaded_by_warps, float(sum(a.size for a in self._launch.memory.allocations))
             self._ordinary = min(1.0, self._chip.sms * there / total), min(1.0, there / total)
@@ -146,6 +148,7 @@ class Grid:
             self._holds = True
             self._misses = dict.fromkeys(self._misses, 0.0)
             self._first_misses = dict.fromkeys(self._first_misses, 0.0)
+            self._merged = {}
         if any(instr.kind is Kind.WORK_STEALING for instr in self._launch.kernel.instrs):
             return occupancy, (), ()
         return occupancy, *self._work_samples(loader)
@@ -203,8 +206,8 @@ class Grid:
     def _timeline(self, clusters: int, recorder: Recorder | None = None, **how: Any) -> Timeline:
         """Return a timeline of SMs that share the chip with those of `clusters` clusters in all."""
         sharers = min(self._chip.sms, clusters * self._size)
-        how |= {"recorder": recorder, "first_misses": self._first_misses, "holds": self._holds}
-        how |= {"ordinary_misses": self._ordinary}
+        how |= {"recorder": recorder, "first_misses": self._first_misses, "merged": self._merged}
+        how |= {"holds": self._holds, "ordinary_misses": self._ordinary}
         return Timeline(self._chip, self._launch, self._program, self._stretches, sharers, self._misses, **how)
 
     def _occupancy(self, tmem_columns: int) -> Occupancy:

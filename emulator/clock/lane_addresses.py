@@ -112,8 +112,8 @@ class LaneAddresses:
         """Return the values that an instruction computes, None if they are not known."""
         instr, kind = effect.instr, effect.instr.kind
         operands = instr.operands[1:]
-        if kind in (Kind.LOAD, Kind.ATOMIC, Kind.SHUFFLE) and "param" not in instr.modifiers:
-            return None
+        if kind in (Kind.LOAD, Kind.ATOMIC, Kind.SHUFFLE):
+            return SAME if "param" in instr.modifiers else None
         sources = [self._values(o) for o in operands]
         if all(s is not None and s.uniform and not s.exact for s in sources) and effect.pure:
             return SAME

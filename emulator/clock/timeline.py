@@ -36,6 +36,7 @@ class Timeline:
     ghz: the clock rate, default the highest.
     misses: the L2 miss rate of loads, by tensor address, default 1.
     first_misses: the L2 miss rate of a cluster's first load of bytes, by tensor address, default 1.
+    merged: the share of a tensor's loaded bytes that another SM is fetching from HBM at the same time, default 0.
     holds: L2 holds all that the launch reads and writes.
     ordinary_misses: the shares of the bytes of warps' own loads that come from L2 and from HBM.
     untimed: warps only run through their programs, each alone, and no time is modelled.
@@ -53,11 +54,13 @@ class Timeline:
         untimed: bool = False,
         ghz: float | None = None,
         first_misses: Mapping[int, float] = MappingProxyType({}),
+        merged: Mapping[int, float] = MappingProxyType({}),
         holds: bool = False,
         ordinary_misses: tuple[float, float] = (1.0, 1.0),
     ) -> None:
         self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
-        self.misses, self.first_misses, self.recorder, self.untimed = misses, first_misses, recorder, untimed
+        self.misses, self.first_misses, self.merged = misses, first_misses, merged
+        self.recorder, self.untimed = recorder, untimed
         self.holds = holds
         self.ordinary_l2, self.ordinary_hbm = ordinary_misses
         self.ghz = ghz or chip.max_clock_ghz
@@ -264,6 +267,10 @@ class Timeline:
         """Return the share of a tensor's loaded bytes that comes from HBM."""
         return float(not self.holds) if tensor is None else self.misses.get(tensor.address, 1.0)
 
+    def awaits_hbm(self, tensor: Tensor | None) -> float:
+        """Return the share of a tensor's loaded bytes that L2 does not hold yet, whoever fetches them."""
+        return self.from_hbm(tensor) + (0.0 if tensor is None else self.merged.get(tensor.address, 0.0))
+
     def prefetch(self, sm: Sm, now: float, address: int, size: int) -> None:
         """Prefetch bytes that L2 does not hold. They are in flight from HBM like those of loads."""
         chip = self.chip
@@ -300,20 +307,20 @@ class Timeline:
         size: int,
         latency: float,
         saving: float,
-        from_hbm: float,
         tensor: Tensor | None = None,
         sent: float = 0.0,
+        destinations: int = 1,
     ) -> float:
         """Return the completion time of a load from global memory.
 
         latency: from HBM on an idle chip; saving: how much sooner it comes from L2. sent: the time at which the last
-        of it was requested.
+        of it was requested. destinations: the SMs that one multicast load serves.
         """
-        chip = self.chip
+        chip, from_hbm, awaits = self.chip, self.from_hbm(tensor) / destinations, self.awaits_hbm(tensor)
         taken, there = self._prefetched(sm, tensor, size * from_hbm)
         from_hbm = from_hbm - taken / size if taken < size * from_hbm else 0.0
         sm.outstanding += size
-        latency -= (1 - from_hbm) * saving
+        latency -= (1 - max(awaits - taken / size, from_hbm)) * saving
         queued = from_hbm * (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
         queued += (1 - from_hbm) * sm.outstanding / chip.l2_bytes_in_flight_per_cycle
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * from_hbm / self.hbm_share

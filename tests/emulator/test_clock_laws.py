@@ -255,3 +255,16 @@ def test_registers_limit_how_many_ctas_an_sm_holds(most: int, resident: int) -> 
     )
     found = predicted(text, [1], 148, 256)
     assert (found.resident, found.limit) == (resident, "registers" if most > 32 else "threads")
+
+
+def test_bytes_that_another_sm_is_fetching_come_no_sooner_than_from_hbm() -> None:
+    """L2 saves its latency only for bytes that it holds already."""
+    given = [bench.tensor_map(32, 1 << 20, (32, 4)), 512, 8]
+
+    def cycles(missed: float, merged: float) -> float:
+        shares: dict[str, Any] = {"misses": {bench.TENSOR: missed}, "merged": {bench.TENSOR: merged}}
+        return bench.end(bench.cycles(bench.ring_program(1), given, threads=32, **shares))
+
+    alone, together, held = cycles(1.0, 0.0), cycles(0.25, 0.75), cycles(0.0, 0.0)
+    assert together == pytest.approx(alone, rel=0.02)
+    assert alone - held == pytest.approx(9 * B200.tma_l2_saving, rel=0.1)

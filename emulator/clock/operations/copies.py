@@ -153,9 +153,9 @@ def _fetch(
 ) -> float:
     """Load through the copy engine. A multicast load is fetched once."""
     timeline = warp.timeline
-    chip, sent, from_hbm = timeline.chip, _engine(warp, now, lines), timeline.from_hbm(tensor) / len(destinations)
+    chip, sent, count = timeline.chip, _engine(warp, now, lines), len(destinations)
     latency, saving, first = chip.tma_latency, chip.tma_l2_saving, now + chip.tma_issue
-    done = max(timeline.load(sm, first, size, latency, saving, from_hbm, tensor, sent) for sm, _ in destinations)
+    done = max(timeline.load(sm, first, size, latency, saving, tensor, sent, count) for sm, _ in destinations)
     by = warp.cta.rank, COPIES
     for _, barrier in destinations:
         timeline.at(done, partial(timeline.complete, barrier, size, by=by))
@@ -265,7 +265,7 @@ def _copy(ins: Instr) -> Action:
         cycles: float = max(1.0, size / chip.smem_bytes_per_cycle)
         sm.lsu = max(sm.lsu, now) + cycles
         saving = chip.global_latency - chip.l2_latency
-        done = timeline.load(sm, now, size, chip.copy_latency, saving, timeline.from_hbm(tensor), tensor)
+        done = timeline.load(sm, now, size, chip.copy_latency, saving, tensor)
         warp.copies.setdefault(WHOLE_WARP, Copies()).add(done, done)
         return now + cycles
 
