@@ -564,6 +564,9 @@ def fa4_forward() -> Iterator[Comparison | str]:
         ("other B200s", elsewhere, "tflops"),
     ):
         yield compared(f"FlashAttention-4: {name}", some, measured, lambda row: predicted[id(row)], (0.10, 0.20))
+    locked = rows("fa4_gb300")
+    predicted |= dict(zip(map(id, locked), fa4.at_locked_rate(locked, "gb300"), strict=True))
+    yield compared("FlashAttention-4: GB300", locked, "tflops", lambda row: predicted[id(row)], (0.10, 0.20))
     pairs = [
         (float(a["tflops"]) - float(b["tflops"])) * (predicted[id(a)] - predicted[id(b)])
         for a, b in combinations(points, 2)

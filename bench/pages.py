@@ -209,7 +209,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "h200-failures": h200_failures,
         "silicon-times": lambda: hopper.table(hopper.rows()),
         "coverage": lambda: iter(coverage_table(families(read_forms())).splitlines()[2:]),
-        **{f"clock-{chip}": partial(clock, chip) for chip in ("b200", "b300", "h200")},
+        **{f"clock-{chip}": partial(clock, chip) for chip in ("b200", "b300", "gb300", "h200")},
         **{f"finding-{error}": partial(finding, error) for error in found_errors},
         **{f"level-{name}": partial(level, name) for name in ("formal", "pedantic")},
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..chip import TMEM_LANES
+from ..chip import DEVICE, TMEM_LANES
 from ..errors import UnknownInstruction
 from ..machine.agents.tensorcore import (
     SHIFTED_COLUMNS,
@@ -50,6 +50,8 @@ BLOCKS: Final = {"block16": 16, "block32": 32, "scale_vec::1X": 0, "scale_vec::2
 """Elements of K that share a scale factor; 0 if the modifier gives the number of factors instead."""
 SCALED_INPUT: Final = ("kind::f16", "kind::tf32")
 MASK_WORDS: Final = 4
+NO_INTEGERS: Final = ("sm_103a",)
+"""The targets without kind::i8."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class MmaOp:
         )
         if name is None or group is None or len(ins.operands) < 5:
             raise UnknownInstruction(ins, "missing .kind or .cta_group, or too few operands")
+        if name == "kind::i8" and DEVICE.target in NO_INTEGERS:
+            raise UnknownInstruction(ins, f"kind::i8, which {DEVICE.target} does not have")
         block = _block(ins, KINDS[name], scaled is not None, vector)
         masked = isinstance(ins.operands[4], Vector)
         if ws and (block or masked or group == "cta_group::2"):

@@ -1,4 +1,4 @@
-"""The emulated chip: a B200, or an H200 if the environment selects it before the emulator is imported."""
+"""The emulated chip: a B200, or the one that the environment selects before the emulator is imported."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ p = torch.cuda.get_device_properties(0)
 print(p.name, p.major, p.minor, p.multi_processor_count, os.environ["CUTE_DSL_ARCH"])
 """
 B200, H200 = "NVIDIA B200 (emulated) 10 0 148 sm_100a", "NVIDIA H200 (emulated) 9 0 132 sm_90a"
+B300 = "NVIDIA B300 (emulated) 10 3 148 sm_103a"
+INTEGERS = """
+import emulator
+head = ".version 8.8\\n.target sm_103f\\n.address_size 64\\n.entry k() {{ .reg .pred %p; .reg .b64 %d; .reg .b32 %r;"
+text = head + "{} ret; }}"
+emulator.launch(text.format("@%p tcgen05.mma.cta_group::1.kind::i8 [%r], %d, %d, %r, %p;"))
+"""
 
 
 def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -31,8 +38,9 @@ def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
         (["--device", "h200"], {}, H200),
         ([], {"EMULATOR_DEVICE": "h200"}, H200),
         ([], {"CUTE_DSL_ARCH": "sm_90a"}, H200),
+        (["--device", "b300"], {}, B300),
     ],
-    ids=["a B200", "by the option", "by the variable", "by the architecture"],
+    ids=["a B200", "by the option", "by the variable", "by the architecture", "a B300"],
 )
 def test_what_it_says_of_itself(options: list[str], variables: dict[str, str], said: str, tmp_path: Path) -> None:
     script = tmp_path / "asks.py"
@@ -41,6 +49,11 @@ def test_what_it_says_of_itself(options: list[str], variables: dict[str, str], s
     assert done.stdout.strip() == said, done.stderr
 
 
+def test_a_b300_has_no_integer_mma() -> None:
+    done = run("-c", INTEGERS, EMULATOR_DEVICE="b300")
+    assert "kind::i8, which sm_103a does not have" in done.stderr
+
+
 def test_another_is_refused() -> None:
     done = run("-c", "import emulator", EMULATOR_DEVICE="h300")
-    assert "ValueError: EMULATOR_DEVICE is 'h300'; allowed: b200, h200" in done.stderr
+    assert "ValueError: EMULATOR_DEVICE is 'h300'; allowed: b200, b300, gb300, h200" in done.stderr
