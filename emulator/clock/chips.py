@@ -78,6 +78,7 @@ class Chip:
     tma_thread: float
     tma_latency: float
     tma_l2_saving: float
+    merged_saving: float
     tma_store_latency: float
     store_bytes_per_cycle: float
     copy_latency: float

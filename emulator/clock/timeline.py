@@ -320,7 +320,8 @@ class Timeline:
         taken, there = self._prefetched(sm, tensor, size * from_hbm)
         from_hbm = from_hbm - taken / size if taken < size * from_hbm else 0.0
         sm.outstanding += size
-        latency -= (1 - max(awaits - taken / size, from_hbm)) * saving
+        awaits = max(awaits - taken / size, from_hbm)
+        latency -= (1 - awaits + chip.merged_saving * (awaits - from_hbm)) * saving
         queued = from_hbm * (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
         queued += (1 - from_hbm) * sm.outstanding / chip.l2_bytes_in_flight_per_cycle
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * from_hbm / self.hbm_share
