@@ -259,7 +259,7 @@ def test_registers_limit_how_many_ctas_an_sm_holds(most: int, resident: int) -> 
 
 def test_bytes_that_another_sm_is_fetching_come_no_sooner_than_from_hbm() -> None:
     """L2 saves its latency only for bytes that it holds already."""
-    given = [bench.tensor_map(32, 1 << 20, (32, 4)), 512, 8]
+    given: list[int | bytes] = [bench.tensor_map(32, 1 << 20, (32, 4)), 512, 8]
 
     def cycles(missed: float, merged: float) -> float:
         shares: dict[str, Any] = {"misses": {bench.TENSOR: missed}, "merged": {bench.TENSOR: merged}}
