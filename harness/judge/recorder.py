@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -96,12 +96,7 @@ class Recorder:
         """Record the clock's prediction of the first case, and write its picture (PNG) next to the record."""
         write_atomically(self.folder / TIMELINE, picture)
         self.record.prediction = msgspec.structs.replace(prediction, picture=TIMELINE)
-        self.record.cycles[prediction.case] = prediction.cycles
         self._save()
-
-    def cycles(self, case: str, predictions: Iterable[Any]) -> None:
-        """Record the predicted cycles of the launches of a case."""
-        self.record.cycles[case] = sum(each.cycles for each in predictions)
 
     def judge(self, verdict: Verdict, reason: str) -> None:
         """Record the verdict."""

@@ -182,7 +182,7 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct):
-    """One run of a milestone. `verdict` is "" until the run is judged. cycles: predicted, by case."""
+    """One run of a milestone. `verdict` is "" until the run is judged."""
 
     run: str
     milestone: str
@@ -195,7 +195,6 @@ class Record(msgspec.Struct):
     cases: list[Case] = []
     negative_controls: list[NegativeControl] = msgspec.field(default_factory=list, name="mutants")
     prediction: Prediction | None = None
-    cycles: dict[str, float] = {}
     verdict: str = ""
     reason: str = ""
     schema: int = SCHEMA
