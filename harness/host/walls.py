@@ -1,9 +1,10 @@
 """Walls around a phase: run a command in Linux namespaces of its own, as far as this host allows them.
 
-`python -IS walls.py WRITABLE... --but READABLE... -- COMMAND...` runs a command that sees no process but its own, has
-no network, may write to the first folders only (but not to those after --but inside them), and does not see the folders
-of the account's keys. `python -IS walls.py --try` exits with 0 if the host allows that. It needs no privileges: a user
-namespace gives them, over nothing but these walls, and the command gets none of them, not even as root.
+`python -IS walls.py [--sockets] WRITABLE... --but READABLE... -- COMMAND...` runs a command that sees no process but
+its own, has no network, may write to the first folders only (but not to those after --but inside them), and does not
+see the folders of the account's keys. Without --sockets it cannot open UNIX sockets. CUDA needs them. `python -IS
+walls.py --try` exits with 0 if the host allows that. It needs no privileges: a user namespace gives them, over nothing
+but these walls, and the command gets none of them, not even as root.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ ALLOWED, KILLED, REFUSED = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EACCES
 SHARED_MEMORY = "/dev/shm"
 #: Folders of a home that may hold keys.
 SECRETS = (".ssh", ".gnupg", ".aws", ".azure", ".config", ".docker", ".kube")
+#: The option that leaves UNIX sockets to the command.
+GPU_SOCKETS = "--sockets"
 #: The exit code if the walls cannot be built.
 NO_WALLS = 125
 
@@ -46,6 +49,8 @@ def main(arguments: list[str]) -> int:
     """Run the command line that the module's docstring describes."""
     if arguments == ["--try"]:
         arguments = ["--", "/bin/true"]
+    sockets = arguments[0] == GPU_SOCKETS
+    arguments = arguments[sockets:]
     split = arguments.index("--")
     folders, command = arguments[:split], arguments[split + 1 :]
     but = folders.index("--but") if "--but" in folders else len(folders)
@@ -60,7 +65,7 @@ def main(arguments: list[str]) -> int:
     inside = os.fork()
     if inside == 0:
         os.close(reading)
-        _be_init(writable, readable, command, writing)
+        _be_init(writable, readable, command, writing, sockets)
     os.close(writing)
     os.waitpid(inside, 0)
     said = os.read(reading, 8)
@@ -83,7 +88,7 @@ def _leave() -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def _be_init(writable: list[str], readable: list[str], command: list[str], writing: int) -> None:
+def _be_init(writable: list[str], readable: list[str], command: list[str], writing: int, sockets: bool) -> None:
     """Build the walls, run the command, and report its status. All that it left running ends with this process."""
     code = NO_WALLS
     try:
@@ -95,7 +100,8 @@ def _be_init(writable: list[str], readable: list[str], command: list[str], writi
             os.close(writing)
             _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             _give_up_privileges()
-            _refuse_sockets_of_files()
+            if not sockets:
+                _refuse_sockets_of_files()
             os.execvp(command[0], command)
         while True:
             ended, status = os.wait()

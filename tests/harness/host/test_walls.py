@@ -28,10 +28,10 @@ def undo():
 """
 
 
-def behind(code: str, out: Path) -> str:
+def behind(code: str, out: Path, *options: str) -> str:
     """Return what Python code prints behind walls that let it write to `out`, but not to `out`/logs."""
     (out / "logs").mkdir(parents=True, exist_ok=True)
-    command = [*BUILD, str(out), "--but", str(out / "logs"), "--", sys.executable, "-c", code]
+    command = [*BUILD, *options, str(out), "--but", str(out / "logs"), "--", sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout + done.stderr
 
@@ -69,5 +69,6 @@ def test_it_reaches_no_server_by_a_file_and_no_network(tmp_path: Path) -> None:
     pair = "import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_{})"
     assert "Permission denied" in behind(pair.format("DGRAM"), tmp_path)
     assert behind(pair.format("STREAM"), tmp_path) == ""
+    assert behind("import socket; socket.socket(socket.AF_UNIX)", tmp_path, walls.GPU_SOCKETS) == ""
     out = behind("import socket; socket.create_connection(('127.0.0.1', 22), 1)", tmp_path)
     assert "unreachable" in out or "refused" in out
