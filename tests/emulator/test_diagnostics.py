@@ -233,7 +233,7 @@ def test_what_has_no_memory_to_go_on_with_stops_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
-        ("completion", "late", "completion is 'late'; allowed: 'eager' or 'lazy' or 'random'"),
+        ("completion", "late", "completion is 'late'; allowed: 'eager' or 'lazy' or 'random' or 'all'"),
         ("seed", "x", "seed is 'x'; allowed: an integer"),
         ("budget", 0, "budget is 0; allowed: None or a number of instructions from 1"),
         ("processes", 0, "processes is 0; allowed: None or a number of processes from 1"),

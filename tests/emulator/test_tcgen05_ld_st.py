@@ -191,6 +191,8 @@ def test_allocations_of_pairs() -> None:
     """Allocations belong to a cluster of CTA pairs, and must be freed with the cta_group that allocated them."""
     out = np.zeros((1, 128), np.uint32)
     text = program("", 1).replace("alloc.cta_group::1", "alloc.cta_group::2")
+    meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+    text = text.replace("tcgen05.dealloc", f"{meet} tcgen05.dealloc")
     launch(text, [out, out], grid=(2, 1, 1), block=(128, 1, 1), cluster=(2, 1, 1))
     with pytest.raises(errors.TensorMemoryError, match="cta_group::2 in a cluster of 1: no pair of CTAs"):
         launch(text, [out, out], block=(128, 1, 1))
