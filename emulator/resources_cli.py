@@ -20,7 +20,7 @@ from .scripts import elsewhere, launches_of, prepare
 
 OVER: Final = 3
 LIMITS: Final = ("registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "barriers", "instructions")
-"""What a budget limits: fields of `Resources`, and the number of machine instructions."""
+"""Limits of a budget: fields of `Resources`, and the number of machine instructions."""
 LONGEST: Final = 60
 Budget = Mapping[str, Mapping[str, int]]
 

@@ -85,7 +85,7 @@ class Sm:
         self.busy: dict[str | int, float] = {}
         """Cycles (or bytes) of use, by the number of a pipe or the name of a part."""
         self.stretches: Counter[int] = Counter()
-        """How often warps began each stretch, by its number."""
+        """Number of times that warps began each stretch, by its number."""
 
     def occupy_port(self, cycles: float) -> None:
         """Take cycles of the shared memory port beside the operands of MMAs."""

@@ -36,7 +36,7 @@ class Step:
     chosen: int
     touches: tuple[Touch, ...] = ()
     clock: dict[Process, int] = field(default_factory=dict)
-    """How many steps of each process happen before this one, itself included."""
+    """Number of steps of each process that happen before this one, itself included."""
 
     @property
     def process(self) -> Process:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Choose = Callable[[Sequence[Step], Sequence[Process], int], int | None]
 """Chooses one of the processes that can go on, given the steps so far and the default's number. None ends the run."""
 Seen = list[tuple[Any, Any, int]]
-"""What an instruction may touch: objects or locations with their places, and phases beforehand."""
+"""The objects or locations that an instruction may touch, with their places, and phases beforehand."""
 MBARRIER: Final = "mbarrier."
 BARRIERS: Final = ("bar.", "barrier.")
 ALLOCATIONS: Final = frozenset({"tcgen05.alloc", "tcgen05.dealloc", "clusterlaunchcontrol.try_cancel"})

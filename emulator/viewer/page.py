@@ -265,7 +265,7 @@ ROLES: Final = {
     "cp.async.bulk": "bulk copies",
     "tcgen05.ld": "tensor memory",
 }
-"""What a warp does, by an instruction that it executes."""
+"""Activity of a warp, by an instruction that it executes."""
 
 
 def _role_names(shown: Shown) -> dict[int, str]:
