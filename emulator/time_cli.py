@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .bridge.device import EmulatedDevice
+from .clock.chips import names
 from .clock.conditions import USUAL, Conditions, Data, L2State
 from .errors import EmulatorError
 from .findings import report_lines
@@ -33,9 +34,7 @@ def add_command(commands: Any) -> None:
         f"Exit code {FAILED} means that a launch could not be predicted. docs/explanation/clock.md describes the model "
         "and its errors.",
     )
-    timed.add_argument(
-        "--chip", default="b200", help="the chip to predict for: b200, b300 or h200 (default: %(default)s)"
-    )
+    timed.add_argument("--chip", choices=names(), default="b200", help="the chip to predict for (default: %(default)s)")
     timed.add_argument(
         "--l2",
         choices=get_args(L2State),
@@ -68,12 +67,10 @@ def _time(options: argparse.Namespace) -> int:
     if not prepare(options.script, options.args):
         return 2
     from . import emulate
-    from .clock.chips import chip
     from .host.executable import is_executable, run_main
     from .host.session import emulated_host
 
     try:
-        chip(options.chip)
         conditions = Conditions(options.l2, options.data, options.ghz)
     except ValueError as why:
         print(f"time: {why}", file=sys.stderr)

@@ -180,12 +180,16 @@ def figures_of(name: str) -> dict[str, Any]:
     return own if like is None else figures_of(like) | own
 
 
+def names() -> list[str]:
+    """Return the names of the chip files, sorted."""
+    return sorted({path.stem for path in FOLDER.glob("*.toml")} - {ERRORS.stem})
+
+
 @cache
 def chip(name: str) -> Chip:
     """Load the chip file `name`.toml of this folder. Raises ValueError with the allowed names if there is none."""
-    known = sorted({path.stem for path in FOLDER.glob("*.toml")} - {ERRORS.stem})
-    if name not in known:
-        raise ValueError(f"clock is {name!r}; allowed: {' or '.join(map(repr, known))}")
+    if name not in names():
+        raise ValueError(f"clock is {name!r}; allowed: {' or '.join(map(repr, names()))}")
     figures = figures_of(name)
     shown = figures.pop("name")
     known_figures = {f.name: f.default is MISSING for f in fields(Chip) if f.name not in DESCRIPTIONS}

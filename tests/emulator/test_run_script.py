@@ -508,7 +508,13 @@ def test_time_predicts_each_launch_and_computes_nothing(tmp_path, capsys, monkey
     assert said.startswith("True\n")
     assert "predicted" in said and "2 clusters" in said and "assumed:" in said
     assert (tmp_path / "traces" / "1.json").is_file()
-    assert main(["time", "--chip", "b400", str(script)]) == 2
+
+
+def test_time_names_its_chips(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["time", "--chip", "b400", "script.py"])
+    assert "argument --chip: invalid choice: 'b400'" in (said := capsys.readouterr().err)
+    assert all(name in said for name in ("b200", "b300", "gb300", "h200"))
 
 
 def test_the_command_and_its_help(tmp_path):
