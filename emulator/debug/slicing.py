@@ -118,7 +118,7 @@ class Slicer:
         if effect.instr.kind is Kind.WARP_MMA:
             yield from self._of_warp_mma(event, effect, index, lane)
         elif effect.instr.kind is Kind.GROUP_MMA:
-            yield Source("value", None, text="the operands of wgmma, which are not followed")
+            yield Source("value", None, text=f"the operands of {effect.instr.opcode}, which are not followed")
         elif effect.instr.kind is Kind.SHUFFLE:
             yield from self._registers(
                 event, effect.sources[:1], self._shuffled(event, effect, lane), "value", kind, offset

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..chip import LANES
 from ..errors import BarrierError, DescriptorError, Level, UnknownInstruction
-from ..machine.agents.products import products
+from ..machine.agents.products import WARPS, products, warpgroup
 from ..machine.convergence import report_unconverged
 from ..machine.formats.descriptors import (
     B1,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from ..machine.order.access import Access
     from ..machine.topology import Warp
 
-WARPS: Final = 4
 ROWS: Final = 64
 ROWS_A_WARP: Final = ROWS // WARPS
 K_BYTES: Final = 32
@@ -257,7 +256,7 @@ def _check_converged(ins: Instr, warp: Warp, mask: Any) -> None:
 
 def _check_same_instruction(ins: Instr, warp: Warp) -> None:
     """Report a wgmma that differs from the one that another of the four warps executed in its place."""
-    made, count = warp.cta.warpgroup(warp.index // WARPS).products, products(warp).count
+    made, count = warpgroup(warp).products, products(warp).count
     if count == len(made):
         made.append(ins)
     elif made[count] is not ins:
@@ -275,7 +274,7 @@ def _fence(ins: Instr) -> Action:
             generation, warp.wait_result = warp.wait_result, None
         else:
             _check_converged(ins, warp, mask)
-            barrier = warp.cta.warpgroup(warp.index // WARPS)
+            barrier = warpgroup(warp)
             generation = barrier.arrive(warp, WARPS * LANES, ins)
             if not generation.over:
                 wait_for(generation, warp, ins, barrier)

@@ -20,7 +20,7 @@ from .order.access import Access, Issuer
 from .order.completion import Agents, Completion
 from .order.flags import Flags
 from .order.history import History
-from .synchronisation.barriers import ClusterBarrier, NamedBarrier, WarpGroupBarrier
+from .synchronisation.barriers import ClusterBarrier, NamedBarrier
 from .synchronisation.pipe import Pipe
 from .synchronisation.registers import RegisterPool
 
@@ -108,7 +108,8 @@ class Cta:
         self.name = "({},{},{})".format(*ctaid)
         self.smem = SharedMemory(self, self.launch.shared_bytes)
         self.barriers: dict[int, NamedBarrier] = {}
-        self.warpgroups: dict[int, WarpGroupBarrier] = {}
+        self.warpgroups: dict[int, Any] = {}
+        """The barriers of warpgroups that multiplied or met, by number."""
         self.registers = RegisterPool(self)
         self.maps: dict[int, list[tuple[bytes, Access]]] = {}
         """Changed tensor maps that its warps acquired, by address: their bytes, and the acquiring access."""
@@ -129,13 +130,6 @@ class Cta:
         found = self.barriers.get(index)
         if found is None:
             found = self.barriers[index] = NamedBarrier(self, index)
-        return found
-
-    def warpgroup(self, index: int) -> WarpGroupBarrier:
-        """Return the fence barrier of a warpgroup, created at its first use."""
-        found = self.warpgroups.get(index)
-        if found is None:
-            found = self.warpgroups[index] = WarpGroupBarrier(self, 4 * index)
         return found
 
 

@@ -13,6 +13,7 @@ from ..debug.events import Executed
 from ..debug.places import shortened
 from ..html import folded, preformatted
 from ..machine.launch.source import source_place
+from ..ptx.kinds import Kind
 from .accesses import Accesses, accesses
 from .memory import Map, maps
 
@@ -258,14 +259,14 @@ def _assumptions(prediction: Prediction | str) -> str:
     return folded("what the prediction assumes", f"<ul>{text}</ul>")
 
 
-ROLES: Final = {
-    "tcgen05.mma": "MMA",
-    "wgmma": "MMA",
+ROLES: Final[dict[Kind | str | None, str]] = {
+    Kind.TENSOR_MMA: "MMA",
+    Kind.GROUP_MMA: "MMA",
     "cp.async.bulk.tensor": "TMA",
-    "cp.async.bulk": "bulk copies",
-    "tcgen05.ld": "tensor memory",
+    Kind.BULK_COPY: "bulk copies",
+    Kind.TENSOR_LOAD: "tensor memory",
 }
-"""Activity of a warp, by an instruction that it executes."""
+"""Activity of a warp, by the kind or opcode of an instruction that it executes."""
 
 
 def _role_names(shown: Shown) -> dict[int, str]:
@@ -274,7 +275,8 @@ def _role_names(shown: Shown) -> dict[int, str]:
     done: dict[int, dict[str, None]] = {}
     for event in shown.recording.events:
         if isinstance(event, Executed) and event.lanes:
-            role = ROLES.get(effects[event.at].instr.opcode)
+            instr = effects[event.at].instr
+            role = ROLES.get(instr.kind) or ROLES.get(instr.opcode)
             if role is not None:
                 done.setdefault(event.warp.index, {})[role] = None
     return {warp: ", ".join(sorted(names)) for warp, names in sorted(done.items())}

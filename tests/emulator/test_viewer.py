@@ -14,6 +14,7 @@ import pytest
 from debug_programs import GEMM, bf16, core_matrices, operands
 from planted import PRODUCT, product
 from ptx_launch import kernel
+from wgmma_program import WINDOW, Form
 
 import emulator
 from emulator.errors import Deadlock, EmulatorError
@@ -99,6 +100,20 @@ def test_the_trace_is_perfettos(tmp_path: Path) -> None:
     assert isinstance(events, list)
     assert {event["ph"] for event in events} >= {"X", "M", "s", "f"}
     assert any(event["name"] == "waits for full" for event in events), "barriers have their names"
+
+
+def test_the_roles_of_warps(tmp_path: Path) -> None:
+    """The first warp copies, and the four of a warpgroup multiply."""
+    form = Form(8, "f32", "bf16", "bf16")
+    d = np.zeros((form.registers, 128), np.uint32)
+    with emulator.emulate() as device:
+        device.view(tmp_path)
+        emulator.launch(
+            form.program().replace("sm_90a", "sm_100a"), None, [np.zeros(WINDOW, np.uint8), d, d.copy(), 0], block=128
+        )
+    (path,) = tmp_path.glob("*.html")
+    roles = embedded(path.read_text(), "data")["roles"]
+    assert roles == {"0": "MMA, bulk copies", "1": "MMA", "2": "MMA", "3": "MMA"}
 
 
 def test_a_launch_that_ends_with_an_error_has_its_report_on_top(tmp_path: Path) -> None:

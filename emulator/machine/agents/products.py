@@ -1,15 +1,21 @@
-"""The wgmma products of a warp, in groups."""
+"""The wgmma products of a warp, in groups, and the barrier at which four warps meet before them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..order.access import missing_release
+from ..synchronisation.barriers import NamedBarrier
 from ..synchronisation.pipe import Pipe
 
 if TYPE_CHECKING:
+    from ...ptx.syntax import Instr
     from ..order.access import Access
+    from ..order.owner import CtaOwner
     from ..topology import Warp
+
+WARPS: Final = 4
+"""The warps of a warpgroup."""
 
 
 class Products(Pipe):
@@ -57,9 +63,30 @@ class Products(Pipe):
         return wait if me.warp is self.warp else f"{wait}, and {missing_release(self.warp, self.waiting_for, me)}"
 
 
+class WarpGroupBarrier(NamedBarrier):
+    """The barrier at wgmma.fence of the four warps from number `first`."""
+
+    def __init__(self, cta: CtaOwner, first: int) -> None:
+        super().__init__(cta, first)
+        self.products: list[Instr] = []
+        """The wgmma.mma_async that each of the four warps has to execute, in the order of the first warp that did."""
+
+    def __str__(self) -> str:
+        return f"wgmma.fence of warps {self.index} to {self.index + WARPS - 1} of CTA {self.cta.name}"
+
+
 def products(warp: Warp) -> Products:
     """Return the products of a warp."""
     found: Products | None = warp.products
     if found is None:
         found = warp.products = Products(warp)
+    return found
+
+
+def warpgroup(warp: Warp) -> WarpGroupBarrier:
+    """Return the barrier of a warp's warpgroup, created at its first use."""
+    index = warp.index // WARPS
+    found: WarpGroupBarrier | None = warp.cta.warpgroups.get(index)
+    if found is None:
+        found = warp.cta.warpgroups[index] = WarpGroupBarrier(warp.cta, WARPS * index)
     return found

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 from ...errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
 from ...ptx.kinds import Kind
 from ..agents.bulk import CopyThread
+from ..agents.products import WARPS
 from ..compiled.accesses import CompiledAccesses
 from ..compiled.notes import Notes
 from ..memory.tmem import DEALLOC
 from ..order.clocks import ORDERED, Clock
 from ..order.shadow import distinct
 from ..reports.suspects import PendingOverwrites
-from ..synchronisation.barriers import WarpGroupBarrier
 from ..synchronisation.mbarrier import MBarrier
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
+    from ..agents.products import WarpGroupBarrier
     from ..order.access import Access
     from ..topology import Cluster, Cta, Warp
 
@@ -32,7 +33,7 @@ def finish(cluster: Cluster) -> None:
     for cta in cluster.ctas:
         _tensor_memory(cta)
         for group in cta.warpgroups.values():
-            _products(group, cta.warps[group.index : group.index + 4])
+            _products(group, cta.warps[group.index : group.index + WARPS])
         seen = _seen(cta)
         late = _work_on_shared_memory(cta, seen)
         for barrier in cta.smem.mbarriers.values():

@@ -97,18 +97,6 @@ class NamedBarrier:
         self.cta.cluster.wake(generation.waiters)
 
 
-class WarpGroupBarrier(NamedBarrier):
-    """The barrier at wgmma.fence of the four warps from number `first`."""
-
-    def __init__(self, cta: CtaOwner, first: int) -> None:
-        super().__init__(cta, first)
-        self.products: list[Instr] = []
-        """The wgmma.mma_async that each of the four warps has to execute, in the order of the first warp that did."""
-
-    def __str__(self) -> str:
-        return f"wgmma.fence of warps {self.index} to {self.index + 3} of CTA {self.cta.name}"
-
-
 class ClusterBarrier:
     """barrier.cluster: complete when every warp of every CTA of the cluster arrived or ended.
 
