@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, get_args
 
 from .. import chip
 from ..errors import EmulatorError, Fault, Incomplete, LaunchError, Level, same_cause
-from ..machine.execution.scheduler import run
+from ..machine.execution.scheduler import RunOptions, run
 from ..machine.launch.launch import Diagnostics, Launch, LevelName, Numerics
 from ..machine.order.completion import Completion
 from ..program import Program
@@ -51,8 +51,8 @@ Names = Callable[[str], Mapping[int, str]]
 """Maps a kernel's name in PTX to the names of its mbarriers, by byte offset in dynamic shared memory."""
 
 
-Runner = Callable[[Launch, Program, Completion, int, int | None, int | None], object]
-"""Runs a launch: program, completion mode, seed, budget, processes."""
+Runner = Callable[[Launch, Program, RunOptions], object]
+"""Runs a launch."""
 
 
 def no_names(kernel: str) -> Mapping[int, str]:
@@ -291,7 +291,7 @@ class EmulatedDevice:
         program = module.program(name)
         timed = None if self.pages is None else self.pages.predicted(launch, partial(module.skeleton, name))
         try:
-            self.runner(launch, program, self.completion, self.seed, self.budget, self.processes)
+            self.runner(launch, program, RunOptions(self.completion, self.seed, self.budget, self.processes))
         except Incomplete as left:
             self.fail(left, name)  # the launch has its results
         except EmulatorError as error:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..errors import EmulatorError
 from ..isa.registry import Handler
 from ..machine.agents.boxes import Store
 from ..machine.agents.tensorcore import Product
-from ..machine.execution.scheduler import run
+from ..machine.execution.scheduler import RunOptions, run
 from ..machine.launch.globalmem import host_bytes
 from ..machine.launch.launch import Launch
 from ..ptx.kinds import Kind
@@ -28,7 +28,7 @@ from .stepping import SteppedProgram
 from .tensors import NamedTensor, tensors_of_callers
 
 if TYPE_CHECKING:
-    from ..machine.order.completion import AsyncOperation, Completion
+    from ..machine.order.completion import AsyncOperation
     from ..machine.topology import Cluster, Warp
     from ..program import Program
 
@@ -100,24 +100,16 @@ class Recorder:
         self.last: Recording | None = None
         """The recording of the last launch; None if it was not chosen."""
 
-    def execute(
-        self,
-        launch: Launch,
-        program: Program,
-        completion: Completion,
-        seed: int,
-        budget: int | None,
-        processes: int | None,
-    ) -> None:
+    def execute(self, launch: Launch, program: Program, options: RunOptions) -> None:
         """Run a launch and record it."""
         self.launches += 1
         self.last = None
         if self._chosen is not None and not self._chosen(self.launches, launch.kernel):
-            run(launch, program, completion, seed, budget, processes)
+            run(launch, program, options)
             return
         observer = _Observer(launch, program, tensors_of_callers())
         self.recordings[self.launches] = self.last = observer.recording
-        run(launch, observer.program, completion, seed, budget, 1)
+        run(launch, observer.program, replace(options, processes=1))
 
 
 class _Observer:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import EmulatorError
 from ..machine.agents.boxes import Load
-from ..machine.execution.scheduler import run
+from ..machine.execution.scheduler import RunOptions, run
 from ..machine.launch.launch import Launch
 from .places import source_line, warp_name, where
 from .replay import Snapshot
@@ -19,7 +19,7 @@ from .stops import ArrivalStop, Breakpoint, RegisterWatch, Stop, Watch
 from .tensors import NamedTensor, tensors_of_callers
 
 if TYPE_CHECKING:
-    from ..machine.order.completion import AsyncOperation, Completion
+    from ..machine.order.completion import AsyncOperation
     from ..machine.topology import Cluster, Cta, Warp
     from ..program import Program
 
@@ -88,26 +88,18 @@ class Session:
 
     # running a launch ----------------------------------------------------------------------------------------------
 
-    def execute(
-        self,
-        launch: Launch,
-        program: Program,
-        completion: Completion,
-        seed: int,
-        budget: int | None,
-        processes: int | None,
-    ) -> None:
+    def execute(self, launch: Launch, program: Program, options: RunOptions) -> None:
         """Run a launch under the debugger. Its counts and findings are those of the last time that it ran."""
         self.launches += 1
         if self.detached or (self._which is not None and self.launches not in self._which):
-            run(launch, program, completion, seed, budget, processes)
+            run(launch, program, options)
             return
         self.tensors = tensors_of_callers()
         snapshot, target = Snapshot(launch), 0
         while True:
             self.launch = replace(launch)
             try:
-                self._run(program, target, (completion, seed, budget))
+                self._run(program, target, replace(options, processes=1))
                 break
             except Rewind as back:
                 target = back.count
@@ -116,14 +108,14 @@ class Session:
                 launch.stats = self.launch.stats
                 launch.findings[:] = self.launch.findings
 
-    def _run(self, program: Program, target: int, how: tuple[Completion, int, int | None]) -> None:
+    def _run(self, program: Program, target: int, options: RunOptions) -> None:
         self._clear()
         self.program = SteppedProgram(program, self)
         self._target = target
         for stop in self.stops:
             stop.reset()
         try:
-            run(self.launch, self.program, *how)
+            run(self.launch, self.program, options)
         except EmulatorError as error:
             self._stop(f"stopped by an error\n{type(error).__name__}: {error}")
             raise

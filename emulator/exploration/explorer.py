@@ -21,8 +21,8 @@ from .events import Process, Step, Touch, happens_before, independent, set_clock
 from .execution import Choose, Execution, Pruned
 
 if TYPE_CHECKING:
+    from ..machine.execution.scheduler import RunOptions
     from ..machine.launch.launch import Launch
-    from ..machine.order.completion import Completion
     from ..program import Program
 
 RUNS: Final = 1000
@@ -164,17 +164,9 @@ def _written(steps: Sequence[Step]) -> str:
     return ",".join(f"{at}:{step.chosen}" for at, step in enumerate(steps) if step.chosen != step.default) or "0:0"
 
 
-def explore(
-    schedule: str | None,
-    launch: Launch,
-    program: Program,
-    completion: Completion,
-    seed: int,
-    budget: int | None,
-    processes: int | None,
-) -> None:
-    """Run a launch in every order, or in the one that `schedule` describes. The last four but one are not used."""
+def explore(schedule: str, launch: Launch, program: Program, options: RunOptions) -> None:
+    """Run a launch in every order, or in the one that `schedule` describes if it is not empty."""
     if schedule:
-        run_once(launch, program, by_schedule(schedule), budget)
+        run_once(launch, program, by_schedule(schedule), options.budget)
     else:
-        Explorer(launch, program, budget).run()
+        Explorer(launch, program, options.budget).run()

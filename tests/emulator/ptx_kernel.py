@@ -64,7 +64,7 @@ def launch(
     )
     if findings is not None:
         asked.diagnostics, asked.findings = "report", findings
-    return scheduler.run(asked, Program(kernel), completion, 0, budget, processes)
+    return scheduler.run(asked, Program(kernel), scheduler.RunOptions(completion, 0, budget, processes))
 
 
 def results(body: str, count: int = 1, block: int = 32) -> list[np.ndarray]:

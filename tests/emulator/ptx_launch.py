@@ -63,7 +63,7 @@ def launch(
     )
     if findings is not None:
         run.findings = findings
-    return scheduler.run(run, module.program(kernel.name), completion, seed, budget)
+    return scheduler.run(run, module.program(kernel.name), scheduler.RunOptions(completion, seed, budget))
 
 
 def aligned(array: np.ndarray, to: int = 64) -> np.ndarray:

@@ -26,7 +26,7 @@ def text_variable(text: str) -> str:
 
 def test_printf_names_cta_and_thread_and_formats_like_c(capsys: pytest.CaptureFixture[str]) -> None:
     from emulator.bridge.modules import load
-    from emulator.machine.execution.scheduler import run
+    from emulator.machine.execution.scheduler import RunOptions, run
     from emulator.machine.launch.launch import Launch
 
     body = f"""
@@ -38,7 +38,7 @@ def test_printf_names_cta_and_thread_and_formats_like_c(capsys: pytest.CaptureFi
     setp.ge.u32 %p0, %t, 62; @!%p0 bra END; {CALL} END: ret;
     """
     module = load(source(body, 0, outside=text_variable("%03u|%.2f|%lld|%c|%%\n"), block=64))
-    run(Launch(module.kernel("k"), (1, 1, 1), (64, 1, 1), 0), module.program("k"), "eager")
+    run(Launch(module.kernel("k"), (1, 1, 1), (64, 1, 1), 0), module.program("k"), RunOptions("eager"))
     assert capsys.readouterr().out.splitlines() == [
         "CTA (0,0,0) thread (62,0,0): 062|1.50|-5|Z|%",
         "CTA (0,0,0) thread (63,0,0): 063|1.50|-5|Z|%",
@@ -75,12 +75,12 @@ def test_a_failed_assertion_tells_its_message() -> None:
     mov.b64 %q4, 1; st.param.b64 [e], %q4; call.uni __assertfail, (a, b, c, d, e); } ret;
     """
     from emulator.bridge.modules import load
-    from emulator.machine.execution.scheduler import run
+    from emulator.machine.execution.scheduler import RunOptions, run
     from emulator.machine.launch.launch import Launch
 
     module = load(source(body, 0, outside=outside))
     with pytest.raises(Fault, match=r"(?s)assertion failed: x > 0.*kernel.py:77, in body"):
-        run(Launch(module.kernel("k"), (1, 1, 1), (32, 1, 1), 0), module.program("k"), "eager")
+        run(Launch(module.kernel("k"), (1, 1, 1), (32, 1, 1), 0), module.program("k"), RunOptions("eager"))
 
 
 def test_other_functions_are_refused_by_name() -> None:

@@ -77,7 +77,7 @@ def run(kernel: Kernel, arguments: tuple[np.ndarray, ...], threads: int, ctas: i
         kernel, shape, (threads, 1, 1), params.ctypes.data + start, params, shape,
         allocations=[(a.ctypes.data, a.nbytes, f"argument {i}") for i, a in enumerate(arguments)], closed=True,
     )  # fmt: skip
-    scheduler.run(asked, Program(kernel), "random", 0, BUDGET)
+    scheduler.run(asked, Program(kernel), scheduler.RunOptions("random", 0, BUDGET))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 
-from emulator.machine.execution.scheduler import run
+from emulator.machine.execution.scheduler import RunOptions, run
 from emulator.machine.launch.launch import Launch
 from emulator.program import Program
 from emulator.ptx.parser import parse
@@ -23,7 +23,7 @@ ld.param.u64 %q0, [out]; {body} ret; }}"""
     buffer = ctypes.create_string_buffer(struct.pack("<Q", out.ctypes.data) + raw + bytes(64))
     memory = [(out.ctypes.data, out.nbytes, "out")]
     asked = Launch(kernel, (1, 1, 1), (32, 1, 1), ctypes.addressof(buffer), buffer, allocations=memory)
-    run(asked, Program(kernel), "eager")
+    run(asked, Program(kernel), RunOptions("eager"))
 
 
 def test_every_width_is_extended_as_its_type_says() -> None:

@@ -46,4 +46,4 @@ def test_executed(seed: int, count: int, monkeypatch: pytest.MonkeyPatch) -> Non
 def run(launch: Launch, ptx: str, completion: Completion, seed: int) -> None:
     """Run a launch with the kernel of another text."""
     (named,) = parse(ptx).kernels.values()
-    scheduler.run(replace(launch, kernel=named), Program(named), completion, seed, BUDGET)
+    scheduler.run(replace(launch, kernel=named), Program(named), scheduler.RunOptions(completion, seed, BUDGET))

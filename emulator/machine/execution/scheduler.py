@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,6 +50,20 @@ SHOWN_WARPS = 64
 """The number of warps shown for a launch that stopped."""
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of a run of a launch.
+
+    budget: warp-instructions that each warp may execute, None for no limit. processes: the number of processes that may
+    share the clusters where that is unobservable; None for as many as pay off.
+    """
+
+    completion: Completion = "lazy"
+    seed: int = 0
+    budget: int | None = None
+    processes: int | None = 1
+
+
 class Program(Protocol):
     """A lowered kernel as the scheduler uses it.
 
@@ -78,24 +93,13 @@ class Program(Protocol):
         """Return the PTX line at which a warp is."""
 
 
-def run(
-    launch: Launch,
-    program: Program,
-    completion: Completion = "lazy",
-    seed: int = 0,
-    budget: int | None = None,
-    processes: int | None = 1,
-) -> Stats:
-    """Run a launch to its end. budget: warp-instructions that each warp may execute, None for no limit.
-
-    processes: the number of processes that may share the clusters where that is unobservable; None for as many as pay
-    off. Raises subclasses of emulator.errors.EmulatorError.
-    """
+def run(launch: Launch, program: Program, options: RunOptions) -> Stats:
+    """Run a launch to its end. Raises subclasses of emulator.errors.EmulatorError."""
 
     def start(index: Dim3) -> Cluster:
-        cluster = Cluster(launch, index, completion, Random(f"{seed}:{index}"))
+        cluster = Cluster(launch, index, options.completion, Random(f"{options.seed}:{index}"))
         for warp in cluster.warps:
-            warp.budget = sys.maxsize if budget is None else budget
+            warp.budget = sys.maxsize if options.budget is None else options.budget
         program.start(cluster.warps)
         return cluster
 
@@ -105,11 +109,11 @@ def run(
     GlobalShadow.of(launch).expect(*program.stored)
     try:
         with one_thread(), locating_errors(launch.kernel), uncollected():  # collecting would take 7% of a launch
-            if processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
-                program.foreseen = spread(launch, run_cluster, processes, program.foreseen)
+            if options.processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
+                program.foreseen = spread(launch, run_cluster, options.processes, program.foreseen)
             else:
-                drawn = completion == "random" and not program.independent
-                _run_clusters(launch, program, launch.clusters(Random(seed) if drawn else None), start)
+                drawn = options.completion == "random" and not program.independent
+                _run_clusters(launch, program, launch.clusters(Random(options.seed) if drawn else None), start)
     except Interrupted:
         raise
     except KeyboardInterrupt:
