@@ -14,7 +14,6 @@ class Emulated:
 
     modes: tuple[str, ...] = ("eager", "lazy", "random")
     torch_device = "cpu"
-    is_gpu = False
 
     def __init__(self) -> None:
         import emulator  # asks CuTeDSL to keep the PTX
@@ -54,7 +53,6 @@ class Cuda:
 
     modes: tuple[str, ...] = ("cuda",)
     torch_device = "cuda"
-    is_gpu = True
 
     @property
     def name(self) -> str:
