@@ -167,7 +167,7 @@ def sweep(milestone: str, seeds: int, target: str) -> int:
 
     with run_commands.driving() as driver:
         entry, known = measured_for_seeds(driver, chosen, seeds, place)
-    for line in pins(chosen, known):
+    for line in pins(chosen, known, gpu=place.device == "cuda"):
         print(line)
     failed = [each for each in known if each.error]
     for each in failed[:MOST_FAILURES]:

@@ -14,6 +14,7 @@ class Emulated:
 
     modes: tuple[str, ...] = ("eager", "lazy", "random")
     torch_device = "cpu"
+    is_gpu = False
 
     def __init__(self) -> None:
         import emulator  # asks CuTeDSL to keep the PTX
@@ -53,6 +54,7 @@ class Cuda:
 
     modes: tuple[str, ...] = ("cuda",)
     torch_device = "cuda"
+    is_gpu = True
 
     @property
     def name(self) -> str:

@@ -29,12 +29,14 @@ class Figure:
         return f"{self.tensor}.{self.metric} = {self.value:.{digits}g}, {self.bound} {self.pin:.{digits}g}: {mark}"
 
 
-def compare(case: Case, got: Outputs, want: Outputs, tensors: tuple[str, ...] | None = None) -> tuple[Figure, ...]:
+def compare(
+    case: Case, got: Outputs, want: Outputs, tensors: tuple[str, ...] | None = None, gpu: bool = False
+) -> tuple[Figure, ...]:
     """Compare every metric of `got` against the reference `want` with its pin, for all tensors or for `tensors`.
 
-    Raises PinError if a tensor has no pins.
+    gpu: take the pins of a GPU. Raises PinError if a tensor has no pins.
     """
-    table = pins(case.milestone, case.name, case.floor)
+    table = pins(case.milestone, case.name, case.floor, gpu)
     if table.keys() != set(case.tensors):
         raise PinError(f"{case.milestone}, case {case.name!r}: pins {sorted(table)}, results {sorted(case.tensors)}")
     figures = []

@@ -74,5 +74,5 @@ def test_one_launch_per_branch_gives_the_same(case: Case, seed: int, device: Dev
     """
     merged = replace(case, partials=False, merged=True)
     apart = outputs_of(merged, launched(merged, seed, device))
-    outside = failing(compare(case, apart, reference(case, draw(case, seed)), ("O", "lse")))
+    outside = failing(compare(case, apart, reference(case, draw(case, seed)), ("O", "lse"), device.is_gpu))
     assert not outside, f"{case.milestone} {case.name} seed={seed}: {', '.join(map(str, outside))}"

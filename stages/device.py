@@ -17,6 +17,10 @@ class Device(Protocol):
     @property
     def torch_device(self) -> str: ...
 
+    @property
+    def is_gpu(self) -> bool:
+        """True for a GPU, False for the emulated device. Their tensor cores add otherwise, so pins differ."""
+
     def running(
         self, mode: str, seed: int, mbarriers: Mapping[int, str] | None = None
     ) -> AbstractContextManager[object]:

@@ -10,6 +10,6 @@ def test_holds(case: Case, seed: int, device: Device, recorder: Recorder) -> Non
     verify(case, seed, device, recorder)
 
 
-def test_rejects_negative_controls(case: Case, seeds: tuple[int, ...], recorder: Recorder) -> None:
+def test_rejects_negative_controls(case: Case, seeds: tuple[int, ...], device: Device, recorder: Recorder) -> None:
     """The same comparison rejects every wrong output."""
-    reject_negative_controls(case, seeds[0], recorder)
+    reject_negative_controls(case, seeds[0], device, recorder)

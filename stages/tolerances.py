@@ -1,4 +1,7 @@
-"""The pins of `tolerances.toml`. Reading checks that they are complete, known, and no looser than the floor."""
+"""The pins of `tolerances.toml`. Reading checks that they are complete, known, and no looser than the floor.
+
+`tolerances.gpu.toml` has the pins and floors that are others on a GPU, whose tensor core truncates sums.
+"""
 
 import tomllib
 from functools import cache
@@ -8,6 +11,7 @@ from typing import Any
 from stages.metrics import ALL_METRICS, METRICS, Metric
 
 FILE = Path(__file__).with_name("tolerances.toml")
+GPU_FILE = FILE.with_name("tolerances.gpu.toml")
 #: A milestone's first case may be predicted this much slower than its pin: the order of instructions moves cycles.
 SLOWER = 0.03
 
@@ -18,12 +22,15 @@ class PinError(ValueError):
     """A pin is missing, unknown, or looser than the floor."""
 
 
-def pins(milestone: str, case: str, floor_name: str) -> Pins:
-    """Return the pins of a case by tensor and metric, checked against the floor of that name. Raises PinError."""
-    table = _file().get(milestone, {}).get(case)
-    if table is None:
+def pins(milestone: str, case: str, floor_name: str, gpu: bool = False) -> Pins:
+    """Return the pins of a case by tensor and metric, checked against the floor of that name. Raises PinError.
+
+    gpu: return those of a GPU, not of the emulated device.
+    """
+    table = _table(milestone, case, gpu)
+    if not table:
         raise PinError(f"{FILE.name} has no pins for {milestone}, case {case!r}: make sweep {milestone} prints them")
-    return check(table, floor(floor_name), f'["{milestone}"."{case}"]')
+    return check(table, floor(floor_name, gpu), f'["{milestone}"."{case}"]')
 
 
 def cycles_file(chip: str) -> Path:
@@ -40,10 +47,9 @@ def most_cycles(milestone: str, chip: str = "b200") -> float:
     return float(pinned) * (1 + SLOWER)
 
 
-def floor(name: str) -> Pins:
+def floor(name: str, gpu: bool = False) -> Pins:
     """Return the loosest pins that are allowed, by tensor and metric (docs/reference/milestones.md)."""
-    table: Pins = _file()["floor"][name]
-    return table
+    return _table("floor", name, gpu)
 
 
 def check(table: Pins, floor: Pins, where: str) -> Pins:
@@ -65,6 +71,13 @@ def required(tensor: str, floor: Pins) -> list[Metric]:
     return [each for each in ALL_METRICS[tensor] if each in METRICS[tensor] or each.name in floor.get(tensor, {})]
 
 
+def _table(milestone: str, case: str, gpu: bool) -> Pins:
+    """Return the pins of a case; with `gpu`, those of GPU_FILE take the place of others. {} if it has none."""
+    found: Pins = _read(FILE).get(milestone, {}).get(case, {})
+    other: Pins = _read(GPU_FILE).get(milestone, {}).get(case, {}) if gpu else {}
+    return {tensor: bounds | other.get(tensor, {}) for tensor, bounds in found.items()}
+
+
 @cache
-def _file() -> dict[str, Any]:
-    return tomllib.loads(FILE.read_text())
+def _read(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text())

@@ -67,7 +67,7 @@ def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
     trials = launch_in_every_mode(case, inputs, device, seed)
     attention = next((each.attention for each in trials if each.attention is not None), None)
     got = None if attention is None else outputs_of(case, attention)
-    figures = compare(case, got, want) if got else ()
+    figures = compare(case, got, want, gpu=device.is_gpu) if got else ()
     recorder.result(Result(case, seed, trials, figures, got, want))
 
     where = f"{case.milestone} {case.name} seed={seed}"
@@ -105,22 +105,22 @@ def same_bits(one: kernel.Attention, other: kernel.Attention, where: str, betwee
     assert not differing, f"{where}: {', '.join(differing)} differ in bits between {between}"
 
 
-def reject_negative_controls(case: Case, seed: int, recorder: Recorder) -> None:
-    """Compare every negative control with the pins.
+def reject_negative_controls(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
+    """Compare every negative control with the pins of the device.
 
     Controls that equal the correct output (such as two swapped rows that are equal) are left out. Raises AssertionError
     if the comparison accepts a negative control, or rejects the correct output.
     """
     inputs = draw(case, seed)
     want, correct = reference(case, inputs), right(case, inputs)
-    outside = failing(compare(case, correct, want))
+    outside = failing(compare(case, correct, want, gpu=device.is_gpu))
     assert not outside, f"the comparison rejects the rounded reference: {', '.join(map(str, outside))}"
     accepted = []
     for control in negative_controls(case):
         wrong = control.make(inputs, correct)
         if all(np.array_equal(wrong[name], correct[name]) for name in correct):
             continue
-        rejected_by = failing(compare(case, wrong, want))
+        rejected_by = failing(compare(case, wrong, want, gpu=device.is_gpu))
         recorder.negative_control(f"{case.name}: {control.name}", rejected_by)
         if not rejected_by:
             accepted.append(control.name)

@@ -1,7 +1,8 @@
 """The accepted tree's catalogue of a milestone, and the check of a record against it.
 
-The pins of `stages/tolerances.toml` name every case with its figures, and the milestone's module its seeds. Both are
-read as data: the supervisor has nothing but Python, and imports nothing that it judges with.
+The pins of `stages/tolerances.toml` name every case with its figures, and the milestone's module its seeds. On a GPU,
+`tolerances.gpu.toml` replaces some pins. All are read as data: the supervisor has nothing but Python, and imports
+nothing that it judges with.
 """
 
 from __future__ import annotations
@@ -60,18 +61,27 @@ class Catalogue:
                 yield f"negative control {_text(each.get('name'))} was accepted"
 
 
-def read(stages: Path, milestone: str) -> Catalogue:
-    """Read the catalogue of a milestone in the folder `stages` of a checkout. Raises CatalogueError."""
+def read(stages: Path, milestone: str, gpu: bool = False) -> Catalogue:
+    """Read the catalogue of a milestone in the folder `stages` of a checkout, for a GPU or the emulated device.
+
+    Raises CatalogueError.
+    """
     module = stages / f"{milestone.lower().replace('.', '_')}.py"
     try:
         cases = tomllib.loads((stages / "tolerances.toml").read_text())[milestone]
+        other = tomllib.loads((stages / "tolerances.gpu.toml").read_text()).get(milestone, {}) if gpu else {}
         seeds = _seeds(ast.parse(module.read_text()))
     except (OSError, ValueError, KeyError, SyntaxError) as error:
         said = f"{type(error).__name__}: {error}"
         raise CatalogueError(f"{milestone} has no catalogue in {stages.name}: {said}") from error
     if not cases or not seeds:
         raise CatalogueError(f"{milestone} has {len(cases)} pinned cases and {len(seeds)} seeds: both must be there")
-    return Catalogue(milestone, cases, seeds)
+    of_gpu = {name: _with(pins, other.get(name, {})) for name, pins in cases.items()}
+    return Catalogue(milestone, of_gpu, seeds)
+
+
+def _with(pins: Pins, other: Pins) -> Pins:
+    return {tensor: bounds | other.get(tensor, {}) for tensor, bounds in pins.items()}
 
 
 def _seeds(module: ast.Module) -> tuple[int, ...]:

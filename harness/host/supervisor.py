@@ -251,7 +251,7 @@ class Supervisor:
         """Return the judging tree's catalogue of the milestone that a step judges."""
         self._still_the_commit(tree)
         try:
-            return catalogue.read((self.judging or tree).folder / "stages", step.milestone)
+            return catalogue.read((self.judging or tree).folder / "stages", step.milestone, gpu="cuda" in step.modes)
         except CatalogueError as error:
             raise Ruled(Verdict.TAMPERED, str(error)) from error
 

@@ -75,7 +75,7 @@ def measure(case: Case, seed: int, device: Device) -> Measured:
             for name in (metric.name for metric in ALL_METRICS[tensor]):
                 figures[f"{tensor} {name}"] = values[name] if math.isfinite(values[name]) else None
         all_same_bits(trials, where)
-        outside = ", ".join(map(str, failing(compare(case, got, want))))
+        outside = ", ".join(map(str, failing(compare(case, got, want, gpu=device.is_gpu))))
         return Measured(case.name, seed, figures, outside and f"outside its pins: {outside}")
     except PinError:
         return Measured(case.name, seed, figures)

@@ -116,7 +116,7 @@ def rows(case: Case, on_gpu: Replayed, on_cpu: Replayed, torch_device: str) -> I
         got = launched(on_gpu, torch_device)
         if torch_device == "cuda":
             torch.cuda.synchronize()
-        outside = failing(compare(case, outputs_of(case, got), reference(case, inputs)))
+        outside = failing(compare(case, outputs_of(case, got), reference(case, inputs), gpu=torch_device == "cuda"))
     except Exception as error:
         yield Row(case.milestone, case.name, "", 0, 0, 0.0, 0.0, f"{type(error).__name__}: {error}"[:200])
         return

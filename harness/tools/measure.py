@@ -61,12 +61,12 @@ def measured_before(store: RunStore, milestone: Milestone, tree: str) -> list[Me
     return list(found.values())
 
 
-def pins(milestone: Milestone, known: Sequence[Measured]) -> Iterator[str]:
-    """Yield the lines for stages/tolerances.toml."""
+def pins(milestone: Milestone, known: Sequence[Measured], gpu: bool = False) -> Iterator[str]:
+    """Yield the lines for stages/tolerances.toml, or for stages/tolerances.gpu.toml."""
     for case in milestone.load().CASES:
         worst = worst_figures(each.figures for each in known if each.case == case.name)
         if worst:
-            yield from lines(case, worst)
+            yield from lines(case, worst, gpu)
 
 
 def worst_figures(measured: Iterable[Mapping[str, float | None]]) -> Figures:
@@ -84,14 +84,14 @@ def worst_figures(measured: Iterable[Mapping[str, float | None]]) -> Figures:
     return worst
 
 
-def lines(case: Case, worst: Figures) -> Iterator[str]:
-    """Yield a case's table of pins, one line for each tensor."""
+def lines(case: Case, worst: Figures, gpu: bool = False) -> Iterator[str]:
+    """Yield a case's table of pins, one line for each tensor, no looser than the floor of the device."""
     from stages.tolerances import floor, required
 
     yield f'["{case.milestone}"."{case.name}"]'
     lags = case.served is None
     for tensor in case.tensors:
-        floors = floor(case.floor)
+        floors = floor(case.floor, gpu)
         bounds = floors.get(tensor, {})
         pins = [
             f"{metric.name} = {pin(metric, worst[tensor, metric.name], bounds.get(metric.name), case.peak, lags)}"

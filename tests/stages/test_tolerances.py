@@ -1,11 +1,13 @@
 """The pins are complete and hold the floor."""
 
+import tomllib
 from copy import deepcopy
 
 import pytest
 
 from stages.catalog import CATALOG
-from stages.tolerances import PinError, Pins, check, most_cycles, pins
+from stages.metrics import ALL_METRICS
+from stages.tolerances import GPU_FILE, PinError, Pins, check, most_cycles, pins
 
 FLOOR = {"O": {"cosine": 0.999997, "diff": 5e-6}, "lse": {"error": 2e-6}}
 GOOD: Pins = {
@@ -28,6 +30,23 @@ def test_the_floor_of_the_milestones_is_in_the_file() -> None:
     held = pins("D1.1", "hd=64 n=128", "64 one KV tile")
     assert held["O"]["cosine"] >= 0.999997 and held["O"]["diff"] <= 5e-6 and held["O"]["worst_row"] >= 0.99999
     assert held["O"]["element"] <= 1 and held["lse"]["error"] <= 2e-6
+
+
+def test_every_pin_of_a_gpu_replaces_a_tighter_one_of_the_same_case() -> None:
+    """Products of the emulated device sum in fp32; those of a GPU are truncated, and no more exact."""
+    cases = {(each.milestone, each.name): each for each in (case for m in CATALOG for case in m.load().CASES)}
+    for milestone, table in tomllib.loads(GPU_FILE.read_text()).items():
+        for name in table:
+            if milestone == "floor":
+                continue
+            case = cases[milestone, name]
+            emulated = pins(milestone, name, case.floor)
+            for tensor, bounds in pins(milestone, name, case.floor, gpu=True).items():
+                changed = {metric for metric, bound in bounds.items() if bound != emulated[tensor][metric]}
+                assert changed == set(table[name].get(tensor, {})), f"{milestone} {name}: {tensor}"
+                for metric in ALL_METRICS[tensor]:
+                    if metric.name in changed:
+                        assert metric.holds(emulated[tensor][metric.name], bounds[metric.name]), f"{name}: {metric}"
 
 
 def test_a_case_without_pins_is_an_error() -> None:

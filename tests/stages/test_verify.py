@@ -26,6 +26,7 @@ class Device:
     name = "test"
     modes: tuple[str, ...] = ("eager", "lazy")
     torch_device = "cpu"
+    is_gpu = False
     mode = ""
 
     @contextmanager
@@ -117,20 +118,20 @@ def test_an_error_in_one_mode_is_raised_with_the_outcome_of_the_others(
     assert book.results[0].figures, "the mode that ended is measured all the same"
 
 
-def test_a_comparison_that_accepts_a_negative_control_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_that_accepts_a_negative_control_fails(monkeypatch: pytest.MonkeyPatch, device: Device) -> None:
     book = Notebook()
-    reject_negative_controls(CASE, 1, book)
+    reject_negative_controls(CASE, 1, device, book)
     assert all(book.negative_controls.values())
     accept_all: list[Figure] = []
-    monkeypatch.setattr(verifying, "compare", lambda case, got, want: accept_all)
+    monkeypatch.setattr(verifying, "compare", lambda *_, **__: accept_all)
     with pytest.raises(AssertionError, match="accepts O: scaled by 2; "):
-        reject_negative_controls(CASE, 1, Notebook())
+        reject_negative_controls(CASE, 1, device, Notebook())
 
 
-def test_a_comparison_that_rejects_the_correct_output_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_that_rejects_the_correct_output_fails(monkeypatch: pytest.MonkeyPatch, device: Device) -> None:
     monkeypatch.setattr(verifying, "right", lambda *a: {k: v * 1.5 for k, v in reference(*a).items()})
     with pytest.raises(AssertionError, match="rejects the rounded reference"):
-        reject_negative_controls(CASE, 1, Notebook())
+        reject_negative_controls(CASE, 1, device, Notebook())
 
 
 def test_buffers_are_poisoned_before_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:

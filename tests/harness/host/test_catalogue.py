@@ -71,6 +71,17 @@ def test_the_catalogue_names_the_cases_and_seeds_of_a_milestone(milestone: Any) 
     assert found.seeds == tuple(module.SEEDS)
 
 
+def test_a_gpu_has_pins_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "d1_1.py").write_text("SEEDS = (1,)")
+    (tmp_path / "tolerances.toml").write_text(
+        '["D1.1"."hd=64"]\nO = { cosine = 0.9, diff = 4e-6 }\nlse = { error = 1e-6 }'
+    )
+    (tmp_path / "tolerances.gpu.toml").write_text('["D1.1"."hd=64"]\nlse.error = 2e-6')
+    pins = {"O": {"cosine": 0.9, "diff": 4e-6}, "lse": {"error": 1e-6}}
+    assert read(tmp_path, "D1.1").cases == {"hd=64": pins}
+    assert read(tmp_path, "D1.1", gpu=True).cases == {"hd=64": {**pins, "lse": {"error": 2e-6}}}
+
+
 def test_a_milestone_without_pins_has_no_catalogue(tmp_path: Path) -> None:
     (tmp_path / "tolerances.toml").write_text("")
     with pytest.raises(CatalogueError, match=r"D1\.1 has no catalogue"):
