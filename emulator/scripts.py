@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .bridge.patches import ORIGINAL_ENVIRONMENT
+from .children.sitecustomize import SESSION
 from .chip import DEVICE, DEVICES, VARIABLE
-from .host.children.sitecustomize import SESSION
 
 if TYPE_CHECKING:
     from .bridge.result import LaunchResult

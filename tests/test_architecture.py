@@ -24,8 +24,8 @@ ARROWS: dict[str, set[str]] = {
 """The modules that files of a folder may import, besides each other."""
 PARTS: dict[str, tuple[set[str], ...]] = {
     "emulator": (
-        {"chip", "garbage", "html"},
-        {"ptx", "errors"},
+        {"chip", "garbage", "html", "children"},
+        {"ptx", "errors", "patching"},
         {"native"},
         {"machine"},
         {"isa"},

@@ -7,7 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..chip import DEVICE
@@ -15,6 +15,7 @@ from ..errors import EmulatorError
 from ..machine.execution.blas import one_thread
 from ..machine.launch.launch import Diagnostics, LevelName, Numerics
 from ..machine.order.completion import Completion
+from ..patching import Patches
 from . import driver
 from .allocations import argument_memory
 from .device import EmulatedDevice, Names, no_names
@@ -163,17 +164,16 @@ def emulate(
 
 @contextmanager
 def cutedsl_calls() -> Iterator[None]:
-    """Make CuTeDSL's compiled functions call the current device while the context is open, if CuTeDSL is installed."""
-    if find_spec("cutlass") is None:
-        yield
-        return
-    from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
+    """Make CuTeDSL's compiled functions call the current device while the context is open.
 
-    saved = {name: getattr(Compiled, name) for name in _REPLACED}
-    try:
-        for name, replacement in _REPLACED.items():
-            setattr(Compiled, name, replacement)
+    CuTeDSL is patched when it is imported: importing it takes a second, and many programs do without.
+    """
+
+    def replace(_cutlass: ModuleType) -> None:
+        from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
+
+        patches.update(Compiled, _REPLACED)
+
+    with Patches() as patches:
+        patches.when_imported("cutlass", replace)
         yield
-    finally:
-        for name, original in saved.items():
-            setattr(Compiled, name, original)

@@ -12,7 +12,7 @@ import torch
 from torch.autograd.function import BackwardCFunction, Function
 from torch.autograd.graph import saved_tensors_hooks
 
-from .patching import Patches
+from ..patching import Patches
 from .tensors import EmulatedTensors, is_emulated
 
 _MARK: Final = "_of_emulated_device"

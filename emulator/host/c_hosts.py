@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from ..chip import COMPUTE_CAPABILITY, DEVICE
+from ..patching import environment
 from .c_library import FOLDER, CLibrary
 from .elf import is_linked_to
 from .libcublas import LibCublas
 from .libcuda import LibCuda
 from .libcudart import LibCudart
-from .patching import environment
 from .state import DriverState
 
 _PTXAS: Final = """\

@@ -14,7 +14,7 @@ import torch
 from torch.library import Library
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .patching import Patches
+from ..patching import Patches
 from .streams import DEVICE
 from .tensors import CPU, EmulatedTensors, is_emulated, tensors_in
 

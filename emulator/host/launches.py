@@ -10,9 +10,9 @@ from typing import Any
 from ..bridge.allocations import Allocation, Memory
 from ..bridge.device import NO_MEMORY, EmulatedDevice
 from ..bridge.launchconfig import LaunchConfig
+from ..patching import Patches
 from .captures import Captures
 from .memory import Allocations
-from .patching import Patches
 
 
 def install(patches: Patches, memory: Allocations, captures: Captures) -> None:

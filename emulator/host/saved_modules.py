@@ -8,12 +8,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 from ..bridge.modules import LoadedModule, load
+from ..patching import Patches
 from .errors import not_emulated
-from .patching import Patches
-from .tvm_ffi import call, linked
+from .tvm_ffi import PROVIDER, call, linked
 
 _MAGIC: Final = b"PTX of this code"
 _END: Final = struct.Struct(f"<Q{len(_MAGIC)}s")
@@ -22,18 +23,18 @@ _NO_OBJECTS: Final = (".ll", ".bc")
 
 
 def install(patches: Patches) -> None:
-    """Patch CuTeDSL's functions that write and load object files, if the tvm_ffi package is installed."""
-    try:
-        from cutlass.cutlass_dsl import tvm_ffi_provider as provider
-    except ImportError:
-        return
-    import cutlass.cute.runtime
-    import cutlass.runtime
+    """Patch CuTeDSL's functions that write and load object files when it is imported."""
 
-    kind = provider.TVMFFIJitCompiledFunctionBase
-    patches.set(kind, "export_to_c", _exporting(kind.export_to_c))
-    for module in (cutlass.runtime, cutlass.cute.runtime):
-        patches.set(module, "load_module", _load_module)
+    def exporting(provider: ModuleType) -> None:
+        kind = provider.TVMFFIJitCompiledFunctionBase
+        patches.set(kind, "export_to_c", _exporting(kind.export_to_c))
+
+    def loading(cutlass: ModuleType) -> None:
+        for module in (cutlass.runtime, cutlass.cute.runtime):
+            patches.set(module, "load_module", _load_module)
+
+    patches.when_imported(PROVIDER, exporting)
+    patches.when_imported("cutlass", loading)
 
 
 def _exporting(original: Callable[..., None]) -> Callable[..., None]:

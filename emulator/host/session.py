@@ -15,6 +15,8 @@ from torch.utils._device import DeviceContext
 
 from ..bridge.device import EmulatedDevice
 from ..bridge.patches import emulate
+from ..children import sitecustomize
+from ..patching import Patches, environment
 from . import (
     autograd,
     c_hosts,
@@ -26,9 +28,7 @@ from . import (
     transforms,
     tvm_ffi,
 )
-from .children import sitecustomize
 from .errors import unsupported
-from .patching import Patches, environment
 from .properties import B200, DeviceProperties
 from .state import DriverState
 

@@ -11,10 +11,10 @@ from typing import Any, Final, NoReturn
 import torch
 from torch.profiler import ProfilerActivity, profiler
 
+from ..patching import Patches
 from .captures import Captures
 from .errors import not_emulated, unsupported
 from .graphs import TorchGraphs
-from .patching import Patches
 from .properties import DeviceProperties
 from .streams import (
     DEFAULT_STREAM,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._functorch import apis
 
-from .patching import Patches
+from ..patching import Patches
 from .tensors import EmulatedTensors, is_emulated, tensors_in
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial, wraps
+from types import ModuleType
 from typing import Any, Final
 
 import llvmlite.binding as llvm
@@ -20,34 +21,36 @@ from ..bridge.modules import LoadedModule
 from ..bridge.objectfile import undefined_symbols
 from ..bridge.patches import current_device
 from ..native.compile import host_machine
-from .patching import Patches
+from ..patching import Patches
 from .streams import Current
 from .tensors import is_emulated
 
 _POINTER, _INT = ctypes.c_void_p, ctypes.c_int
 _Init, _Load = ctypes.CFUNCTYPE(_INT, _POINTER), ctypes.CFUNCTYPE(_INT, _POINTER, _INT)
 _LINKER_OWN: Final = "_GLOBAL_OFFSET_TABLE_"
+PROVIDER: Final = "cutlass.cutlass_dsl.tvm_ffi_provider"
+"""The part of CuTeDSL that compiles with --enable-tvm-ffi."""
 
 
 def install(patches: Patches) -> None:
-    """Patch TVM-FFI and CuTeDSL, as far as they are installed."""
-    try:
-        import tvm_ffi
-    except ImportError:
-        return
-    patches.set(tvm_ffi, "from_dlpack", _from_dlpack(tvm_ffi.from_dlpack))
-    patches.set(tvm_ffi.Module, "get_function", _of_module(tvm_ffi.Module.get_function))
-    try:
-        from cutlass.cutlass_dsl import tvm_ffi_provider as provider
-    except ImportError:
-        return
+    """Patch TVM-FFI and CuTeDSL when they are imported."""
 
-    llvm.load_library_permanently(tvm_ffi.libinfo.find_libtvm_ffi())
-    for name, function in _ENTRY_POINTS.items():
-        llvm.add_symbol(name, ctypes.cast(function, _POINTER).value)
-    patches.set(provider.TVMFFIJitCompiledFunctionBase, "_create_tvm_ffi_function", _create)
-    for kind in (provider.TVMFFIJitCompiledFunction, provider.TVMFFIJitCompiledFunctionWithKwargs):
-        patches.set(kind, "__call__", _calling(kind.__call__))
+    def library(tvm_ffi: ModuleType) -> None:
+        patches.set(tvm_ffi, "from_dlpack", _from_dlpack(tvm_ffi.from_dlpack))
+        patches.set(tvm_ffi.Module, "get_function", _of_module(tvm_ffi.Module.get_function))
+
+    def compiler(provider: ModuleType) -> None:
+        import tvm_ffi
+
+        llvm.load_library_permanently(tvm_ffi.libinfo.find_libtvm_ffi())
+        for name, function in _ENTRY_POINTS.items():
+            llvm.add_symbol(name, ctypes.cast(function, _POINTER).value)
+        patches.set(provider.TVMFFIJitCompiledFunctionBase, "_create_tvm_ffi_function", _create)
+        for kind in (provider.TVMFFIJitCompiledFunction, provider.TVMFFIJitCompiledFunctionWithKwargs):
+            patches.set(kind, "__call__", _calling(kind.__call__))
+
+    patches.when_imported("tvm_ffi", library)
+    patches.when_imported(PROVIDER, compiler)
 
 
 def _create(compiled: Any) -> Any:

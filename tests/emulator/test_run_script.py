@@ -519,13 +519,13 @@ def test_time_names_its_chips(capsys):
 
 def test_the_command_and_its_help(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text("import torch\nprint(torch.zeros(1, device='cuda').device)\n")
+    script.write_text("import sys, torch\nprint(torch.zeros(1, device='cuda').device, 'cutlass' in sys.modules)\n")
     command = [sys.executable, "-m", "emulator", "run"]
     said = [
         subprocess.run([*command, argument], cwd=ROOT, capture_output=True, text=True, timeout=120)
         for argument in (str(script), "--help", "nowhere.py")
     ]
-    assert (said[0].returncode, said[0].stdout) == (0, "cuda:0\n")
+    assert (said[0].returncode, said[0].stdout) == (0, "cuda:0 False\n"), "CuTeDSL costs a second"
     assert "--completion {eager,lazy,random,all}" in said[1].stdout
     assert "--processes N" in said[1].stdout
     assert (said[2].returncode, said[2].stderr) == (2, "SCRIPT: there is no file 'nowhere.py'\n")

@@ -48,7 +48,7 @@ def _attach(_torch: Any) -> None:
     session = json.loads(os.environ.get(SESSION, "{}"))
     if session.get("prefix") != sys.prefix:
         return
-    package = Path(__file__).parents[2]
+    package = Path(__file__).parents[1]
     sys.path.insert(0, str(package.parent))
     try:
         cli = import_module(f"{package.name}.cli")
