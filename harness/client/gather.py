@@ -11,6 +11,7 @@ from typing import Any
 from harness.client.host import PROBE, Host
 from harness.host.job import RUN_ID
 from harness.host.ruling import RULING_NAME, Ruling, RulingError, decode
+from harness.report import page
 from harness.report.page import Run
 from remote.errors import RemoteError
 from remote.program import send
@@ -31,7 +32,9 @@ def gather(target: Target, results: Path) -> Iterator[Run]:
             ruling = _brought(host, row, results / ".hosts" / target.name)
             if ruling is not None:
                 folder = results / ".hosts" / target.name / ruling.subject.run
-                yield Run(ruling.subject, ruling.started, ruling.verdict.name, ruling.reason, folder)
+                run = Run(ruling.subject, ruling.started, ruling.verdict.name, ruling.reason, folder)
+                page.write_reports(run)
+                yield run
     finally:
         link.close()
 

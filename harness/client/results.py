@@ -7,16 +7,12 @@ import tarfile
 from pathlib import Path
 from typing import IO, cast
 
+from harness.host.evidence import KINDS
 from harness.host.journal import one_line
 from harness.host.ruling import Kept
 from remote.errors import Untrusted
 from remote.link import CHUNK, Stream, bounded
 
-#: Prepended to every page from a target: the page can display itself, but cannot access the network.
-CONTAINED = (
-    b"<!doctype html><meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; img-src data:; "
-    b"style-src 'unsafe-inline'; script-src 'unsafe-inline'; form-action 'none'; base-uri 'none'\">\n"
-)
 MAX_FILES = 2000
 MAX_BYTES = 256 << 20
 SILENCE_S = 60.0
@@ -24,6 +20,9 @@ SILENCE_S = 60.0
 
 def bring_in(stream: Stream, files: dict[str, Kept], into: Path) -> None:
     """Write the files of a tar stream into the folder `into`, after checking size and hash of each.
+
+    A file of another kind than a run leaves becomes a text file, with .txt added to its name: a browser must not run
+    it.
 
     Raises Untrusted if a file differs from the verdict file, a path leads out of the folder, or the total is too large.
     Raises LinkLost if the link broke.
@@ -61,11 +60,11 @@ def check_path(path: str) -> str:
 def _keep(data: bytes, kept: Kept, into: Path, name: str) -> None:
     if hashlib.sha256(data).hexdigest() != kept.sha256:
         raise Untrusted(f"result {name!r} was altered after the verdict")
-    target = into / name
+    target = into / (name if Path(name).suffix in KINDS else f"{name}.txt")
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.resolve().is_relative_to(into.resolve()):
         raise Untrusted(f"result {name!r} leads out of {into}")
-    target.write_bytes(CONTAINED + data if name.endswith(".html") else data)
+    target.write_bytes(data)
 
 
 class _Reader:

@@ -203,7 +203,7 @@ def _judge(
     if chosen.why_not_from_here:
         raise TargetError(chosen.why_not_from_here)
     with driving() as driver, ThreadPoolExecutor() as beside:
-        beside.submit(page.template)  # loaded while the run is under way, not after it
+        beside.submit(page.prepare)  # loaded while the run is under way, not after it
         entry = driver.judge(milestones, chosen, Unpin(tuple(unpin), because), again, no_cache)
     return _show_end(entry)
 

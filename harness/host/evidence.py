@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,8 @@ RECORD_NAME = "record.json"
 MAX_RECORD_BYTES = 8 << 20
 MAX_FILES = 2000
 MAX_DEPTH = 4
-#: The kinds of files that a run leaves, and the page that its judge writes.
+#: The kinds of files that a run leaves. A browser runs none of them.
 KINDS = frozenset((".json", ".ptx", ".cubin", ".png", ".txt", ".log"))
-PAGES = frozenset(("report.html",))
 MAX_NEWS = 1000
 MAX_RESULT_BYTES = 256 << 20
 EXACT = {v.exit_code: v for v in (Verdict.COMPILE_ERROR, Verdict.COMPILE_HANG, Verdict.GPU_HANG, Verdict.INFRA)}
@@ -117,7 +116,7 @@ def manifest(out: Path) -> dict[str, Kept]:
     budget = MAX_RESULT_BYTES
     for path in _files(out):
         size = path.lstat().st_size
-        if path.suffix not in KINDS and path.name not in PAGES:
+        if path.suffix not in KINDS:
             continue
         if path.is_symlink() or not path.is_file() or size > budget or len(found) >= MAX_FILES:
             continue
@@ -132,15 +131,6 @@ def _files(out: Path) -> Iterator[Path]:
         if len(Path(folder).relative_to(out).parts) >= MAX_DEPTH:
             folders.clear()
         yield from (Path(folder, name) for name in sorted(names))
-
-
-def remove_pages(out: Path, judged: Iterable[Path]) -> None:
-    """Remove the pages that no phase that judges wrote: those outside the folders of `judged` records."""
-    kept = {path.parent for path in judged}
-    for path in _files(out):
-        if path.name in PAGES and path.parent not in kept:
-            with suppress(OSError):
-                path.unlink()
 
 
 def digest(path: Path) -> str:

@@ -223,8 +223,6 @@ class Supervisor:
             ruled = evidence.judge(self.folder, self.job, step, ended, pinned, fresh)
             if ended.stop is Stop.TIME_LIMIT or ended.stuck:
                 self._examine_device(tree, ended.stuck)
-            if not step.milestone:
-                evidence.remove_pages(self.folder.out, self.believed)
             if ruled:
                 raise ruled
             if step.milestone:

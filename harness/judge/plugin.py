@@ -1,4 +1,4 @@
-"""The pytest plugin that runs a milestone's module: it provides device and seeds, and writes record and report."""
+"""The pytest plugin that runs a milestone's module: it provides device and seeds, and writes the record."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from pytest_html import extras
-from pytest_metadata.plugin import metadata_key
 
 from harness.judge.predict import over_time
 from harness.judge.recorder import Recorder
-from harness.report import pytest_page as page
 from harness.report.page import PTX_LINE
 from harness.report.picture import error_picture
-from harness.report.record import Case
 from remote.device import Emulated
 from stages.catalog import Milestone
 from stages.device import Device
 
 
 class MilestonePlugin:
-    """Passes the results of a milestone's tests to `recorder` and to the report."""
+    """Passes the results of a milestone's tests to `recorder`."""
 
     def __init__(self, milestone: Milestone, recorder: Recorder, device: Device) -> None:
         self._module = milestone.load()
@@ -72,10 +68,8 @@ class MilestonePlugin:
             if result is not None and result.got is not None and (report.failed or self._is_first_of_its_case()):
                 picture = error_picture(result.case, result.got, result.want)
             message = _message(report, call)
-            shown = picture if report.failed else b""
             timeline = self._timeline(message) if report.failed else b""
-            case = self._recorder.close_case(report.passed, call.duration, message, shown, timeline)
-            vars(report).update(case=case, extras=self._extras(case, picture))
+            self._recorder.close_case(report.passed, call.duration, message, picture, timeline)
         return report
 
     def _timeline(self, message: str) -> bytes:
@@ -90,43 +84,6 @@ class MilestonePlugin:
         """Return True if the open case is the first seed of its shape, the only one with a picture if it passes."""
         cases = self._recorder.record.cases
         return all(case.name != cases[-1].name for case in cases[:-1])
-
-    def _extras(self, case: Case, picture: bytes) -> list[dict[str, Any]]:
-        shown = [page.message(case)] if case.message else []
-        if case.figures:
-            shown.append(page.case_details(case, picture))
-        return [extras.html(each) for each in shown]
-
-    def pytest_html_report_title(self, report: Any) -> None:
-        """Set the title of the page, and its summary until the run ends."""
-        report.title = f"{self._recorder.record.milestone} on {self._recorder.record.target}"
-        report.additional_summary["prefix"] = [page.PENDING]
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Fill the table "Environment" with run, device, commit and toolchain."""
-        record = self._recorder.record
-        about = {"Run": record.run, "Device": self._device.name, "Commit": str(record.tree)}
-        session.config.stash[metadata_key] = about | record.toolchain
-
-    def pytest_html_results_summary(self, prefix: list[str]) -> None:
-        """Show the compiled configurations and the results of the negative controls."""
-        prefix[:] = [page.summary(self._recorder.record)]
-
-    def pytest_html_results_table_header(self, cells: list[str]) -> None:
-        """Set the columns of the table."""
-        cells[2:] = page.header_cells()
-
-    def pytest_html_results_table_row(self, report: pytest.TestReport, cells: list[str]) -> None:
-        """Set the cells of one case."""
-        case = getattr(report, "case", None)
-        if case is not None:
-            cells[1:] = page.row_cells(case)
-
-    def pytest_html_results_table_html(self, report: pytest.TestReport, data: list[str]) -> None:
-        """Omit the log of a case that passed."""
-        if report.passed:
-            data.clear()
 
 
 def _name(item: pytest.Item) -> str:

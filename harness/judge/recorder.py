@@ -77,10 +77,8 @@ class Recorder:
         by = ", ".join(f"{figure.tensor}.{figure.metric}" for figure in rejected_by)
         self.record.negative_controls.append(record.NegativeControl(name, bool(rejected_by), by))
 
-    def close_case(
-        self, passed: bool, seconds: float, message: str, picture: bytes, timeline: bytes = b""
-    ) -> record.Case:
-        """Record the end of the open case and return it. It fails if its teardown fails. Pictures are PNGs, or b""."""
+    def close_case(self, passed: bool, seconds: float, message: str, picture: bytes, timeline: bytes = b"") -> None:
+        """Record the end of the open case. It fails if its teardown fails. Pictures are PNGs, or b""."""
         case = self.record.cases[-1]
         if timeline:
             case.timeline = f"timeline-{len(self.record.cases)}.png"
@@ -90,7 +88,6 @@ class Recorder:
             write_atomically(self.folder / case.picture, picture)
         case.outcome, case.seconds, case.message = "passed" if passed else "failed", seconds, message
         self._save()
-        return case
 
     def predicted(self, prediction: record.Prediction, picture: bytes) -> None:
         """Record the clock's prediction of the first case, and write its picture (PNG) next to the record."""

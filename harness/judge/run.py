@@ -23,17 +23,17 @@ from harness.judge import arguments
 from harness.judge.provenance import run_of, toolchain, working_tree
 from harness.judge.recorder import Recorder
 from harness.paths import ROOT
-from harness.report import pytest_page, record
+from harness.report import record
 from remote.device import DEVICES, Emulated
 from stages.catalog import GATE, Milestone
 from stages.device import Device
 
-PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
 #: Names of files that a candidate's process may leave beside its record.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,120}")
 QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
 # Paths are passed to pytest relative to here: it expands a $ in a path, and the path of a checkout may have one.
 OPTIONS = (
+    *("-p", "no:cacheprovider"),
     "-v",
     "--no-header",
     "--tb=short",
@@ -42,12 +42,6 @@ OPTIONS = (
     "-o",
     "empty_parameter_set_mark=fail_at_collect",
     f"--rootdir={os.path.relpath(ROOT)}",
-)
-REPORT = (
-    "--self-contained-html",
-    f"--css={os.path.relpath(pytest_page.CSS)}",
-    *("-o", "generate_report_on_test=true"),
-    *("-o", "render_collapsed=skipped"),
 )
 
 
@@ -84,7 +78,6 @@ def main() -> int:
     recorder = Recorder(args.out, opened, secrets.randbelow(10**9) if args.seed is None else args.seed)
     verdict, reason = (rejected(milestone), opened.reason) if opened.reason else run(milestone, device, recorder)
     recorder.judge(verdict, reason)
-    pytest_page.stamp(args.out, recorder.record)
     return verdict.exit_code
 
 
@@ -147,8 +140,7 @@ def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:
 
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    report = f"--html={os.path.relpath(recorder.folder / record.REPORT_NAME)}"
-    options = [*PLUGINS, *QUIET, *OPTIONS, *REPORT, report, every.__file__, str(milestone.module)]
+    options = [*QUIET, *OPTIONS, every.__file__, str(milestone.module)]
     return int(pytest.main(options, [MilestonePlugin(milestone, recorder, device)]))
 
 

@@ -96,10 +96,19 @@ class Excerpt:
 
 
 def write(run: Run, repository: Repository) -> Path:
-    """Write the page of a run into its folder of results, and return its path."""
+    """Write the page of a run into its folder of results, and the reports of its milestones. Return the page's path."""
     path = run.folder / PAGE_NAME
+    write_reports(run)
     write_atomically(path, render(run, repository).encode("utf-8", "replace"))
     return path
+
+
+def write_reports(run: Run) -> None:
+    """Write the report of each milestone of a run from its record."""
+    from harness.report import pytest_page
+
+    for name, record in run.records():
+        pytest_page.write(run.folder / name, record)
 
 
 def render(run: Run, repository: Repository, up: str = "./", **site: object) -> str:
@@ -113,6 +122,13 @@ def render(run: Run, repository: Repository, up: str = "./", **site: object) -> 
         parts=list(_parts(run, records)),
         **site,
     )
+
+
+def prepare() -> None:
+    """Load what writing a page needs, which takes half a second."""
+    from harness.report import pytest_page  # noqa: F401
+
+    template()
 
 
 def template() -> Template:

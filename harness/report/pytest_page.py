@@ -1,11 +1,27 @@
-"""The additions to pytest-html's `report.html`: columns, summary, figures of each case, verdict."""
+"""The report of a milestone, `report.html`: pytest-html shows every case of a record beside its pins.
 
+The client writes it, from the record and the pictures beside it. So the host of a run cannot put anything into it that
+a browser runs: text is escaped, the page's policy admits pytest-html's own script only, by its digest, and no network.
+"""
+
+from __future__ import annotations
+
+import os
 import re
+import tempfile
 from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from html import escape
 from pathlib import Path
+from typing import Any
 
-from harness.host.files import write_atomically
+import pytest
+from pytest_html import extras
+from pytest_metadata.plugin import metadata_key
+
+from harness.host.files import open_plain, write_atomically
 from harness.host.verdict import Verdict
 from harness.report.record import REPORT_NAME, Case, Figure, Record
 
@@ -18,13 +34,109 @@ COLUMNS = {
     "worst row": ("O", "worst_row"),
     "lse error": ("lse", "error"),
 }
+MAX_PICTURE_BYTES = 4 << 20
+#: pytest runs nothing here, so it needs neither the project's settings, nor tests, nor a terminal.
+OPTIONS = (
+    *("-c", os.devnull, "--noconftest", "--self-contained-html", "-o", "render_collapsed=skipped"),
+    *(each for name in ("terminal", "cacheprovider", "faulthandler", "capture") for each in ("-p", f"no:{name}")),
+    *("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin"),
+)
+PLAIN = {"PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 _ADMITTED = '<span class="ADMITTED">ADMITTED</span>'
 _MADE_BY = re.compile(r'<a href="http[^"]*">(pytest-html)</a>')  # the page must not link to other sites
 #: pytest-html rewrites the page's address with this; if the path is not ASCII, the browser fails and shows nothing.
 _ADDRESS = "unescape(url.href)"
-_OPEN, _CLOSE = '<p id="verdict">', "</p>"
-PENDING = f"{_OPEN}No verdict yet: the run had not ended when this was written.{_CLOSE}"
+#: The action of a button for running tests. The button is hidden, and the page's policy admits no such action.
+_RELOAD = ' onclick="location.reload()"'
+_SCRIPT = re.compile(r"<script>(.*)</script>", re.S)
+_HEAD = (
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; style-src '
+    "'unsafe-inline'; script-src 'sha256-{digest}'; form-action 'none'; base-uri 'none'\">"
+)
+
+
+def write(folder: Path, record: Record) -> Path:
+    """Write the report of the record in `folder`, and return its path. Raises OSError."""
+    with _plain_environment(), tempfile.TemporaryDirectory() as place:  # pytest expands a $ in the path of a page
+        made = Path(place, REPORT_NAME)
+        pytest.main([*OPTIONS, f"--rootdir={place}", f"--html={made}"], [_Session(folder, record)])
+        text = made.read_text()
+    text = _MADE_BY.sub(r"\1", text, count=1).replace(_ADDRESS, "url.href").replace(_RELOAD, "")
+    text = text.replace("</style>", f"{CSS.read_text()}</style>", 1)
+    script = _SCRIPT.search(text)
+    digest = b64encode(sha256(script[1].encode() if script else b"").digest()).decode()
+    text = text.replace("<head>", f"<head>{_HEAD.format(digest=digest)}", 1)
+    write_atomically(folder / REPORT_NAME, text.encode("utf-8", "replace"))
+    return folder / REPORT_NAME
+
+
+class _Session:
+    """The pytest plugin that reports the cases of a record as if they had been run."""
+
+    def __init__(self, folder: Path, record: Record) -> None:
+        self._folder = folder
+        self._record = record
+
+    def pytest_collection(self) -> bool:
+        """Collect nothing."""
+        return True
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Report every case."""
+        for i, case in enumerate(self._record.cases):
+            outcome: Any = "passed" if case.outcome == "passed" else "failed"
+            for when in ("call", "teardown"):
+                place = (REPORT_NAME, None, case.label)
+                report = pytest.TestReport(f"case {i}", place, {}, outcome, None, when, duration=case.seconds)
+                if when == "call":
+                    vars(report).update(case=case, extras=[extras.html(each) for each in details(self._folder, case)])
+                session.config.hook.pytest_runtest_logreport(report=report)
+                outcome = "passed"
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Fill the table "Environment" with run, commit and toolchain. pytest-html shows its values as HTML."""
+        about = {"Run": self._record.run, "Commit": str(self._record.tree)} | self._record.toolchain
+        session.config.stash[metadata_key] = {name: escape(value) for name, value in about.items()}
+
+    def pytest_html_report_title(self, report: Any) -> None:
+        """Set the title of the page."""
+        report.title = f"{self._record.milestone} on {self._record.target}"
+
+    def pytest_html_results_summary(self, prefix: list[str]) -> None:
+        """Show the verdict, the compiled configurations, the negative controls and the prediction."""
+        prefix[:] = [summary(self._record), prediction(self._record, self._folder)]
+
+    def pytest_html_results_table_header(self, cells: list[str]) -> None:
+        """Set the columns of the table."""
+        cells[2:] = header_cells()
+
+    def pytest_html_results_table_row(self, report: pytest.TestReport, cells: list[str]) -> None:
+        """Set the cells of one case."""
+        case = getattr(report, "case", None)
+        if case is not None:
+            cells[1:] = row_cells(case)
+
+    def pytest_html_results_table_html(self, data: list[str]) -> None:
+        """Omit the log: the message of a case is among its details."""
+        data.clear()
+
+
+@contextmanager
+def _plain_environment() -> Iterator[None]:
+    """Hide the user's options of pytest, and installed plugins, from the pytest that the body runs."""
+    before = {name: os.environ.get(name) for name in PLAIN}
+    os.environ.update(PLAIN)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def header_cells() -> list[str]:
@@ -42,30 +154,29 @@ def row_cells(case: Case) -> list[str]:
     return [*cells, f'<td class="col-seconds">{case.seconds:.2f}</td>']
 
 
-def message(case: Case) -> str:
-    """Return the error message of a case as HTML."""
-    return f'<pre class="message">{escape(case.message)}</pre>'
-
-
-def case_details(case: Case, picture: bytes) -> str:
-    """Return a case's figures with pins, the seconds of its launches, and a picture of its error (PNG or b"")."""
+def details(folder: Path, case: Case) -> Iterator[str]:
+    """Yield a case's message, its figures beside their pins, the seconds of its launches, and its picture, as HTML."""
+    unended = "the run did not end here" if case.outcome == "running" else ""
+    if said := case.message or unended:
+        yield f'<pre class="message">{escape(said)}</pre>'
+    if not case.figures:
+        return
     rows = "".join(
-        f'<tr class="{_mark(figure)}"><td>{figure.tensor}</td><td>{figure.metric}</td><td>{figure.shown}</td>'
-        f"<td>{figure.bound} {figure.pin:.7g}</td><td>{_mark(figure)}</td></tr>"
+        f'<tr class="{_mark(figure)}"><td>{escape(figure.tensor)}</td><td>{escape(figure.metric)}</td>'
+        f"<td>{figure.shown}</td><td>{figure.bound} {figure.pin:.7g}</td><td>{_mark(figure)}</td></tr>"
         for figure in case.figures
     )
-    launches = "<br>".join(f"{launch.mode}: {launch.seconds:.2f} s" for launch in case.launches)
+    launches = "<br>".join(f"{escape(launch.mode)}: {launch.seconds:.2f} s" for launch in case.launches)
     head = "<tr><th>tensor</th><th>metric</th><th>value</th><th>pin</th><th></th></tr>"
-    data = b64encode(picture).decode()
-    image = f'<img alt="map of the error" src="data:image/png;base64,{data}">' if picture else ""
-    return f'<div class="case"><div><table>{head}{rows}</table><p>{launches}</p></div>{image}</div>'
+    image = _image(folder, case.picture, "map of the error")
+    yield f'<div class="case"><div><table>{head}{rows}</table><p>{launches}</p></div>{image}</div>'
 
 
 def summary(record: Record) -> str:
-    """Return a placeholder of the verdict, the compiled configurations, and the results of the negative controls."""
+    """Return the verdict, the compiled configurations, and the results of the negative controls, as HTML."""
     compiled = "".join(
         f"<li>{escape(each.name)}: compiled {'before, ' if each.found else ''}in {each.seconds:.1f} s ("
-        + ", ".join(f'<a href="{escape(file)}">{escape(file)}</a>' for file in each.files)
+        + ", ".join(f'<a href="./{escape(file)}">{escape(file)}</a>' for file in each.files)
         + ")</li>"
         for each in record.compiles
     )
@@ -76,8 +187,8 @@ def summary(record: Record) -> str:
     )
     rejected = f"{sum(each.refused for each in record.negative_controls)} of {len(record.negative_controls)}"
     return (
-        f"{PENDING}<ul>{compiled}</ul><details><summary>{rejected} negative controls rejected</summary>"
-        f"<table>{controls}</table></details>"
+        f"{_verdict(record)}<p>{len(record.cases)} cases in {record.seconds:.1f} s</p><ul>{compiled}</ul>"
+        f"<details><summary>{rejected} negative controls rejected</summary><table>{controls}</table></details>"
     )
 
 
@@ -97,24 +208,30 @@ def prediction(record: Record, folder: Path) -> str:
         for role in said.roles
     )
     assumed = "".join(f"<li>{escape(text)}</li>" for text in said.assumptions)
-    data = b64encode((folder / said.picture).read_bytes()).decode()
+    image = _image(folder, said.picture, "warps and barriers over time")
     return (
         f"<details><summary>predicted, not measured: {escape(str(said))}</summary><p>busy: {escape(busy)}</p>"
-        f'<div class="case"><table>{roles}</table><img alt="warps and barriers over time" '
-        f'src="data:image/png;base64,{data}"></div><p>assumed:</p><ul>{assumed}</ul></details>'
+        f'<div class="case"><table>{roles}</table>{image}</div><p>assumed:</p><ul>{assumed}</ul></details>'
     )
 
 
-def stamp(folder: Path, record: Record) -> None:
-    """Write verdict and prediction into the report of a run. Remove pytest-html's link, and fix non-ASCII paths."""
-    path = folder / REPORT_NAME
-    if path.exists():
-        meaning = Verdict[record.verdict].meaning
-        name = f'<strong class="{record.verdict}">{record.verdict}</strong>'
-        said = f"{_OPEN}{name} {meaning}. {escape(record.reason)}{_CLOSE}{prediction(record, folder)}"
-        text = _MADE_BY.sub(r"\1", path.read_text(), count=1).replace(PENDING, said, 1)
-        text = text.replace(_ADDRESS, "url.href")
-        write_atomically(path, text.encode())
+def _verdict(record: Record) -> str:
+    if record.verdict not in Verdict.__members__:
+        return '<p id="verdict">No verdict: the milestone did not end.</p>'
+    name = f'<strong class="{record.verdict}">{record.verdict}</strong>'
+    return f'<p id="verdict">{name} {Verdict[record.verdict].meaning}. {escape(record.reason)}</p>'
+
+
+def _image(folder: Path, name: str, alt: str) -> str:
+    """Return a PNG of the folder as an element that contains it; "" if there is none that can be shown."""
+    if not name or Path(name).name != name:
+        return ""
+    try:
+        with open_plain(folder / name) as stream:
+            data = stream.read(MAX_PICTURE_BYTES)
+    except OSError:
+        return ""
+    return f'<img alt="{alt}" src="data:image/png;base64,{b64encode(data).decode()}">'
 
 
 def _mark(figure: Figure) -> str:

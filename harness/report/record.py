@@ -70,8 +70,9 @@ class Launch(msgspec.Struct, frozen=True):
 class Case(msgspec.Struct):
     """One test of a milestone's module. `figures` are those of the first launch that completed.
 
-    `picture` and `timeline` are files in the record's folder: a map of the error of a failed case, and the warps and
-    barriers over time of the first case that the emulator stopped.
+    `picture` and `timeline` are files in the record's folder. The first is a map of the error: a failed case has one,
+    and the first seed of each case. The second shows warps and barriers over time: the first case that the emulator
+    stopped has one.
     """
 
     name: str

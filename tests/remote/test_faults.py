@@ -13,7 +13,6 @@ from copy import copy
 import asyncssh
 import pytest
 
-from harness.client import results
 from harness.client.driver import Driver
 from harness.client.run_store import RunStore
 from harness.host.repository import ACCEPTED, Repository
@@ -292,11 +291,13 @@ def test_silent_server_is_given_up(client, liar, monkeypatch):
             config.write_text(text)
 
 
-def test_page_from_a_host_can_reach_nobody(client, project):
+def test_page_from_a_host_does_not_arrive(client, project):
     text = (project.path / "harness/judge/run.py").read_text()
-    page = '    (options.out / "report.html").write_text("<script>steal()</script>")\n'
+    page = """    for name in ("report.html", "page.html", "map.svg"):
+        (options.out / name).write_text("<script>steal()</script>")
+"""
     project.write("harness/judge/run.py", text.replace("    record.verdict = ", f"{page}    record.verdict = "))
     project.git("commit", "--quiet", "-am", "a report")
     entry = client.stage()
-    page = (client.driver.store.folder(entry.run) / "report.html").read_bytes()
-    assert page.startswith(results.CONTAINED) and b"default-src 'none'" in page
+    assert entry.verdict == "ACCEPT"
+    assert not [path for path in client.driver.store.folder(entry.run).rglob("*") if path.suffix in (".html", ".svg")]

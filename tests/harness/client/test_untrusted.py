@@ -1,7 +1,11 @@
 """Arbitrary data from a host or a run: it is rejected or shown, and has no other effect."""
 
+import hashlib
+import io
 import json
+import tarfile
 from contextlib import suppress
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -10,15 +14,17 @@ from hypothesis import strategies as st
 
 from harness.client import watch
 from harness.client.host import Host
-from harness.client.results import check_path
+from harness.client.results import bring_in, check_path
 from harness.client.run_store import Entry
 from harness.host import evidence
 from harness.host.job import JobError, check_run_id
 from harness.host.job import decode as decode_job
-from harness.host.ruling import Ruling, RulingError, decode
+from harness.host.ruling import Kept, Ruling, RulingError, decode
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from remote.errors import LinkLost, Untrusted
+from remote.local import LocalLink
+from tests.browser import browser
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -60,8 +66,6 @@ def test_any_json_as_job(value):
 
 @given(st.text(max_size=300))
 def test_any_text_as_result_path(path):
-    from pathlib import Path
-
     with suppress(Untrusted):
         check_path(path)
         assert (Path("/results") / path).resolve().is_relative_to("/results")
@@ -115,3 +119,36 @@ def test_any_json_as_progress(said):
 
     with suppress(LinkLost, watch.Gone):
         watch.watch(cast(Entry, Known()), cast(Host, Says()), Screen(), lambda offset: None, 0)
+
+
+@pytest.mark.browser
+def test_a_browser_runs_no_file_of_a_host(tmp_path):
+    page = b"<!doctype html><html xmlns='http://www.w3.org/1999/xhtml'><body><script>document.title='ran'</script>"
+    page += b"</body></html>"
+    drawing = b"<svg xmlns='http://www.w3.org/2000/svg'><script>document.title='ran'</script></svg>"
+    names = ["y", *(f"x{kind}" for kind in (*evidence.KINDS, ".html", ".xhtml", ".svg", ".htm", ".mht", ".PTX"))]
+    contents = {name: drawing if name.endswith(".svg") else page for name in names}
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, data in contents.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    sent = tmp_path / "sent.tar"
+    sent.write_bytes(packed.getvalue())
+    kept = {name: Kept(len(data), hashlib.sha256(data).hexdigest()) for name, data in contents.items()}
+    into = tmp_path / "into"
+    into.mkdir()
+    stream = LocalLink().open(["cat", str(sent)])
+    bring_in(stream, kept, into)
+    stream.close()
+    with browser() as opened:
+        plain = tmp_path / "plain.html"
+        plain.write_bytes(page)
+        opened.open(plain)
+        assert opened.ask("document.title") == "ran"
+        brought = sorted(into.iterdir())
+        assert len(brought) == len(contents)
+        for path in brought:
+            opened.open(path)
+            assert opened.ask("document.title") != "ran", path.name

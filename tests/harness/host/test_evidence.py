@@ -1,11 +1,11 @@
-"""Results that leave a host: files of known kinds, and pages that the judge wrote. Anything may lie in their place."""
+"""Results that leave a host: files of known kinds. Anything may lie in their place."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from harness.host.evidence import manifest, read_record, remove_pages
+from harness.host.evidence import manifest, read_record
 from harness.host.files import remove
 
 
@@ -16,17 +16,11 @@ def fill(out: Path, *names: str) -> None:
 
 
 def test_files_of_kinds_that_a_browser_runs_stay_on_the_host(tmp_path: Path) -> None:
-    fill(tmp_path, "record.json", "logs/gate.log", "a.ptx", "a.layouts.txt", "timeline.png", "report.html")
+    fill(tmp_path, "record.json", "logs/gate.log", "a.ptx", "a.layouts.txt", "timeline.png")
     known = set(manifest(tmp_path))
-    fill(tmp_path, "x.svg", "x.xhtml", "x.html", "index.htm", "filler", "x.js", "gate/x.html")
+    fill(tmp_path, "x.svg", "x.xhtml", "x.html", "index.htm", "filler", "x.js", "gate/report.html")
     assert set(manifest(tmp_path)) == known
-    assert len(known) == 6
-
-
-def test_pages_that_no_judge_wrote_are_removed(tmp_path: Path) -> None:
-    fill(tmp_path, "gate/report.html", "report.html", "recordings/report.html")
-    remove_pages(tmp_path, [tmp_path / "gate/record.json"])
-    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("**/*.html")] == ["gate/report.html"]
+    assert len(known) == 5
 
 
 def test_a_pipe_or_a_link_in_place_of_a_record_is_no_record(tmp_path: Path) -> None:
@@ -49,7 +43,6 @@ def test_folders_of_any_depth_are_listed_and_removed(tmp_path: Path) -> None:
             os.chdir("d")
     finally:
         os.chdir(here)
-    remove_pages(tmp_path, [])
     assert set(manifest(tmp_path)) == {"record.json"}
     remove(tmp_path / "d")
     assert not (tmp_path / "d").exists()

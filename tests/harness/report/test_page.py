@@ -43,7 +43,9 @@ def test_text_of_a_run_is_escaped_and_leads_nowhere(tmp_path: Path) -> None:
 def test_milestones_that_were_not_run_and_those_that_did_not_end_are_named(tmp_path: Path) -> None:
     text = make(tmp_path, recorded(Case("n=128", "running", 0.0)), "D1.1", "D1.2", verdict="INFRA", reason="it died")
     assert "2 milestones" in text and "it died" in text
-    assert re.search(r"D1\.1</td>\s*<td[^>]*>did not end", text) and re.search(r"D1\.2</td>\s*<td[^>]*>not run", text)
+    assert re.search(r"D1\.1</a></td>\s*<td[^>]*>did not end", text) and re.search(
+        r"D1\.2</td>\s*<td[^>]*>not run", text
+    )
 
 
 def test_cases_that_failed_alike_are_said_once(tmp_path: Path) -> None:
