@@ -123,11 +123,18 @@ bench: $(READY) ## measure compiling, launching and a whole run, beside the goal
 	@$(PY) -m harness bench
 	@$(PY) -m bench.emulator
 
-perf: $(READY) ## make perf D1.4, or make perf [SHAPE="decode-64h-*"]: predicted; make perf D1.4 TARGET=b200: measured
+CASES := harness/tools/launch_cases.py
+perf: $(READY) ## make perf D1.4, or make perf [SHAPE="decode-64h-*"]: predicted; BASE=main [HEAD=mine]: what differs; TARGET=b200: measured
+ifneq ($(BASE)$(HEAD),)
+	@mkdir -p results
+	@$(PY) -m emulator time --html results/perf.html --compare $(call quoted,$(or $(BASE),accepted)) \
+		$(call quoted,$(or $(HEAD),$(CASES))) $(if $(HEAD),$(CASES)) $(call quoted,$(MILESTONE)) $(if $(SHAPE),--shape $(call quoted,$(SHAPE)))
+else
 	@$(PY) -m $(if $(TARGET),harness perf $(call quoted,$(MILESTONE)) $(TARGETED),harness.tools.perf $(call quoted,$(MILESTONE)) \
 		$(if $(SHAPE),--shape $(call quoted,$(SHAPE))) $(if $(WRITE),--write))
 	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers $(if $(WRITE),--write))
 	$(if $(WRITE),@$(PY) -m bench.pages predicted peers)
+endif
 
 survey: $(READY) ## print the tables of third-party programs, and write them into docs/reference/survey.md
 	@$(PY) -m bench.pages survey found

@@ -58,9 +58,59 @@ def add_command(commands: Any) -> None:
         help="write a trace of each launch to FOLDER, for ui.perfetto.dev, and its PTX",
     )
     timed.add_argument("--json", type=Path, metavar="FILE", help="write the predictions to FILE as JSON")
-    timed.add_argument("script", type=Path, metavar="SCRIPT")
+    timed.add_argument(
+        "--compare",
+        nargs=2,
+        metavar=("BASE", "HEAD"),
+        help="predict SCRIPT at two commits of its repository, and print what differs. Each of BASE and HEAD is a "
+        "commit or a script; SCRIPT is left out if one of them is a script",
+    )
+    timed.add_argument("--html", type=Path, metavar="FILE", help="with --compare: write a page with both timelines")
+    timed.add_argument("script", nargs="?", metavar="SCRIPT")
     timed.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
-    timed.set_defaults(do=_time)
+    timed.set_defaults(do=partial(_checked, timed))
+
+
+def _checked(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Predict, or compare, after a check of which options belong together."""
+    if options.compare is not None:
+        if options.trace is not None:
+            parser.error("--trace does not go with --compare: allowed are --json and --html")
+        return _compare(options)
+    if options.script is None:
+        parser.error("the following arguments are required: SCRIPT")
+    if options.html is not None:
+        parser.error("--html needs --compare BASE HEAD; for a page of one version: run --html FOLDER SCRIPT")
+    options.script = Path(options.script)
+    return _time(options)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from .clock.chips import chip
+    from .comparison.compare import compare
+    from .comparison.page import page
+    from .comparison.sides import ComparisonError, NotPredicted
+    from .comparison.text import text
+
+    conditions = {name: getattr(options, name) for name in ("chip", "l2", "data", "ghz")}
+    rest = [*([options.script] if options.script is not None else []), *options.args]
+    try:
+        chip(options.chip)
+        Conditions(options.l2, options.data, options.ghz)
+        found = compare(options.compare[0], options.compare[1], rest, conditions)
+    except ComparisonError as why:
+        print(f"time --compare: {why}", file=sys.stderr)
+        return FAILED if isinstance(why, NotPredicted) else 2
+    except ValueError as why:
+        print(f"time: {why}", file=sys.stderr)
+        return 2
+    print(*text(found), sep="\n")
+    if options.json is not None:
+        options.json.write_text(json.dumps(found.as_json(), indent=2) + "\n")
+    if options.html is not None:
+        options.html.write_text(page(found))
+        print(f"page: {options.html}")
+    return 0
 
 
 def _time(options: argparse.Namespace) -> int:

@@ -35,18 +35,22 @@ def keep_ptx() -> None:
     """Make CuTeDSL compile for the emulated chip, keep the PTX, and write line information into it.
 
     This sets environment variables that the user has not set, so it must run before CuTeDSL is imported. Line
-    information leaves the instructions unchanged and makes compilation take half as long again.
+    information leaves the instructions unchanged and makes compilation take half as long again. Each process has a
+    folder of its own: CuTeDSL names the files after kernels, so concurrent processes would read each other's.
     """
     for prefix in _PREFIXES:
         os.environ.setdefault(f"{prefix}_ARCH", DEVICE.target)
         os.environ.setdefault(f"{prefix}_LINEINFO", "1")
+        if os.path.basename(os.environ.get(f"{prefix}_DUMP_DIR", "")).startswith(SCRATCH):
+            del os.environ[f"{prefix}_DUMP_DIR"], os.environ[f"{prefix}_KEEP"]  # of the process that started this one
         if f"{prefix}_KEEP" not in os.environ:
             os.environ[f"{prefix}_KEEP"] = "ptx"
             os.environ.setdefault(f"{prefix}_DUMP_DIR", _scratch.name)
             warnings.filterwarnings("ignore", message=CACHE_WARNING)
 
 
-_scratch = tempfile.TemporaryDirectory(prefix="emulator-ptx-")
+SCRATCH = "emulator-ptx-"
+_scratch = tempfile.TemporaryDirectory(prefix=SCRATCH)
 
 
 class _Executor:

@@ -13,7 +13,7 @@ from .conditions import USUAL, Conditions
 from .grid import Grid, GridTime
 from .power import Pace, at_first, balanced, frequency
 from .prediction import Prediction, Roofline
-from .profile import Places, lines, roles
+from .profile import Places, issued, lines, roles
 from .stretch import ALU, FMA, ISSUE, LSU, MUFU, PIPES
 from .trace import Recorder
 from .uncertainty import LAUNCH, extremes, never_compared
@@ -106,6 +106,7 @@ def predict(
         launch.kernel.maxnreg,
         tuple(roles(time, places)),
         tuple(lines(time, skeleton.stretches, places)),
+        issued(time, skeleton.stretches, places),
         tuple(_assumptions(chip, skeleton, time, figures)),
         tuple(never_compared(chip, figures, shares)),
         pace.why,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..html import folded, preformatted
 from .conditions import USUAL, Conditions
 from .power import Pace
-from .profile import Line, Role
+from .profile import LEAST, Line, Role
 from .trace import Recorder
 
 BOUND: Final = 0.5
@@ -52,7 +52,7 @@ class Prediction:
     flops: of tensor core instructions. instructions: of warps, that take an issue slot. roofline: None without them.
     clusters: in the grid. slots: clusters at a time. resident: CTAs per SM. limit: the resource that limits `resident`.
     registers: of a thread, None if they are not known.
-    lines: where the warps' time goes, by source line.
+    lines: where the warps' time goes, by source line. issued: instructions of all warps of a CTA, by opcode.
     assumptions: what it depends on and nobody measured. never_compared: classes of instructions that it leans on and
     whose times were never compared with the chip's.
     trace: the recorded events, if they were requested.
@@ -76,6 +76,7 @@ class Prediction:
     registers: int | None
     roles: tuple[Role, ...]
     lines: tuple[Line, ...]
+    issued: dict[str, float]
     assumptions: tuple[str, ...]
     never_compared: tuple[str, ...]
     pace: str
@@ -167,10 +168,11 @@ class Prediction:
         for share, role, wait in waits[:SHOWN]:
             if share >= SMALLEST:
                 yield f"    {share:4.0%} {wait.what} at {wait.where}, {role.names} ({wait.times:,.0f} times)"
-        if self.lines:
+        longest = [line for line in self.lines[:SHOWN] if line.share >= LEAST]
+        if longest:
             yield "  lines, as shares of all warps' time:"
             yield f"    {'issued':>7}{'stalled':>9}{'waiting':>9}"
-        for line in self.lines[:SHOWN]:
+        for line in longest:
             yield f"    {line.issued:>7.1%}{line.stalled:>9.1%}{line.waited:>9.1%}  {line.where}"
         for line in sorted((each for each in self.lines if each.conflicts), key=lambda each: -each.conflicts)[:SHOWN]:
             yield f"  bank conflicts: {line.conflicts:,.0f} cycles per CTA at {line.where}"

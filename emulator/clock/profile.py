@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ..ptx.kinds import Kind
 from .grid import Executed, GridTime
 from .stretch import Stretch
 from .warps import TimedWarp, Waiting
@@ -16,9 +18,12 @@ if TYPE_CHECKING:
     from ..ptx.syntax import Instr
 
 LEAST: Final = 0.005
-"""The share of its warps' time below which a wait or a line is left out."""
+"""The share of its warps' time below which a wait or a line is not shown."""
 ELEMENT: Final = re.compile(r"\[\d+\]$| #\d+ at 0x[0-9a-f]+$")
 """The end of an mbarrier's name that tells it from the others of its array, or from others without a name."""
+
+SPACES: Final = ("global", "shared", "local", "param")
+ACCESSES: Final = (Kind.LOAD, Kind.STORE, Kind.ATOMIC, Kind.REDUCTION)
 
 
 @dataclass(frozen=True)
@@ -56,10 +61,20 @@ class Role:
     @property
     def names(self) -> str:
         """The warps' numbers, as ranges."""
-        starts = [w for w in self.warps if w - 1 not in self.warps]
-        ends = [w for w in self.warps if w + 1 not in self.warps]
-        spans = [f"{a}" if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=True)]
-        return f"warp{'s' * (len(self.warps) > 1)} {', '.join(spans)}"
+        return warp_names(self.warps)
+
+    @property
+    def long_waits(self) -> list[Wait]:
+        """The waits that take enough of the time to be shown."""
+        return [wait for wait in self.waits if wait.cycles >= LEAST * self.cycles]
+
+
+def warp_names(warps: Sequence[int]) -> str:
+    """Return the numbers of warps as ranges, such as "warps 0 to 3, 8"."""
+    starts = [w for w in warps if w - 1 not in warps]
+    ends = [w for w in warps if w + 1 not in warps]
+    spans = [f"{a}" if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=True)]
+    return f"warp{'s' * (len(warps) > 1)} {', '.join(spans)}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +100,7 @@ class Line:
 
 
 class Places:
-    """The source lines of a launch's PTX lines."""
+    """The source lines and instructions of a launch's PTX lines."""
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
@@ -99,6 +114,12 @@ class Places:
     def where(self, line: int) -> str:
         """Return the source line of a PTX line, or the PTX line."""
         return self.source(line) or f"PTX line {line}"
+
+    def opcode(self, line: int) -> str:
+        """Return the opcode of a PTX line, with the state space of an access."""
+        instr = self._instrs[line]
+        space = next((m.partition("::")[0] for m in instr.modifiers if m.partition("::")[0] in SPACES), "")
+        return f"{instr.opcode}.{space}" if space and instr.kind in ACCESSES else instr.opcode
 
 
 def typical(time: GridTime) -> Executed:
@@ -114,7 +135,7 @@ def roles(time: GridTime, places: Places) -> Iterator[Role]:
         alike.setdefault(frozenset(line for line, _ in warp.waits), []).append(warp)
     whole = cluster.end - cluster.start
     for warps in alike.values():
-        waits = [w for w in _merged(warps, places) if w.cycles >= LEAST * whole]
+        waits = _merged(warps, places)
         running = sum(warp.running_cycles for warp in warps) / len(warps)
         yield Role(tuple(w.index for w in warps), whole, running, tuple(waits))
 
@@ -155,4 +176,20 @@ def lines(time: GridTime, stretches: Sequence[Stretch], places: Places) -> Seque
         for (line, _), wait in warp.waits.items():
             add(line, 0.0, 0.0, wait.cycles)
     made = [Line(where, *(c / whole for c in costs[:3]), *costs[3:]) for where, costs in found.items()]
-    return sorted((m for m in made if m.share >= LEAST or m.conflicts or m.wasted), key=lambda m: -m.share)
+    return sorted(made, key=lambda m: -m.share)
+
+
+def issued(time: GridTime, stretches: Sequence[Stretch], places: Places) -> dict[str, float]:
+    """Return the instructions that the warps of the typical cluster's first CTA issue, by opcode, the most first.
+
+    Instructions of which ptxas is taken to leave nothing are left out.
+    """
+    executed = typical(time)
+    sm, found = executed.cluster.ctas[0].sm, defaultdict[str, float](float)
+    for number, times in sm.stretches.items():
+        for cost in stretches[number].lines:
+            if cost.issued:
+                found[places.opcode(cost.line)] += cost.issued * times / executed.together
+    for line, times in sm.executed.items():
+        found[places.opcode(line)] += times / executed.together
+    return dict(sorted(found.items(), key=lambda item: -item[1]))

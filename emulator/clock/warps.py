@@ -86,6 +86,8 @@ class Sm:
         """Cycles (or bytes) of use, by the number of a pipe or the name of a part."""
         self.stretches: Counter[int] = Counter()
         """Number of times that warps began each stretch, by its number."""
+        self.executed: Counter[int] = Counter()
+        """Number of times that warps executed each operation, by its PTX line."""
 
     def occupy_port(self, cycles: float) -> None:
         """Take cycles of the shared memory port beside the operands of MMAs."""

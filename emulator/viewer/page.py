@@ -73,18 +73,18 @@ def page(shown: Shown) -> str:
             _assumptions(shown.prediction),
         ]
     )
-    return _document(title, body, data, trace)
+    script = f"<script>{(_HERE / 'page.js').read_text()}</script>"
+    return document(title, body, end=_embedded("data", json.dumps(data)) + _embedded("trace", trace) + script)
 
 
-def _document(title: str, body: str, data: object, trace: str) -> str:
-    style, script = (_HERE / "page.css").read_text(), (_HERE / "page.js").read_text()
-    embedded = _embedded("data", json.dumps(data)) + _embedded("trace", trace)
+def document(title: str, body: str, style: str = "", end: str = "") -> str:
+    """Return a page of HTML in the viewer's style. style: more CSS. end: HTML behind the main part."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>{escape(title)}</title><style>{style}</style></head>\n"
-        f"<body><main>{body}</main>\n{embedded}<script>{script}</script></body></html>\n"
+        f"<title>{escape(title)}</title><style>{(_HERE / 'page.css').read_text()}{style}</style></head>\n"
+        f"<body><main>{body}</main>\n{end}</body></html>\n"
     )
 
 
@@ -206,7 +206,7 @@ def _bounds(prediction: Prediction | str) -> str:
 
 def _role(role: Role) -> str:
     rows = [("running", role.running, "")]
-    rows += [(f"waiting for {wait.what}", wait.cycles, _at(wait.line, wait.source)) for wait in role.waits]
+    rows += [(f"waiting for {wait.what}", wait.cycles, _at(wait.line, wait.source)) for wait in role.long_waits]
     names = ", ".join(map(str, role.warps))
     return "".join(
         f"<tr><td>{names if number == 0 else ''}</td><td>{cycles / role.cycles:.0%}</td>"

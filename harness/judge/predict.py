@@ -117,5 +117,5 @@ def _roles(longest: Any, names: Mapping[int, str]) -> Iterator[Role]:
     for role in longest.roles:
         plural = "s" if len(role.warps) > 1 else ""
         name = f"{names.get(role.warps[0], 'no role')}: warp{plural} {', '.join(map(str, role.warps))}"
-        waits = [Wait(each.what, each.where, each.cycles / role.cycles, each.times) for each in role.waits]
+        waits = [Wait(each.what, each.where, each.cycles / role.cycles, each.times) for each in role.long_waits]
         yield Role(name, role.running / role.cycles, waits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import subprocess
 import sys
@@ -29,6 +30,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import from_dlpack
 
+ROOT = Path(__file__).parents[2]
 STREAM = CUstream(0)
 
 
@@ -397,3 +399,11 @@ def test_blas_has_one_thread_inside_and_its_own_number_again_outside() -> None:
     with one_thread():
         assert threads() == 1
     assert threads() == before
+
+
+def test_a_child_process_keeps_its_ptx_in_a_folder_of_its_own() -> None:
+    """CuTeDSL names the files after kernels, so processes that share a folder read each other's."""
+    code = "import os, emulator; print(os.environ['CUTE_DSL_DUMP_DIR'], os.environ['CUTE_DSL_KEEP'])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    folder, kept = done.stdout.split()
+    assert kept == "ptx" and folder != os.environ["CUTE_DSL_DUMP_DIR"]

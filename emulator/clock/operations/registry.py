@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from ...isa import registry
@@ -61,7 +62,7 @@ def timed(
     def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
         for opcode in opcodes:
             _OPERATIONS[opcode] = Operation(
-                make=make,
+                make=make if opcode in (STRETCH, AWAIT_LOAD) else partial(_counted, make),
                 keep=keep,
                 blocking=blocking,
                 delays=delays or blocking,
@@ -71,6 +72,17 @@ def timed(
         return make
 
     return register
+
+
+def _counted(make: Callable[[Instr], Action], ins: Instr) -> Action:
+    """Return the action of an instruction, which also counts how often warps execute it."""
+    perform, line = make(ins), ins.line
+
+    def run(warp: TimedWarp, mask: Any, *operands: Any) -> Any:
+        warp.sm.executed[line] += 1
+        return perform(warp, mask, *operands)
+
+    return run
 
 
 def first(count: int) -> Callable[[Instr], Sequence[Operand]]:

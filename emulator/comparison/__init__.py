@@ -1,0 +1,1 @@
+"""The predicted difference of two versions of a program: two commits, or two scripts."""

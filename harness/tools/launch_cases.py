@@ -1,0 +1,27 @@
+"""Launch the cases of a milestone, or the shapes of stages/shapes.py, on the device that is current.
+
+A script for `python -m emulator time`, also for two commits: `make perf D1.4 BASE=main HEAD=mine`.
+"""
+
+import argparse
+
+from stages.catalog import runnable
+from stages.inputs import draw
+from stages.launch import launch
+from stages.shapes import find
+
+parser = argparse.ArgumentParser(prog="harness/tools/launch_cases.py", description=__doc__)
+parser.add_argument("milestone", nargs="?", default="")
+parser.add_argument("--shape", default="")
+options = parser.parse_args()
+if bool(options.milestone) == bool(options.shape):
+    parser.error("give a milestone such as D1.4, or --shape NAME")
+try:
+    cases = runnable(options.milestone).load().CASES if options.milestone else ()
+    shapes = find(options.shape) if options.shape else ()
+except ValueError as why:
+    parser.error(str(why))
+for case in cases:
+    launch(case, draw(case, 1), "cpu")
+for shape in shapes:
+    shape.call()
