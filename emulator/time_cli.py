@@ -86,7 +86,6 @@ def _checked(parser: argparse.ArgumentParser, options: argparse.Namespace) -> in
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from .clock.chips import chip
     from .comparison.compare import compare
     from .comparison.page import page
     from .comparison.sides import ComparisonError, NotPredicted
@@ -95,7 +94,6 @@ def _compare(options: argparse.Namespace) -> int:
     conditions = {name: getattr(options, name) for name in ("chip", "l2", "data", "ghz")}
     rest = [*([options.script] if options.script is not None else []), *options.args]
     try:
-        chip(options.chip)
         Conditions(options.l2, options.data, options.ghz)
         found = compare(options.compare[0], options.compare[1], rest, conditions)
     except ComparisonError as why:

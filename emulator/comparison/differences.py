@@ -1,8 +1,7 @@
-"""What differs between the predictions of two versions: figures, roles, mbarriers, source lines, instructions."""
+"""Differences of two predictions: figures, roles, mbarriers, source lines, instructions."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,8 +10,8 @@ from typing import Any, Final
 
 from ..clock.profile import warp_names
 from ..machine_code import Resources
+from .places import PLACE
 
-PLACE: Final = re.compile(r"^(?:near )?(?P<file>.+):(?P<line>\d+)(?: in (?P<function>.*))?$")
 Json = Mapping[str, Any]
 Value = float | str | None
 
@@ -52,7 +51,7 @@ def change(
 
 @dataclass(frozen=True)
 class RoleChange:
-    """What a role's warps do, in cycles per warp: running, and waiting by mbarrier or other reason.
+    """The cycles of a role's warps, per warp: running, and waiting by mbarrier or other reason.
 
     base, head: the names of its warps, "" if a version has no such role.
     """

@@ -6,9 +6,7 @@ The emulator is that of the caller for both versions, so that only the program d
 from __future__ import annotations
 
 import json
-import linecache
 import os
-import re
 import runpy
 import subprocess
 import sys
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..bridge.modules import load
 from ..scripts import prepare
+from .places import source_text
 from .sides import NotPredicted, Side
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from ..bridge.result import LaunchResult
 
 PACKAGE: Final = str(__package__).partition(".")[0]
-PLACE: Final = re.compile(r"^(?:near )?(.+):(\d+)(?: in .*)?$")
 PTX_LINE: Final = "PTX line "
 NARROW: Final = 1 / 1000
 """Gaps narrower than this share of a launch are closed in its timeline."""
@@ -144,8 +142,7 @@ def _text(where: str, ptx: str) -> str:
     """Return the text of a place like "file.py:3 in f" or "PTX line 7", "" if it is not known."""
     if where.startswith(PTX_LINE):
         return ptx.splitlines()[int(where.removeprefix(PTX_LINE)) - 1].strip()
-    found = PLACE.match(where)
-    return linecache.getline(found[1], int(found[2])).strip() if found else ""
+    return source_text(where)
 
 
 def timeline(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, list[tuple[int, int]]]]]:

@@ -251,7 +251,9 @@ def _show_end(entry: Entry) -> int:
 def page_of(entry: Entry, folder: Path) -> Run:
     """Return what the page of a run of this clone shows."""
     base = entry.subject.base or entry.candidate.parent
-    return Run(replace(entry.subject, base=base), entry.started, entry.verdict, entry.reason, folder)
+    rejected = bool(entry.verdict) and Verdict[entry.verdict].rejects
+    accepted = _store().accepted_before(entry) if rejected else {}
+    return Run(replace(entry.subject, base=base), entry.started, entry.verdict, entry.reason, folder, accepted)
 
 
 def _printable(record: Record) -> Record:

@@ -16,6 +16,7 @@ from harness.host.verdict import Verdict
 from harness.report.record import RECORD_NAME, Record, RecordError, load
 
 NAME = "run.json"
+ACCEPT = Verdict.ACCEPT.name
 
 
 class RunStoreError(ValueError):
@@ -100,11 +101,25 @@ class RunStore:
             except (OSError, msgspec.MsgspecError):
                 continue
 
+    def accepted_before(self, run: Entry) -> dict[str, Path]:
+        """Return the folders of records of the milestones accepted before a run on its target, by milestone.
+
+        A record of the commit that the run's change is based on comes first, then the newest.
+        """
+        found: dict[str, Path] = {}
+        earlier = [entry for entry in self.newest_first() if entry.started < run.started]
+        same = [entry for entry in earlier if (entry.verdict, entry.subject.target) == (ACCEPT, run.subject.target)]
+        for entry in sorted(same, key=lambda entry: entry.subject.commit != run.subject.base):
+            for name in ("gate", *entry.subject.milestones, "."):
+                with suppress(RecordError):
+                    found.setdefault(load(self.folder(entry.run) / name).milestone, self.folder(entry.run) / name)
+        return found
+
     def accepted(self) -> list[Record]:
         """Return the records of accepted runs, oldest first."""
         found = []
         for entry in self.newest_first():
-            if entry.verdict == Verdict.ACCEPT.name:
+            if entry.verdict == ACCEPT:
                 for path in self.folder(entry.run).glob(f"**/{RECORD_NAME}"):
                     with suppress(RecordError):
                         found.append(load(path.parent))

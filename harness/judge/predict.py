@@ -7,8 +7,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from emulator.comparison.places import source_text
 from harness.report import timeline
-from harness.report.record import Prediction, Role, Wait
+from harness.report.record import LineTime, Prediction, Role, Wait
 from remote.device import Emulated
 from stages.tolerances import most_cycles
 
@@ -34,6 +35,9 @@ def predicted(
 #: addresses cost a prediction nothing: the first cases of D1.1 to D5c have 0.52 to 0.95 of their instructions, and, as
 #: a grid is in part interpolated, 1.0 to 1.8 of their flops.
 LEAST_SEEN = (0.9, 0.3)
+
+
+MOST_LINES = 100
 
 
 class UnseenWork(AssertionError):
@@ -72,6 +76,7 @@ def predict(case: Case, device: Emulated, seed: int) -> tuple[Prediction, bytes]
         {part: round(share, 4) for part, share in longest.busy.items()},
         list(_roles(longest, names)),
         list(longest.assumptions),
+        lines=list(_lines(longest)),
     )
     return prediction, timeline.picture(longest.trace.json(), names)
 
@@ -111,6 +116,12 @@ def _names(case: Case) -> dict[int, str]:
     from stages.calls import callers
 
     return callers[-1].warps(case)
+
+
+def _lines(longest: Any) -> Iterator[LineTime]:
+    """Yield the source lines in which the warps spend most of their time."""
+    for line in longest.lines[:MOST_LINES]:
+        yield LineTime(line.where, source_text(line.where), line.share)
 
 
 def _roles(longest: Any, names: Mapping[int, str]) -> Iterator[Role]:

@@ -7,7 +7,7 @@ The client writes it, so the host of the run cannot change it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
@@ -19,6 +19,7 @@ from harness.host.repository import GitError, Repository
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from harness.report.record import PAGE_NAME, REPORT_NAME, Case, Record, RecordError, load
+from harness.report.slower import Slower, slower
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -35,13 +36,17 @@ MOST_DIFF_LINES = 1000
 
 @dataclass(frozen=True)
 class Run:
-    """One run as its page shows it. `verdict` is "" until the run has ended; `folder` holds its results."""
+    """One run as its page shows it. `verdict` is "" until the run has ended; `folder` holds its results.
+
+    `accepted` has the folders of the records, by milestone, that a rejected candidate is compared with.
+    """
 
     subject: Subject
     started: str
     verdict: str
     reason: str
     folder: Path
+    accepted: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -118,6 +123,7 @@ def render(run: Run, repository: Repository, up: str = "./", **site: object) -> 
         run=run,
         up=up,
         failures=list(_failures(run, records, repository)),
+        slower=list(_slower(run, records)),
         diff=list(_diff(run, repository)),
         parts=list(_parts(run, records)),
         **site,
@@ -169,6 +175,14 @@ def _failures(run: Run, records: Sequence[tuple[str, Record]], repository: Repos
             found[_kind(case)] = failure = Failure(case.message, [where], picture, timeline)
             failure.sources = list(_sources(run, run.folder / name, record, case, repository))
     yield from found.values()
+
+
+def _slower(run: Run, records: Sequence[tuple[str, Record]]) -> Iterator[Slower]:
+    """Yield the milestones of a rejected run whose prediction exceeds its pin."""
+    for name, record in records:
+        found = record.prediction
+        if run.verdict and Verdict[run.verdict].rejects and found is not None and not found.holds:
+            yield slower(record.milestone, found, run.folder, run.folder / name, run.accepted.get(record.milestone))
 
 
 def _kind(case: Case) -> str:

@@ -142,12 +142,20 @@ class Role(msgspec.Struct, frozen=True):
     waits: list[Wait]
 
 
+class LineTime(msgspec.Struct, frozen=True):
+    """A source line: its place, its text, and the share of all warps' time that they spend in it."""
+
+    where: str
+    text: str
+    share: float
+
+
 class Prediction(msgspec.Struct, frozen=True):
     """The clock's prediction of a case on a chip: `cycles` of all its launches; `most` is their pin.
 
     The rest is about the longest launch. `bound` is the busiest part of the chip, or latency; `busy` has the share of
     time of each part; `assumptions` lists what is not known about the chip; `picture` is a file in the record's folder
-    that shows the warps over time.
+    that shows the warps over time; `lines` has the lines that take most time.
     """
 
     case: str
@@ -160,6 +168,7 @@ class Prediction(msgspec.Struct, frozen=True):
     roles: list[Role]
     assumptions: list[str]
     picture: str = ""
+    lines: list[LineTime] = []
 
     @property
     def holds(self) -> bool:

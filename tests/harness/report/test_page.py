@@ -7,7 +7,17 @@ from harness.host.repository import Repository
 from harness.host.subject import Subject
 from harness.report import page
 from harness.report.page import Run
-from harness.report.record import Case, Compile, NegativeControl, Record, Tree
+from harness.report.record import (
+    Case,
+    Compile,
+    LineTime,
+    NegativeControl,
+    Prediction,
+    Record,
+    Role,
+    Tree,
+    Wait,
+)
 from tests.system import ROOT
 
 EVIL = "<script>alert(1)</script>"
@@ -65,3 +75,35 @@ def test_every_record_of_the_past_can_be_shown(tmp_path: Path) -> None:
     run = Run(about(), "2026-11-22", "ACCEPT", "", sample)
     text = page.render(run, Repository(ROOT))
     assert "71 of 71" in text and 'href="./report.html"' in text
+
+
+def predicted(cycles: float, waits: float, line: str) -> Prediction:
+    role = Role("mma: warp 4", 0.25, [Wait("p_full", line, waits, 3)])
+    lines = [LineTime(line, "wait(p_full)", waits)]
+    return Prediction("n=128", "B200", cycles, 6e-6, 1000.0, "latency", {}, [role], [], "clock.png", lines)
+
+
+def test_a_slower_candidate_is_shown_beside_the_accepted_one(tmp_path: Path) -> None:
+    """The reason stands before all else; waits and source lines are compared, also if the line has moved."""
+    before, after = recorded(Case("n=128", "passed", 1.0)), recorded(Case("n=128", "passed", 1.0))
+    before.run, before.prediction = "earlier", predicted(1000.0, 0.5, "kernel/m.py:10 in gemm")
+    after.prediction = predicted(1200.0, 0.6, "kernel/m.py:14 in gemm")
+    for record, folder in ((before, "earlier"), (after, "run")):
+        (tmp_path / folder).mkdir()
+        record.save(tmp_path / folder)
+    accepted = {"D1.1": tmp_path / "earlier"}
+    run = Run(about(), "2026-11-22", "REJECT_GATE", "slower: D1.1 and so on", tmp_path / "run", accepted)
+    text = page.write(run, Repository(ROOT)).read_text()
+    assert text.index("slower: D1.1 and so on") < text.index("D1.1 is slower") < text.index("Milestones")
+    assert "200 cycles (20.0%) more than its pin allows" in text
+    assert text.index('src="./../earlier/clock.png"') < text.index('src="./clock.png"')
+    rows = re.findall(r"<tr><td class=\"text\">(.*?)</tr>", text)
+    assert len(rows) == 3 and all("500" in row and "720" in row and "+220, +44.0%" in row for row in (rows[0], rows[2]))
+    assert "kernel/m.py:10 in gemm -&gt; kernel/m.py:14 in gemm" in rows[2] and "wait(p_full)" in rows[2]
+
+
+def test_a_slower_candidate_without_an_accepted_run(tmp_path: Path) -> None:
+    record = recorded(Case("n=128", "passed", 1.0))
+    record.prediction = predicted(1200.0, 0.6, "kernel/m.py:14 in gemm")
+    text = make(tmp_path, record)
+    assert "D1.1 is slower" in text and "nothing to compare with" in text
