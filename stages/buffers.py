@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +16,7 @@ BATCH_GAP = 3  # rows after every sequence of a strided tensor
 
 
 class WroteOutside(AssertionError):
-    """Guard elements beside an output changed."""
+    """Guard elements beside an output changed, or bytes of an input or between its slices."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,23 @@ class Poisoned:
                 if len(elements):
                     count = f"{len(elements)} {place} {name} were overwritten"
                     raise WroteOutside(f"{count}: elements {int(elements[0])} to {int(elements[-1])}")
+
+
+def bytes_of(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the bytes of the memory of each tensor, uint8 [bytes]: with guards, and what lies between slices."""
+    return {
+        name: torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+        for name, tensor in tensors.items()
+    }
+
+
+def check_inputs(before: Mapping[str, torch.Tensor], tensors: Mapping[str, torch.Tensor]) -> None:
+    """Compare the memory of inputs with `before`, copies of its bytes. Raises WroteOutside naming the first change."""
+    for name, now in bytes_of(tensors).items():
+        if not torch.equal(now, before[name]):
+            changed = (now != before[name]).nonzero()[:, 0]
+            place = f"bytes {int(changed[0])} to {int(changed[-1])} of its memory"
+            raise WroteOutside(f"{len(changed)} bytes of the input {name}, or between its slices, changed: {place}")
 
 
 def gapped(tensor: torch.Tensor, flat: bool) -> torch.Tensor:

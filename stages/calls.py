@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 import kernel
-from kernel import serving
-from stages import bad_arguments
 from stages.caches import NAMES, Paged, Served
 from stages.case import Case
 
@@ -17,6 +15,14 @@ Tensors = Mapping[str, torch.Tensor]
 """Tensors of a call by name: q, k, v, compressed, sink, lens, seq_lens, topk_indices and topk_lens, if it has them."""
 Outputs = Sequence[kernel.Attention | None]
 """Buffers for the results of each launch of a call; None lets the kernel allocate them."""
+
+
+class Tiles(NamedTuple):
+    """Rows of a row tile, rows of a warp, and keys of a KV tile."""
+
+    rows: int
+    rows_of_warp: int
+    keys: int
 
 
 class Caller(Protocol):
@@ -30,6 +36,12 @@ class Caller(Protocol):
 
     def warps(self, case: Case) -> dict[int, str]:
         """Return the names of the warps' roles."""
+
+    def mbarriers(self, case: Case) -> Mapping[int, str]:
+        """Return names of mbarriers for reports, by offset in shared memory."""
+
+    def tiles(self, case: Case) -> Tiles:
+        """Return how the kernel divides the case into tiles, for reports."""
 
     def accepted(self, table: str, torch_device: str) -> list[str]:
         """Make the bad calls of a table of `bad_arguments`. Return a line for each that was not rejected by name."""
@@ -51,7 +63,7 @@ class Python:
             options |= {"attn_sink": sink, "softmax_scale": case.scale, **_layer_branch(case, tensors), **window}
             return kernel.dsv4.attention(q, k if case.keys else None, out=out[0], **options)
         options |= {"scale": case.scale, "causal": case.causal, "window": case.window, "p_path": case.p_path or "auto"}
-        options |= {"partials": case.config.partials}
+        options |= {"partials": case.writes_partials}
         compressed = _compressed(case, tensors)
         if not case.merged:
             return kernel.fmha(q, k, v, compressed=compressed, sink=sink, out=out[0], **options)
@@ -63,7 +75,16 @@ class Python:
     def warps(self, case: Case) -> dict[int, str]:
         return {warp: name for name, warps in vars(case.config.roles).items() for warp in warps}
 
+    def mbarriers(self, case: Case) -> Mapping[int, str]:
+        return case.config.mbarriers
+
+    def tiles(self, case: Case) -> Tiles:
+        config = case.config
+        return Tiles(config.tile_m, config.variant.rows_per_warp, config.block_n)
+
     def accepted(self, table: str, torch_device: str) -> list[str]:
+        from stages import bad_arguments
+
         return bad_arguments.accepted(table, torch_device)
 
 
@@ -91,17 +112,17 @@ def _serve(case: Case, served: Served, tensors: Tensors, out: kernel.Attention |
         first = None if out is None else kernel.Attention(out.o[0], out.lse[0], m=None if out.m is None else out.m[0])
         lens = tensors.get("main_lens")
         flat = tensors["q"][0], tensors["main"][:, 0, 0], tensors["main_indices"][0], None if lens is None else lens[0]
-        found = serving.sparse_attention(*flat, out=first, **options)
+        found = kernel.serving.sparse_attention(*flat, out=first, **options)
         return kernel.Attention(found.o[None], found.lse[None], m=None if found.m is None else found.m[None])
     caches: list[Any] = [_cache(paged, tensors, name) for paged, name in zip(served.caches, NAMES, strict=False)]
-    return serving.attention(tensors["q"], *caches, out=out, **options)
+    return kernel.serving.attention(tensors["q"], *caches, out=out, **options)
 
 
-def _cache(paged: Paged, tensors: Tensors, name: str) -> serving.IndexedCache | serving.TableCache:
+def _cache(paged: Paged, tensors: Tensors, name: str) -> kernel.serving.IndexedCache | kernel.serving.TableCache:
     if paged.window is not None:
         lens = tensors[f"{name}_lens"]
-        return serving.TableCache(tensors[name], tensors[f"{name}_table"], lens, paged.window)
-    return serving.IndexedCache(tensors[name], tensors[f"{name}_indices"], tensors.get(f"{name}_lens"))
+        return kernel.serving.TableCache(tensors[name], tensors[f"{name}_table"], lens, paged.window)
+    return kernel.serving.IndexedCache(tensors[name], tensors[f"{name}_indices"], tensors.get(f"{name}_lens"))
 
 
 def _compressed(case: Case, tensors: Tensors) -> kernel.AllBlocks | kernel.TopkBlocks | None:

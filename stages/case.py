@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
-import kernel
-from kernel.chips import Config
-from kernel.problem import CacheKind, PPath, mask_of
 from kernel.reference import causal_mask, compressed_mask, dense_mask, length_mask
 from stages.caches import Served
 
+if TYPE_CHECKING:
+    from kernel import Problem
+    from kernel.chips import Config
+
+PPath = Literal["tmem", "smem"]
 Trend = Literal["growing", "falling", "constant"]
 
 TILE = 128  # keys of the widest KV tile
@@ -128,12 +130,15 @@ class Case:
         return self.name
 
     @property
-    def problem(self) -> kernel.Problem:
+    def problem(self) -> Problem:
         """Problem that the kernel is launched for; with `merged`, that of the compressed branch."""
+        from kernel import Problem
+        from kernel.problem import mask_of
+
         branch = self.compressed
         if self.served is not None:
             return self._served_problem(self.served)
-        return kernel.Problem(
+        return Problem(
             head_dim=self.head_dim,
             heads=self.heads,
             tokens=self.tokens,
@@ -145,14 +150,17 @@ class Case:
             compressed="none" if branch is None else "blocks" if branch.topk is None else "topk",
             compressed_keys=0 if branch is None else branch.topk or self.blocks,
             sink=self.sinks is not None and not self.merged,
-            partials=self.partials or self.merged,
+            partials=self.writes_partials,
             p_path=self.p_path or "auto",
             splits=self.splits,
         )
 
-    def _served_problem(self, served: Served) -> kernel.Problem:
+    def _served_problem(self, served: Served) -> Problem:
+        from kernel import Problem
+        from kernel.problem import CacheKind
+
         kinds = (CacheKind(each.layout, each.window is not None, each.lens is not None) for each in served.caches)
-        return kernel.Problem(
+        return Problem(
             head_dim=self.head_dim,
             heads=self.heads,
             tokens=self.tokens,
@@ -170,7 +178,28 @@ class Case:
     @property
     def config(self) -> Config:
         """Configuration that the kernel is compiled for; with `merged`, that of the compressed branch."""
-        return kernel.configuration(self.problem)
+        from kernel.chips import configuration  # not at the top: a judge has no code of the kernel's
+
+        return configuration(self.problem)
+
+    @property
+    def writes_partials(self) -> bool:
+        """True if the launches write U and m."""
+        return self.partials or self.merged
+
+    @property
+    def by_token(self) -> bool:
+        """True if each token has keys of its own, so that tokens cannot share a row tile."""
+        return self.served is not None or (self.compressed is not None and self.compressed.topk is not None)
+
+    @property
+    def kv_tile(self) -> int:
+        """Keys of a KV tile of the kernel for sm_100a, for which trends and wrong outputs are made on every chip."""
+        if self.head_dim < 256:
+            return TILE
+        rows = self.heads if self.by_token else self.tokens * self.heads
+        pairs = rows > TILE if self.head_dim == 256 else self.heads % TILE == 0
+        return TILE if pairs and self.splits == 1 else TILE // 2
 
     @property
     def floor(self) -> str:

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernel.problem import PPath
-from stages.case import Case
+from stages.case import Case, PPath
 from stages.device import Device
 from stages.verify import launched, same_bits
 

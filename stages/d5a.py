@@ -5,8 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from kernel.problem import PPath
-from stages.case import Case
+from stages.case import Case, PPath
 from stages.device import Device
 from stages.expected import outputs_of
 from stages.verify import launched

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from kernel import choice
 from stages.case import TILE, Case, Compressed
 from stages.served import CacheInputs, draw_caches
 
@@ -111,8 +110,8 @@ def _draw_topk(case: Case, compressed: Compressed, topk: int, generator: torch.G
 
 
 def _tiles(case: Case, keys: int) -> torch.Tensor:
-    """Return the KV tile of each key on a B200. Inputs are the same on every chip."""
-    return torch.arange(keys) // choice.configuration(case.problem).block_n
+    """Return the KV tile of each key. Inputs are the same on every chip."""
+    return torch.arange(keys) // case.kv_tile
 
 
 def _add_trend(case: Case, q: torch.Tensor, k: torch.Tensor, tile: torch.Tensor) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 import kernel
-from stages.buffers import Poisoned, gapped
+from stages.buffers import Poisoned, bytes_of, check_inputs, gapped
 from stages.calls import Tensors, callers, has_topk, launches
 from stages.case import Case
 from stages.inputs import POISONS, Inputs, Poison, poisoned, poisoned_compressed
@@ -17,13 +17,15 @@ from stages.served import placed_caches
 def launch(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISONS[0]) -> kernel.Attention:
     """Launch a case once, or once per branch with a merge. Keys that must not be read are poisoned.
 
-    Raises WroteOutside if a guard element beside an output was overwritten.
+    Raises WroteOutside if a guard element beside an output was overwritten, or the memory of an input.
     """
     tensors = placed(case, inputs, torch_device, poison)
+    before = {name: held.clone() for name, held in bytes_of(tensors).items()}
     buffers = outputs(case, tensors["q"])
     attention = callers[-1].call(case, tensors, [each.attention for each in buffers])
     for each in buffers:
         each.check_guards()
+    check_inputs(before, tensors)
     return attention
 
 
@@ -35,7 +37,7 @@ def prepared(case: Case, inputs: Inputs, torch_device: str) -> Callable[[], kern
 
 def outputs(case: Case, q: torch.Tensor) -> list[Poisoned]:
     """Return guarded buffers for the outputs of each launch of a case."""
-    partials, flat = case.config.partials, has_topk(case)
+    partials, flat = case.writes_partials, has_topk(case)
     maxima = case.served is not None and case.served.maxima
     return [Poisoned.like(q, partials, case.strided, flat, maxima) for _ in range(launches(case))]
 

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from stages.caches import NAMES
+from stages.calls import callers
 from stages.case import Case
 from stages.expected import Outputs
 from stages.inputs import Inputs
@@ -48,7 +49,7 @@ def coordinates(case: Case, rows: Rows) -> dict[str, Rows]:
     """Return sequence, token, head and row tile of rows of the flattened outputs."""
     sequence, in_sequence = np.divmod(rows, case.tokens * case.heads)
     token, head = np.divmod(in_sequence, case.heads)
-    tile = (head if case.config.by_token else in_sequence) // case.config.tile_m
+    tile = (head if case.by_token else in_sequence) // callers[-1].tiles(case).rows
     return {"sequence": sequence, "token": token, "head": head, "row tile": tile}
 
 
@@ -133,7 +134,7 @@ def _tile_errors(case: Case, inputs: Inputs, want: Array, row: int) -> Iterator[
 
 def _keys_of(case: Case, inputs: Inputs, sequence: int, token: int) -> tuple[Array, Array, list[str]]:
     """Return the keys and values that a token sees, and the name of the KV tile of each."""
-    n = case.config.block_n
+    n = callers[-1].tiles(case).keys
     if case.served is not None:
         return _keys_of_caches(inputs, sequence, token, n)
     v = inputs.k if inputs.v is None else inputs.v

@@ -138,7 +138,7 @@ def _without_rescale(case: Case, inputs: Inputs) -> Outputs:
 
 def _partials_of_tiles(case: Case, inputs: Inputs, parts: list[Partial]) -> Iterator[Partial]:
     """Yield the partials of each KV tile of the window, then those of other branches; or of each tile of caches."""
-    block_n = case.config.block_n
+    block_n = case.kv_tile
     if case.served is not None:
         for i, cache in enumerate(inputs.caches):
             tile = torch.arange(cache.indices.shape[2]) // block_n
@@ -159,7 +159,7 @@ def _other_scales(case: Case) -> Iterator[NegativeControl]:
 
 def _wrong_reads(case: Case) -> Iterator[NegativeControl]:
     """Yield the outputs of a kernel that reads wrong keys."""
-    tile = case.config.block_n
+    tile = case.kv_tile
     if case.lens is None and not case.causal and case.peak == 1:
         yield NegativeControl("a key past the end let in", lambda inputs, _: _with_zero_key(case, inputs))
     if case.keys > tile:
@@ -193,7 +193,7 @@ def _with_first_keys(case: Case, inputs: Inputs) -> Outputs:
 
 def _other_masks(case: Case) -> Iterator[NegativeControl]:
     """Yield outputs of softmax over other keys than the visible ones."""
-    last = (case.keys - 1) // case.config.block_n * case.config.block_n
+    last = (case.keys - 1) // case.kv_tile * case.kv_tile
     yield _masking(case, "the last 16 visible keys dropped", lambda seen: _without_last(seen, SUB_TILE))
     yield _masking(case, "the last visible key dropped", lambda seen: _without_last(seen, 1))
     if last:

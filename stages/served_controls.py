@@ -16,7 +16,7 @@ Change = Callable[[CacheInputs], CacheInputs]
 
 def cache_controls(case: Case, paged: Paged) -> dict[str, Change]:
     """Return the changes of one cache by name. Peaked scores hide single keys, so there only whole tiles change."""
-    block_n, last = case.config.block_n, paged.keys - 1
+    block_n, last = case.kv_tile, paged.keys - 1
     tiles: dict[str, Change] = {
         "left out": lambda cache: _listing(cache, torch.full_like(cache.indices, -1)),
         "the first KV tile read for every tile": lambda cache: _listing(

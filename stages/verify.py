@@ -144,7 +144,7 @@ def launched(case: Case, seed: int, device: Device) -> kernel.Attention:
 def _try(case: Case, inputs: Inputs, device: Device, mode: str, poison: Poison, seed: int) -> Trial:
     started = time.perf_counter()
     try:
-        with device.running(mode, seed, case.config.mbarriers):
+        with device.running(mode, seed, callers[-1].mbarriers(case)):
             attention = launch(case, inputs, device.torch_device, poison)
     except Exception as error:
         return Trial(mode, time.perf_counter() - started, None, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import re
 import sys
 import traceback
@@ -19,6 +20,7 @@ from stages.catalog import Milestone
 
 #: Terminal colours in CuTeDSL's error messages.
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+LONGEST = 100  # characters of a file's name without its ending
 
 
 def main() -> int:
@@ -41,6 +43,12 @@ def main() -> int:
     return 0
 
 
+def stem_of(case: str) -> str:
+    """Return a name of files for a case: its own with dashes, and a digest in place of what exceeds LONGEST."""
+    stem = re.sub(r"[^a-z0-9]+", "-", case)
+    return stem if len(stem) <= LONGEST else f"{stem[: LONGEST - 9]}-{hashlib.sha256(case.encode()).hexdigest()[:8]}"
+
+
 def compile_cases(milestone: Milestone, recorder: Recorder, kept: KeptKernels | None = None) -> None:
     """Compile every configuration of the milestone, or take it from the cache; record its PTX and traced layouts."""
     import kernel
@@ -51,7 +59,7 @@ def compile_cases(milestone: Milestone, recorder: Recorder, kept: KeptKernels | 
     for config, case in {each.config: each for each in reversed(milestone.load().CASES)}.items():
         print(f"compiling {case}", flush=True)
         compiled = kernel.compile(config)
-        stem = re.sub(r"[^a-z0-9]+", "-", case.name)
+        stem = stem_of(case.name)
         key, found = ("", False) if kept is None else (kept.key(config), config in kept.found)
         registers, files = resources(compiled.cubin).registers, [f"{stem}.ptx", f"{stem}.layouts.txt"]
         what = record.Compile(case.name, compiled.compile_s, files, registers, key, found)

@@ -54,7 +54,7 @@ def launching(case: Case, seed: int = 1) -> Callable[[], object]:
 
 def timed(case: Case, device: Emulated, seed: int, trace: bool = False) -> list[Any]:
     """Return the predictions of a case's launches on the inputs of `seed`: inputs that a kernel cannot know."""
-    return predicted(device, launching(case, seed), case.config.mbarriers, trace)
+    return predicted(device, launching(case, seed), _mbarriers(case), trace)
 
 
 def predict(case: Case, device: Emulated, seed: int) -> tuple[Prediction, bytes]:
@@ -87,7 +87,7 @@ def over_time(case: Case, device: Emulated, named: Iterable[int]) -> bytes:
     `named` are the PTX lines in the report of its error.
     """
     launches = launching(case)
-    with device.timing(device.chip, case.config.mbarriers, trace=True) as emulated, suppress(Exception):
+    with device.timing(device.chip, _mbarriers(case), trace=True) as emulated, suppress(Exception):
         launches()  # it fails here as it did before, and the report has that error
     ran: Any = emulated
     return b"" if ran.recorder is None else timeline.picture(ran.recorder.json(), _names(case), named)
@@ -99,7 +99,7 @@ def check_work(case: Case, device: Emulated, seed: int, found: Sequence[Any]) ->
     A clock takes floating-point comparisons to be false, and counts cycles while a launch runs. Code that depends on
     either could leave work out where its time counts.
     """
-    with device.running("eager", seed, case.config.mbarriers) as emulated:
+    with device.running("eager", seed, _mbarriers(case)) as emulated:
         launching(case, seed)()
     ran: Any = emulated
     done = sum(each.stats.mma_flops for each in ran.launches), sum(each.stats.instructions for each in ran.launches)
@@ -110,6 +110,12 @@ def check_work(case: Case, device: Emulated, seed: int, found: Sequence[Any]) ->
                 f"{case} seed={seed}: its launches do {of:,} {what}, its prediction has {at_least:,.0f} of them; "
                 f"let no branch depend on a floating-point comparison, the time, or what an earlier launch left"
             )
+
+
+def _mbarriers(case: Case) -> Mapping[int, str]:
+    from stages.calls import callers
+
+    return callers[-1].mbarriers(case)
 
 
 def _names(case: Case) -> dict[int, str]:

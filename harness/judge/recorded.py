@@ -16,8 +16,8 @@ import torch
 from emulator.recordings import NotRecordable, Recording, record, replay
 from emulator.recordings.format import RecordingError, load_file
 from emulator.recordings.replay import Launcher
-from harness.host.files import write_atomically
-from stages.calls import Outputs, Python, Tensors
+from harness.host.files import open_plain, write_atomically
+from stages.calls import Outputs, Python, Tensors, Tiles
 from stages.inputs import draw
 from stages.launch import outputs, placed
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 INDEX = "index.json"
 RESULTS = ("o", "u", "lse", "m")
 MOST_INDEX_BYTES = 1 << 20
+USUAL, MOST = Tiles(128, 32, 128), 4096
 
 
 class Index(msgspec.Struct):
@@ -56,7 +57,7 @@ def record_case(case: Case) -> Recording:
     def call(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return _present(Python().call(case, tensors, _buffers(case, tensors)))
 
-    about = {"warps": Python().warps(case)}
+    about = {"warps": Python().warps(case), "tiles": list(Python().tiles(case))}
     return record(str(case), call, tensors, readable(case), about, case.config.mbarriers, examples)
 
 
@@ -78,7 +79,7 @@ class Replayed:
         """Return the index. Raises RecordingError."""
         path = self._folder / INDEX
         try:
-            with open(path, "rb") as stream:
+            with open_plain(path) as stream:
                 return msgspec.json.decode(stream.read(MOST_INDEX_BYTES), type=Index)
         except (OSError, msgspec.MsgspecError) as error:
             raise RecordingError(f"the candidate's process left no readable index of recordings: {error}") from error
@@ -90,7 +91,19 @@ class Replayed:
     def warps(self, case: Case) -> dict[int, str]:
         """Return the names of the warps' roles, as the candidate's process has them."""
         said = self.recording(case).about.get("warps")
-        return {int(warp): str(name)[:40] for warp, name in said.items()} if isinstance(said, dict) else {}
+        named = said.items() if isinstance(said, dict) else ()
+        return {int(warp): str(name)[:40] for warp, name in named if str(warp).isdecimal()}
+
+    def mbarriers(self, case: Case) -> Mapping[int, str]:
+        """Return {}: each launch of a recording has the names of its mbarriers."""
+        return {}
+
+    def tiles(self, case: Case) -> Tiles:
+        """Return the tiles that the candidate's process names, or those of most cases if it names none."""
+        said = self.recording(case).about.get("tiles")
+        if isinstance(said, list) and len(said) == len(USUAL) and all(type(n) is int and 0 < n <= MOST for n in said):
+            return Tiles(*said)
+        return USUAL
 
     def accepted(self, table: str, torch_device: str) -> list[str]:
         """Return the bad calls that the candidate's process says it did not reject."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -93,7 +93,12 @@ class Recorder:
         """Record the clock's prediction of the first case, and write its picture (PNG) next to the record."""
         write_atomically(self.folder / TIMELINE, picture)
         self.record.prediction = msgspec.structs.replace(prediction, picture=TIMELINE)
+        self.record.cycles[prediction.case] = prediction.cycles
         self._save()
+
+    def cycles(self, case: str, predictions: Iterable[Any]) -> None:
+        """Record the predicted cycles of the launches of a case."""
+        self.record.cycles[case] = sum(each.cycles for each in predictions)
 
     def judge(self, verdict: Verdict, reason: str) -> None:
         """Record the verdict."""

@@ -3,7 +3,7 @@
 `python -m harness.judge.run D1.1 --device emulator --target sim --out FOLDER --seed 7 --commit ID` reads what
 `harness.judge.record` left in FOLDER, runs the milestone's module on replays of it (phase "stage" of
 FOLDER/record.json), predicts the time of its first case (phase "clock", on the emulated device only), writes the
-verdict into the record and exits with the verdict's code. This process imports nothing of the candidate's host code.
+verdict into the record and exits with the verdict's code. Of the kernel this process imports the references only.
 Without --seed it first records what is in this checkout, and draws the seed.
 """
 
@@ -19,7 +19,7 @@ import traceback
 from pathlib import Path
 
 from harness.host.verdict import Verdict
-from harness.judge import arguments
+from harness.judge import arguments, reference_only
 from harness.judge.provenance import run_of, toolchain, working_tree
 from harness.judge.recorder import Recorder
 from harness.paths import ROOT
@@ -172,4 +172,5 @@ def rejected(milestone: Milestone) -> Verdict:
 
 
 if __name__ == "__main__":
+    reference_only.install()
     sys.exit(main())

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
+from stages.calls import callers
 from stages.case import Case
 from stages.check import referred
 from stages.expected import Outputs
@@ -66,12 +67,12 @@ def _mark_rows(case: Case, axes: list[Axes]) -> None:
     """Draw lines between row tiles and between warps; label the first row of each tile with token and head."""
     rows = np.arange(case.batch * case.tokens * case.heads)
     names = coordinates(case, rows)
-    parts = ("sequence", "token", "row tile") if case.config.by_token else ("sequence", "row tile")
+    parts = ("sequence", "token", "row tile") if case.by_token else ("sequence", "row tile")
     tile = np.stack([names[part] for part in parts])
     starts = np.flatnonzero(np.any(np.diff(tile, prepend=-1), axis=0))
     maps = [axis for axis in axes if axis.images]
     ends = [*starts[1:], len(rows)]
-    step = case.config.variant.rows_per_warp
+    step = callers[-1].tiles(case).rows_of_warp
     warps = [row for span in zip(starts, ends, strict=True) for row in range(*span, step)[1:]]
     for axis in axes:
         colour, across = "white" if axis in maps else "gray", axis.get_yaxis_transform()

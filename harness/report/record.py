@@ -192,7 +192,7 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct):
-    """One run of a milestone. `verdict` is "" until the run is judged."""
+    """One run of a milestone. `verdict` is "" until the run is judged. cycles: predicted, by case."""
 
     run: str
     milestone: str
@@ -205,6 +205,7 @@ class Record(msgspec.Struct):
     cases: list[Case] = []
     negative_controls: list[NegativeControl] = msgspec.field(default_factory=list, name="mutants")
     prediction: Prediction | None = None
+    cycles: dict[str, float] = {}
     verdict: str = ""
     reason: str = ""
     schema: int = SCHEMA

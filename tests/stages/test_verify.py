@@ -1,7 +1,8 @@
 """Verification of a kernel against its pins, with stub launches whose outcome the test sets."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 import kernel
 from stages import calls
 from stages import verify as verifying
+from stages.buffers import WroteOutside
 from stages.case import Case
 from stages.check import Figure
 from stages.d1_1 import CASES
@@ -144,6 +146,26 @@ def test_buffers_are_poisoned_before_the_launch(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(kernel, "fmha", fmha)
     launch(CASE, draw(CASE, 1), "cpu")
     assert all(getattr(seen[0], name).isnan().all() for name in verifying.NAMES)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda q: q[0, 0, 5].fill_(1.0), lambda q: beside(q).fill_(1.0)], ids=["in a row", "between rows"]
+)
+def test_a_launch_may_not_change_its_inputs(
+    change: Callable[[torch.Tensor], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fmha(q: torch.Tensor, *_: torch.Tensor, out: kernel.Attention, **options: object) -> kernel.Attention:
+        change(q)
+        return out
+
+    monkeypatch.setattr(kernel, "fmha", fmha)
+    with pytest.raises(WroteOutside, match="bytes of the input q, or between its slices, changed"):
+        launch(replace(CASE, strided=True), draw(CASE, 1), "cpu")
+
+
+def beside(q: torch.Tensor) -> torch.Tensor:
+    """Return the element after the first row of a tensor [batch, tokens, heads, head_dim]."""
+    return q.as_strided((1,), (1,), q.storage_offset() + q.shape[3])
 
 
 def test_a_case_knows_its_configuration() -> None:

@@ -60,9 +60,9 @@ def apply(cheat: dict[str, Any], checkout: Checkout) -> None:
         (checkout.path / path).symlink_to(to)
 
 
-def append(code: str, checkout: Checkout) -> None:
-    """Append code to the kernel's package, which every process of a candidate imports."""
-    with (checkout.path / "kernel/__init__.py").open("a") as file:
+def append(code: str, checkout: Checkout, path: str = "kernel/__init__.py") -> None:
+    """Append code to a file, by default to the kernel's package, which every process of a candidate imports."""
+    with (checkout.path / path).open("a") as file:
         file.write(code)
 
 
@@ -77,6 +77,10 @@ def test_a_cheat_is_stopped_by_name(cheat: dict[str, Any], accepted: Checkout, t
     checkout = Checkout(tmp_path / "clone")
     shutil.copytree(accepted.path, checkout.path, symlinks=True)
     repository = Repository(checkout.path)
+    if "before" in cheat:
+        for file in ("kernel/__init__.py", "kernel/host.py", "kernel/fmha.py"):
+            append(cheat["before"], checkout, file)
+        assert stage(checkout).returncode == 0
     before, old = vouched.accepted(repository), set(checkout.path.glob("results/2*"))
     apply(cheat, checkout)
     done = stage(checkout)
