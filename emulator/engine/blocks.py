@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from types import CodeType
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -120,7 +121,7 @@ class BlockWriter:
             lines += [*self._checks([last], at, names), *self._end(last, at)]
         else:
             lines.append(f" return {_to(at.successors[0])}")
-        made: BlockFunction = self._defined(lines, block, names)
+        made: BlockFunction = _defined(lines, names)
         return made
 
     def _body(self, block: BasicBlock, names: dict[str, Any]) -> list[str]:
@@ -197,10 +198,6 @@ class BlockWriter:
             *_counted(self._flow.blocks[target]),
         ]
 
-    def _defined(self, lines: list[str], block: BasicBlock, names: dict[str, Any]) -> Any:
-        exec(compile("\n".join(lines), f"<PTX block {block.index}>", "exec"), names)
-        return names["f"]
-
     def _checks(self, effects: Sequence[Effect], block: BasicBlock, names: dict[str, Any]) -> list[str]:
         """Write the checks that run before instructions which run as one."""
         lines = []
@@ -251,7 +248,7 @@ class BlockWriter:
             if MemoryOp(effect.instr).space == "shared":
                 lines.append(f" if gets_notes(w): return run(r.base, bits, {at})")
             lines += self._call(effect, names)
-            names["handle"][at] = self._defined([*lines, f" return run(r.base, bits, {after})"], block, names)
+            names["handle"][at] = _defined([*lines, f" return run(r.base, bits, {after})"], names)
         clock = " if w.clock.v is not w.memory_clock: follow(w)"
         return [clock, f" at = run(r.base, bits, {chain.start})", " while at: at = handle[at](w, r, bits, mask, lane)"]
 
@@ -305,6 +302,18 @@ class BlockWriter:
             f" if not taken: return {_to(following)}",
             f" return diverge(w, taken, {taken}, {following}, {meet})",
         ]
+
+
+def _defined(lines: list[str], names: dict[str, Any]) -> Any:
+    """Define the function `f` with these names, and return it."""
+    exec(_code("\n".join(lines)), names)
+    return names["f"]
+
+
+@lru_cache(maxsize=1 << 13)
+def _code(text: str) -> CodeType:
+    """Compile a function. Programs that resemble each other, and blocks of one, have many in common."""
+    return compile(text, "<PTX block>", "exec")
 
 
 def _to(block: int) -> str:
