@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.emulator.executed import supported
 
 HERE = Path(__file__).parent
 
 
+@pytest.mark.long
 def test_every_supported_family_is_executed_by_a_test(tmp_path: Path) -> None:
     """If a test was removed or a family added, make cover.txt again as tests/emulator/executed.py describes."""
     noted, chosen = tmp_path / "executed.json", (HERE / "cover.txt").read_text().splitlines()

@@ -65,7 +65,7 @@ def test_all_ctas_meet(read: str, completion: Mode) -> None:
 def test_one_that_never_comes_is_a_deadlock(read: str, completion: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
     """One case uses the full patience of the scheduler."""
     if (read, completion) != (READS[0], "lazy"):
-        monkeypatch.setattr(scheduler, "PATIENCE", 512)
+        monkeypatch.setattr(scheduler, "PATIENCE", 64)
     with pytest.raises(Deadlock) as caught:
         met(read, completion, str(CTAS + 1))
     report = str(caught.value)
@@ -140,11 +140,12 @@ END: ret;
 
 
 @pytest.mark.parametrize("completion", MODES)
-def test_a_lock(completion: Mode) -> None:
+def test_a_lock(completion: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = np.zeros(2, np.uint32)
     text = kernel("k", ".param .u64 lock", LOCK.replace("RELEASE", "atom.exch.release.gpu.global.b32 %r6, [%rd0], 0;"))
     launch(text, [lock], grid=(CTAS, 1, 1), completion=completion)
     assert lock.tolist() == [0, CTAS]
+    monkeypatch.setattr(scheduler, "PATIENCE", 64)
     with pytest.raises(Deadlock, match=r"atom reads 0x.* again and again"):
         launch(text.replace("atom.exch.release.gpu.global.b32 %r6, [%rd0], 0;", ""), [lock], grid=(2, 1, 1))
 

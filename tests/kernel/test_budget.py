@@ -31,7 +31,7 @@ TWO_TILES = [
             sink=True,
             variant=variant("two Q tiles", hd),
         ),
-        marks=[] if mask == "causal" else pytest.mark.long,
+        marks=[] if mask == "causal" and partials else pytest.mark.long,
     )
     for hd, mask, partials, keys in itertools.product(
         (64, 128), get_args(Mask), (False, True), get_args(Compressed)[:2]

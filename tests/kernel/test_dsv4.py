@@ -116,14 +116,14 @@ def equals_one_softmax(layer: dict[str, Any]) -> None:
     assert (out.o.double().numpy()[~finite] == 0).all()
 
 
-@settings(max_examples=8, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(layers())
 def test_any_small_layer_equals_one_softmax(layer: dict[str, Any]) -> None:
     equals_one_softmax(layer)
 
 
 @pytest.mark.long
-@settings(max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(layers())
 def test_more_small_layers_equal_one_softmax(layer: dict[str, Any]) -> None:
     equals_one_softmax(layer)

@@ -147,6 +147,7 @@ def test_a_schedule_is_for_one_shape() -> None:
             flash_mla_with_kvcache(*arguments, is_fp8_kvcache=True, indices=lists([0, 1, 2])[None])
 
 
+@pytest.mark.long
 def test_a_graph_is_replayed_with_other_lengths_and_lists() -> None:
     """The example captures each layer kind once, and compares replays with a float64 softmax."""
     command = [sys.executable, "-m", "emulator", "run", "examples/dsv4_decode.py"]
