@@ -96,10 +96,10 @@ def _boxes() -> Arrays:
     extents, steps = np.array([32, 8], np.uint32), np.ones(2, np.uint32)
     a, b, c, d = (each.ctypes.data for each in (sizes, strides, extents, steps))
     raw = encode_tiled(FLOAT32, 2, groups.ctypes.data, a, b, c, d, 0, 0, 0, 0)
-    room = np.zeros(TMA_BYTES + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    room[start : start + TMA_BYTES] = np.frombuffer(raw, np.uint8)
-    return [room[start : start + TMA_BYTES], groups]
+    buffer = np.zeros(TMA_BYTES + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    buffer[start : start + TMA_BYTES] = np.frombuffer(raw, np.uint8)
+    return [buffer[start : start + TMA_BYTES], groups]
 
 
 def _zeros(count: int) -> Callable[[], Arrays]:

@@ -71,8 +71,8 @@ class Driver:
         """
         if target.shared and self.repository.git("rev-parse", "--is-shallow-repository") == "true":
             raise CandidateError("a shallow clone cannot share its history: fetch the rest (git fetch --unshallow)")
-        if adopted := vouched.adopt(self.repository):
-            self.progress.say(adopted)
+        if fetched := vouched.fetch_accepted(self.repository):
+            self.progress.say(fetched)
         run = new_run_id(milestones[0] if len(milestones) == 1 else "stages")
         title = f"Candidate of {user_name()} for {', '.join(milestones)}"
         with self._candidate(run, title, unpin.paths) as made:

@@ -154,7 +154,7 @@ def newest_vouched(repository: Repository, tip: str) -> str:
     return next((each for each in history if each in known and is_vouched(repository, each)), "")
 
 
-def adopt(repository: Repository) -> str:
+def fetch_accepted(repository: Repository) -> str:
     """Make `accepted` from that of a remote, if this clone has none yet. Return a sentence about it, "" if not.
 
     A clone has the remote's `accepted` as a remote-tracking branch, and none of its notes: they are fetched.

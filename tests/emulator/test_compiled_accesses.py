@@ -75,9 +75,9 @@ def looped(
 
 def aligned(array: np.ndarray) -> np.ndarray:
     """Return a copy that starts at a multiple of 64 bytes."""
-    room = np.zeros(array.nbytes + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    copy = room[start : start + array.nbytes].view(array.dtype)
+    buffer = np.zeros(array.nbytes + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    copy = buffer[start : start + array.nbytes].view(array.dtype)
     copy[:] = array
     return copy
 

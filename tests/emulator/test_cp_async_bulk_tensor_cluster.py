@@ -20,11 +20,11 @@ OWN = "mov.b32 %r9, %r3; mov.b32 %r10, EXPECTED;"
 EVEN = "and.b32 %r9, %r3, 0xFEFFFFFF; and.b32 %r11, %r8, 1; setp.eq.u32 %p3, %r11, 0;"
 
 
-def run(load: str, told: str, ctas: int, completion: Completion = "lazy") -> tuple[np.ndarray, np.ndarray]:
+def run(load: str, notify: str, ctas: int, completion: Completion = "lazy") -> tuple[np.ndarray, np.ndarray]:
     """Load box r by CTA r's `load` to byte r * BOX. Return each CTA's shared memory and the array.
 
-    %r9 is the mbarrier's address. told: code that sets %r9, and %r10 to the bytes that the CTA's own mbarrier expects,
-    0 for none.
+    %r9 is the mbarrier's address. notify: code that sets %r9, and %r10 to the bytes that the CTA's own mbarrier
+    expects, 0 for none.
     """
     array = aligned(np.arange(ctas * 256, dtype=np.uint32).reshape(ctas * 8, 32))
     out = np.zeros((ctas, ctas * 256), np.uint32)
@@ -41,7 +41,7 @@ fence.mbarrier_init.release.cluster;
 barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
 mov.b64 %q0, map; cvta.param.u64 %q0, %q0; ld.param.b64 %q1, [out];
 mov.b32 %r4, 0; shl.b32 %r5, %r8, 3; mul.lo.u32 %r6, %r8, {BOX}; add.s32 %r7, %r2, %r6; mov.b16 %h1, {(1 << ctas) - 1};
-{told}
+{notify}
 setp.ne.u32 %p2, %r10, 0; and.pred %p4, %p1, %p2;
 @%p4 mbarrier.arrive.expect_tx.shared.b64 _, [%r3], %r10;
 barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
@@ -117,10 +117,10 @@ def test_a_cta_that_the_cluster_does_not_have() -> None:
         run(load, OWN.replace("EXPECTED", str(BOX)), 2)
 
 
-def outcome(load: str, told: str, completion: Completion) -> str | list[int]:
+def outcome(load: str, notify: str, completion: Completion) -> str | list[int]:
     """Return the results of a program of two CTAs, or its report."""
     try:
-        return run(load, told, 2, completion)[0].reshape(-1).tolist()
+        return run(load, notify, 2, completion)[0].reshape(-1).tolist()
     except EmulatorError as error:
         return str(error)
 
@@ -139,7 +139,7 @@ def test_loads_in_a_row(seed: int, completion: Completion, monkeypatch: pytest.M
         load += ", %h1;\n" if copies == 2 else ";\n"
         got = [got[0] + BOX, got[1] + BOX * (copies == 2)]
     first, second = (max(bytes_ - BOX * int(rng.random() < 0.25), 0) for bytes_ in got)
-    told = f"setp.eq.u32 %p3, %r8, 0; selp.b32 %r10, {first}, {second}, %p3; mov.b32 %r9, %r3;"
-    together = outcome(load, told, completion)
+    notify = f"setp.eq.u32 %p3, %r8, 0; selp.b32 %r10, {first}, {second}, %p3; mov.b32 %r9, %r3;"
+    together = outcome(load, notify, completion)
     monkeypatch.setattr(LoadQueue, "takes", lambda *_: False)
-    assert outcome(load, told, completion) == together
+    assert outcome(load, notify, completion) == together

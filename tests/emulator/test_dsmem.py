@@ -90,9 +90,9 @@ def test_words_arrive_at_home(completion: Completion) -> None:
 def test_an_address_tells_its_cta() -> None:
     """getctarank of mapa's result, for a shared and a generic address."""
     out = np.full((2, 32, 4), 7, np.uint32)
-    told = """cvt.u64.u32 %q3, %r5; cvta.shared::cluster.u64 %q3, %q3; getctarank.u64 %r18, %q3;
+    rank = """cvt.u64.u32 %q3, %r5; cvta.shared::cluster.u64 %q3, %q3; getctarank.u64 %r18, %q3;
 getctarank.shared::cluster.u32 %r17, %r5; mad.lo.s32 %r17, %r17, 16, %r18;"""
-    run(f"{told} {STORE.format('.b32', '%r17')}", 128, out)
+    run(f"{rank} {STORE.format('.b32', '%r17')}", 128, out)
     np.testing.assert_array_equal(out[:, :, 0], [[0] * 32, [17] * 32])
 
 

@@ -229,7 +229,7 @@ def test_forms_that_are_not_implemented_name_their_line(body: str) -> None:
         Program(kernel)
 
 
-def test_a_form_that_is_not_implemented_is_told_in_ptx() -> None:
+def test_a_form_that_is_not_implemented_is_named_in_ptx() -> None:
     kernel = parse(source("add.s32 %r0, [%r1+4], %r2; ret;")).kernels["k"]
     with pytest.raises(UnknownInstruction, match=r"\[%r1\+4\] is not a register\)"):
         Program(kernel)

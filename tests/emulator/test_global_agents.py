@@ -225,7 +225,7 @@ def test_a_cluster_that_ended_is_let_go_with_what_its_agents_wrote(monkeypatch: 
     assert beside == [0] * CTAS
 
 
-def test_what_an_ended_cta_did_not_wait_for_is_told_to_who_reads_it() -> None:
+def test_a_read_of_what_an_ended_cta_did_not_wait_for_is_reported() -> None:
     words = np.zeros(32 * CTAS + 4, np.uint32)
     words = words[-words.ctypes.data % 16 // 4 :][: 32 * CTAS]
     read = "setp.gt.u32 %p1, %r52, 0; @%p1 ld.global.u32 %r60, [%q0+-128]; @%p1 st.shared.u32 [%r60], 0; ret;"

@@ -184,7 +184,7 @@ def asked(threads: int, shared: int, grid: int, cluster: int = 1, cooperative: b
 
 
 @pytest.mark.parametrize(
-    ("threads", "shared", "cluster", "room"),
+    ("threads", "shared", "cluster", "resident"),
     [
         (1024, 0, 1, 148 * 2),
         (1000, 0, 1, 148 * 2),
@@ -194,10 +194,10 @@ def asked(threads: int, shared: int, grid: int, cluster: int = 1, cooperative: b
         (128, 75 * 1024, 2, 148 * 3 // 2),
     ],
 )
-def test_a_cooperative_launch_must_have_room(threads: int, shared: int, cluster: int, room: int) -> None:
-    assert asked(threads, shared, room * cluster, cluster).resident_clusters == room
+def test_a_cooperative_launch_must_be_resident(threads: int, shared: int, cluster: int, resident: int) -> None:
+    assert asked(threads, shared, resident * cluster, cluster).resident_clusters == resident
     with pytest.raises(
-        CooperativeLaunchTooLarge, match=f"{room + 1} clusters of {cluster} CTAs .*; the device holds {room} at"
+        CooperativeLaunchTooLarge, match=f"{resident + 1} clusters of {cluster} CTAs .*; the device holds {resident} at"
     ):
-        asked(threads, shared, (room + 1) * cluster, cluster)
-    asked(threads, shared, (room + 1) * cluster, cluster, cooperative=False)
+        asked(threads, shared, (resident + 1) * cluster, cluster)
+    asked(threads, shared, (resident + 1) * cluster, cluster, cooperative=False)

@@ -67,7 +67,7 @@ def destinations(form: str) -> list[str]:
     return [f"{first}|%p0", "_|%p0", f"{first}|_"]
 
 
-def told_by_branches(form: str, to: str, first: Any, second: Any) -> list[list[int]]:
+def seen_by_branches(form: str, to: str, first: Any, second: Any) -> list[list[int]]:
     """Run `form` in a kernel that stores numbers and branches on predicates. Return %r0, %r9, %p0, %p1 by thread."""
     columns = [np.resize(np.asarray(column, np.int64), 32) % (1 << 32) for column in (first, second)]
     same = [len(set(column.tolist())) == 1 for column in columns]
@@ -93,7 +93,7 @@ def test_each_of_two_results_is_the_same_with_and_without_the_other(form: str) -
         alone = Instructions(form.format(to=to) + "mov.pred %p1, %p1; mov.pred %p0, %p0; mov.b32 %r0, %r0;")
         given = {"r0": 99, "r1": first, "r2": second, "r9": 99, "p0": False, "p1": False, "p9": LANES == 3}
         wanted = alone(**{name: value for name, value in given.items() if name in alone.names})
-        got = dict(zip(("r0", "r9", "p0", "p1"), told_by_branches(form, to, first, second), strict=True))
+        got = dict(zip(("r0", "r9", "p0", "p1"), seen_by_branches(form, to, first, second), strict=True))
         for name in wanted.keys() & got.keys():
             assert got[name] == wanted[name].tolist(), (name, to, first, second)
 

@@ -270,8 +270,8 @@ def test_the_arrival_of_copies_tells_what_their_issuer_waited_for(completion: st
     """Warp 0 observes four phases and copies. Warp 1 waits for the copies, then for the last of those phases."""
     phases = " ".join(f"{arrive()} {wait(i % 2)}" for i in range(4))
     copies = "cp.async.ca.shared.global [%r4], [%rd1], 4; cp.async.mbarrier.arrive.noinc.shared.b64 [%r3+8];"
-    told = f"{wait(0, at=8)} {wait(1)}"
-    body = f"{init(1)} {init(32, at=8)} @!%p3 bra TOLD; {phases} {copies} bra END; TOLD: {told} END:"
+    observe = f"{wait(0, at=8)} {wait(1)}"
+    body = f"{init(1)} {init(32, at=8)} @!%p3 bra OBSERVE; {phases} {copies} bra END; OBSERVE: {observe} END:"
     run(body, warps=2, completion=completion)
 
 
@@ -281,18 +281,19 @@ def test_the_arrival_of_copies_releases_stores_that_level_formal_does_not_count(
     place = "and.b32 %r5, %r1, 31; shl.b32 %r6, %r5, 2; add.u32 %r7, %r4, %r6;"
     place += "cvt.u64.u32 %rd3, %r6; add.u64 %rd4, %rd1, %rd3;"
     filled = "setp.lt.u32 %p5, %r5, 20; @%p5 cp.async.ca.shared.global [%r7], [%rd4], 4; @!%p5 st.shared.b32 [%r7], 7;"
-    told = f"{wait(0)} ld.shared.b32 %r8, [%r7]; st.global.b32 [%rd4+128], %r8;"
+    observe = f"{wait(0)} ld.shared.b32 %r8, [%r7]; st.global.b32 [%rd4+128], %r8;"
     arrival = "cp.async.mbarrier.arrive.noinc.shared.b64 [%r3];"
-    body = f"{place} {init(32)} @!%p3 bra TOLD; {filled} {arrival} bra END; TOLD: {told} END:"
+    body = f"{place} {init(32)} @!%p3 bra OBSERVE; {filled} {arrival} bra END; OBSERVE: {observe} END:"
     assert run(body, warps=2, completion=completion)[32:].tolist() == [0] * 20 + [7] * 12
     with pytest.raises(errors.DataRace, match=r"ld\.shared reads .* not ordered after st\.shared that wrote it"):
         run(body, warps=2, completion=completion, level=errors.Level.FORMAL)
 
 
 def test_the_state_of_an_arrival_holds_what_was_pending() -> None:
-    told = "mbarrier.pending_count.b64 %r9, %rd9; st.global.b32 [%rd1+{at}], %r9;"
+    observe = "mbarrier.pending_count.b64 %r9, %rd9; st.global.b32 [%rd1+{at}], %r9;"
     arrivals = "".join(
-        f"mbarrier.arrive.shared.b64 %rd9, [%r3], {count}; {told.format(at=4 * i)}" for i, count in enumerate((1, 2, 3))
+        f"mbarrier.arrive.shared.b64 %rd9, [%r3], {count}; {observe.format(at=4 * i)}"
+        for i, count in enumerate((1, 2, 3))
     )
     later = "mbarrier.test_wait.shared.b64 %p5, [%r3], %rd9; selp.b32 %r9, 1, 0, %p5; st.global.b32 [%rd1+12], %r9;"
     out = run(f"{init(6)} @!%p1 ret; {arrivals} {later}")

@@ -94,7 +94,7 @@ def test_nvrtc(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
 
 
-def test_a_broken_cuda_program_is_told_by_its_source(nvcc: Sequence[str], tmp_path: Path) -> None:
+def test_a_broken_cuda_program_is_reported_by_source_line(nvcc: Sequence[str], tmp_path: Path) -> None:
     text = (PROGRAMS / "gemm.cu").read_text()
     line = "      wait(full, it & 1);\n"
     assert text.count(line) == 1

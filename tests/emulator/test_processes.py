@@ -91,28 +91,28 @@ def test_bits_and_counts_are_those_of_one_process(body: str, completion: str, fo
 
 @pytest.mark.parametrize("cta", [0, 2, 5, 6])
 def test_the_first_error_of_the_grid_is_raised_and_what_came_before_was_written(cta: int) -> None:
-    told, left = [], []
+    reports, left = [], []
     for count in (1, 2, 4):
         out = np.full(32 * GRID, 99, np.uint32)
         with pytest.raises(UnwrittenRead) as found:
             launch(source(UNWRITTEN_IN.format(cta=cta)), out, grid=GRID, processes=count)
-        told.append(str(found.value))
+        reports.append(str(found.value))
         left.append(out.tolist())
-    assert f"CTA ({cta},0,0)" in told[0]
-    assert told == [told[0]] * 3
+    assert f"CTA ({cta},0,0)" in reports[0]
+    assert reports == [reports[0]] * 3
     assert left == [left[0]] * 3
 
 
 @pytest.mark.parametrize("cta", [0, 4])
 def test_findings_are_listed_once_and_in_order(cta: int) -> None:
-    told, left = [], []
+    reports, left = [], []
     for count in (1, 2):
         out, findings = np.zeros(32 * GRID, np.uint32), list[Fault]()
         launch(source(UNWRITTEN_IN.format(cta=cta)), out, grid=GRID, processes=count, findings=findings)
-        told.append([str(fault) for fault in findings])
+        reports.append([str(fault) for fault in findings])
         left.append(out.tolist())
-    assert len(told[0]) == 1 and f"CTA ({cta},0,0)" in told[0][0]
-    assert told[0] == told[1] and left[0] == left[1]
+    assert len(reports[0]) == 1 and f"CTA ({cta},0,0)" in reports[0][0]
+    assert reports[0] == reports[1] and left[0] == left[1]
 
 
 ONLY = "setp.eq.u32 %p0, %r0, {}; setp.eq.u32 %p1, %r0, {}; add.u64 %q2, %a0, %b;"
@@ -134,17 +134,17 @@ MEETINGS = {
 @pytest.mark.parametrize("meeting", MEETINGS)
 @pytest.mark.parametrize("pair", [(0, 3), (1, 2), (2, 5), (3, 6)])
 def test_races_between_clusters_of_two_processes_are_found(meeting: str, pair: tuple[int, int]) -> None:
-    told, left = [], []
+    reports, left = [], []
     body = AT + ONLY.format(*pair) + MEETINGS[meeting] + "add.u64 %q1, %q1, 128; st.global.u32 [%q1], %t; ret;"
     out = np.zeros(32 * GRID + 32, np.uint32)
     for count in (1, 2, 3, 6):
         findings = list[Fault]()
         out[:] = 0
         launch(source(body), out, grid=GRID, processes=count, findings=findings)
-        told.append([str(fault) for fault in findings])
+        reports.append([str(fault) for fault in findings])
         left.append(out.tolist())
-    assert len(told[0]) == 1 and f"CTA ({pair[1]},0,0)" in told[0][0]
-    assert told == [told[0]] * 4 and left == [left[0]] * 4
+    assert len(reports[0]) == 1 and f"CTA ({pair[1]},0,0)" in reports[0][0]
+    assert reports == [reports[0]] * 4 and left == [left[0]] * 4
 
 
 def test_as_many_as_pay(forks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,9 +175,9 @@ def test_a_program_that_was_launched_shares_all_clusters_if_it_is_known_where_it
     for _ in range(3):
         out[:] = 0
         with emulator.emulate(processes=2):
-            told = emulator.launch(module, None, [out, addresses_of(out)], grid=GRID).stats
+            stats = emulator.launch(module, None, [out, addresses_of(out)], grid=GRID).stats
         np.testing.assert_array_equal(out, wanted)
-        assert told == counted
+        assert stats == counted
     assert shared == [GRID - 1, GRID - alone, GRID - alone] and wanted.any()
 
 
@@ -252,8 +252,8 @@ def begun(process: subprocess.Popen[Any]) -> list[psutil.Process]:
     return children
 
 
-@pytest.mark.parametrize(("cta", "told"), [(1, "warp 0 of CTA (1,0,0): PTX line"), (2, "runs clusters (2, 0, 0)")])
-def test_ctrl_c_ends_both(cta: int, told: str) -> None:
+@pytest.mark.parametrize(("cta", "where"), [(1, "warp 0 of CTA (1,0,0): PTX line"), (2, "runs clusters (2, 0, 0)")])
+def test_ctrl_c_ends_both(cta: int, where: str) -> None:
     command = [sys.executable, "-c", ENDLESS.replace("{cta}", str(cta)), str(HERE)]
     process = subprocess.Popen(
         command, cwd=HERE.parent.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
@@ -267,7 +267,7 @@ def test_ctrl_c_ends_both(cta: int, told: str) -> None:
     finally:
         process.kill()
     assert process.returncode != 0
-    assert "interrupted" in errors and told in errors, errors
+    assert "interrupted" in errors and where in errors, errors
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
 

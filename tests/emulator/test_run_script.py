@@ -554,7 +554,7 @@ def test_a_launch_that_cannot_be_predicted_is_an_error_with_its_reason(tmp_path)
     assert (done.returncode, done.stdout) == (REPORT_EXIT, "") and done.stderr, done.stdout
 
 
-def test_a_script_that_launches_nothing_is_told_so(tmp_path):
+def test_a_script_that_launches_nothing_gets_a_message(tmp_path):
     done = timed(tmp_path, "pass")
     assert done.returncode == 0 and "nothing was launched" in done.stderr
 

@@ -115,11 +115,11 @@ class Stored:
         self.noted = np.full(CELLS, WRITTEN, np.uint8)
         both = [2 << TIME_BITS | who << COMPONENT_BITS | FIRST_ID | lane for who, lane in ((0, 3), (1, MANY))]
         self.writes = np.repeat(np.array(both), CELLS // 2)
-        self.told: list[tuple[list[int], list[Any]]] = []
+        self.notified: list[tuple[list[int], list[Any]]] = []
         shadow.attach(self)  # type: ignore[arg-type]
 
     def record_flushed(self, notes: list[int], replaced: Any) -> None:
-        self.told.append(([note >> COMPONENT_BITS & COMPONENTS_MAX - 1 for note in notes], list(replaced)))
+        self.notified.append(([note >> COMPONENT_BITS & COMPONENTS_MAX - 1 for note in notes], list(replaced)))
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -139,12 +139,12 @@ def test_a_read_takes_over_what_compiled_stores_wrote(seen: bool) -> None:
     assert shadow.read_at_once(cells, reads, clock, None) == seen
     if not seen:
         assert stored.noted.all()
-        assert not stored.told
+        assert not stored.notified
         assert (shadow.writer == old).all()
         return
     first = history.record_all(reads)
     half = CELLS // 2
-    assert stored.told == [([0, 1], [[written], [0]])]
+    assert stored.notified == [([0, 1], [[written], [0]])]
     assert shadow.writer.tolist() == [first + 2] * half + [first + 3] * half
     assert shadow.writer_lanes.tolist() == [1 << 3] * half + [ALL_LANES] * half
     assert shadow.reader.tolist() == [first] * half + [first + 1] * half

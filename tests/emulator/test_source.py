@@ -152,9 +152,9 @@ def test_a_deadlock_tells_each_mbarrier_once_by_its_name_and_the_last_arrival_by
     with pytest.raises(Deadlock) as raised:
         launch(with_file(body, program), [], block=(64, 1, 1), shared=16, names={0: "full[0]", 8: "full[1]"})
     waits = "PTX line {}: mbarrier.try_wait waits for parity 0 (phase 0) of full[1] (mbarrier #1 at 0x408)"
-    told = str(raised.value)
-    assert told.count(waits.format(15)) == 2
-    assert told.endswith(
+    report = str(raised.value)
+    assert report.count(waits.format(15)) == 2
+    assert report.endswith(
         "\n  full[1] (mbarrier #1 at 0x408), now in phase 0: 1 of 2 arrivals, -16 bytes outstanding (more bytes came "
         "than this phase expects), last arrival: mbarrier.arrive of warp 0 of CTA (0,0,0), PTX line 12\n"
         "      kernels/ring.py:11 in load: fill(ring)"

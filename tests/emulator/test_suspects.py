@@ -96,7 +96,7 @@ WAITED = "fence.proxy.async.shared::cta; bar.sync 0; SENT cp.async.bulk.wait_gro
 
 
 @pytest.mark.parametrize("completion", MODES)
-def test_what_a_store_of_it_is_read_by_is_told(completion: Completion) -> None:
+def test_the_reader_of_a_stored_suspect_is_reported(completion: Completion) -> None:
     """A copy reads the stored value; or another warp stores there, which is right only after a barrier."""
 
     def tried(between: str) -> list[Fault]:
@@ -149,7 +149,7 @@ def test_a_shuffle_takes_a_value_to_the_lanes_that_read_it(shuffle: str, seen: i
 
 
 @pytest.mark.parametrize("completion", MODES)
-def test_of_a_vector_what_is_used_is_told_by_its_registers(completion: Completion) -> None:
+def test_the_used_registers_of_a_vector_are_reported(completion: Completion) -> None:
     vector = "mad.lo.u32 %r5, %t, 16, %r8; st.shared.b32 [%r5+516], 5; ld.shared.v4.b32 {%r1, %r0, _, %r2}, [%r5+512];"
     wide = ALLOCATED.replace("memory[512]", "memory[1024]")
 
@@ -286,7 +286,7 @@ there. All values are used.
 
 
 @pytest.mark.parametrize("completion", MODES)
-def test_loads_of_one_word_by_other_lanes_are_told_apart(completion: Completion) -> None:
+def test_loads_of_one_word_by_other_lanes_are_distinguished(completion: Completion) -> None:
     """If the lanes converge between the first load and the store, the later load of the word replaces the first."""
 
     def tried(between: str) -> list[Fault]:

@@ -116,7 +116,7 @@ def test_a_copy_of_what_nothing_wrote_may_stay_unread() -> None:
 
 
 @pytest.mark.parametrize("completion", ["lazy", "eager", "random"])
-def test_a_copy_of_what_nothing_wrote_is_told_where_it_is_read(completion) -> None:
+def test_a_copy_of_unwritten_bytes_is_reported_where_it_is_read(completion) -> None:
     with pytest.raises(errors.UnwrittenRead, match=f"columns {AT} to {AT + 3}, .*which nothing wrote") as found:
         arguments = [np.zeros(WINDOW, np.uint8), np.zeros((COLUMNS, 128), np.uint32)]
         launch(copying_nothing(), arguments, block=(128, 1, 1), completion=completion)

@@ -18,7 +18,7 @@ def test_shipped_example_is_whole():
     assert (b200.device, b200.arch, b200.sync, b200.shared) == ("cuda", "sm_100a", "push", True)
 
 
-def test_faulty_target_breaks_where_it_is_told(tmp_path):
+def test_faulty_target_breaks_where_it_is_asked_to(tmp_path):
     file = tmp_path / "targets.toml"
     file.write_text(
         'default = "drill"\n[targets.sim]\nkind = "emulator"\n[targets.drill]\nkind = "faulty"\nof = "sim"\n'

@@ -24,7 +24,7 @@ Ended = Callable[[str, float], None]
 def run(milestone: str, only: Sequence[str] = (), ended: Ended = lambda test, seconds: None) -> tuple[str, str] | None:
     """Run a milestone's own tests, or some of them, up to the first that fails; return its name and what it says.
 
-    ended: told the name of each test function that ended, and its seconds.
+    ended: receives the name of each test function that ended, and its seconds.
     """
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     plugin = _Plugin(find(milestone).load(), only, ended)

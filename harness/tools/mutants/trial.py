@@ -38,7 +38,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Killed(Exception):
-    """The mutant is told from the kernel."""
+    """A difference between the mutant and the kernel was seen."""
 
     def __init__(self, how: str, case: str, says: str) -> None:
         super().__init__(says)

@@ -198,7 +198,7 @@ def test_pinned_change_that_was_committed_is_refused_as_well(bench):
         bench.stage()
 
 
-def test_branch_without_accepted_is_told_to_merge(bench):
+def test_a_branch_without_accepted_is_asked_to_merge(bench):
     bench.project.kernel(cosine=1.0)
     bench.stage()
     bench.project.git("switch", "--quiet", "-c", "old", "HEAD~1")
