@@ -1,6 +1,5 @@
 """A small project to run the gate on: a repository like this one, with a milestone command that ends quickly."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -91,15 +90,14 @@ def make_project(path: Path) -> Project:
 
 
 @pytest.fixture(scope="session")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder in which all processes of this test run cache compiled kernel configurations."""
-    own = tmp_path_factory.getbasetemp()
-    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
+def kernels() -> Path:
+    """Return the folder in which the test runs of this checkout cache compiled kernel configurations."""
+    return ROOT / ".pytest_cache" / "kernels"
 
 
 @pytest.fixture(scope="session")
 def kept_kernels(kernels: Path) -> None:
-    """Share compiled kernel configurations between all processes of this test run."""
+    """Share compiled kernel configurations between all processes and test runs of this checkout."""
     kept.use(kept.KeptKernels(kernels, Emulated()))
 
 

@@ -23,7 +23,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("remo
 NOT_KEPT = ("results/", "remote/targets.toml", "site/")  # written by runs and users
 PACKAGES = ("kernel", "stages", "harness", "remote", "emulator", "bench", "examples", "tests", "docs")
 LINES = 150
-"""What one page may have that are hand-written, not empty and not code."""
+"""The most lines of a page that are hand-written, not empty and not code."""
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 

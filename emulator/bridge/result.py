@@ -56,7 +56,7 @@ class LaunchResult:
     test: str = ""
     prediction: Prediction | None = None
     recording: Recording | None = field(default=None, repr=False, compare=False)
-    """What it did, if the device records."""
+    """The recording of the launch, if the device records."""
 
     def blame(self, output: Any, expected: Any = None, element: Sequence[int] | None = None) -> str:
         """Explain an element of an output: the instructions and inputs that made it, as text.

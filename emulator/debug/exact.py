@@ -66,7 +66,7 @@ class Exact:
         self._order = sorted(sources, key=lambda value: value[0].event)
         self.actual = {value: self._actual(value) for value in self._order}
         self.rounding = {value: self._rounding(value) for value in self._order}
-        """What each value's own instruction added to the exact result of what it read."""
+        """The rounding of each value's own instruction: its result less the exact result of its operands."""
 
     def without(self, instructions: frozenset[int] | None = None) -> dict[Value, float | None]:
         """Return all values without the rounding of these instructions, by index; of all instructions for None."""

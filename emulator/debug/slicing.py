@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _FLOAT: Final = re.compile(r"(f64|f32|tf32|f16|bf16)(x2)?")
 _INTEGER: Final = re.compile(r"([usb])(8|16|32|64)")
 Slot = tuple[int, int]
-"""Of an executed instruction: (register, lane), or (~register, lane) of the memory that a store wrote; of a copy:
-(piece, byte); of a product: (n, m)."""
+"""(register, lane) of an executed instruction, or (~register, lane) of the memory that a store wrote; (piece, byte) of
+a copy; (n, m) of a product."""
 
 
 @dataclass(frozen=True, slots=True)

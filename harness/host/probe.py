@@ -18,7 +18,7 @@ from typing import Any
 
 ASK_S = 20.0
 MOST_RUNS = 50
-#: Where a package is on the path twice, the first is imported.
+#: Of a package that is on the path twice, the first is imported.
 PACKAGES = (
     "import importlib.metadata as m, json, sys; found = reversed(list(m.distributions())); "
     "print(json.dumps([sys.version.split()[0], {d.metadata['Name']: d.version for d in found}]))"

@@ -66,7 +66,7 @@ LOCATED = {
     "wrong lane mapping": r"to d\[(\d+), \d+\], (?s:.)*tensor memory column \d+ lane (?!\1\b)\d+",
     "bf16 where fp32 was meant": r"so rounding made the difference; without the rounding of\n.*cvt\.rn\.bf16\.f32",
 }
-"""What the report says that names the bug, from the expected output alone."""
+"""The part of the report that names the bug, from the expected output alone."""
 
 
 @pytest.mark.parametrize("bug", PLANTED.values(), ids=lambda bug: bug.name)

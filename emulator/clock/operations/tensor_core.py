@@ -25,7 +25,7 @@ from .registry import AWAIT_LOAD, everything, first, idle, timed
 HALF_ROWS: Final = 64
 DISCARD: Final = "discard"
 REUSES: Final = ("use", "lastuse")
-"""What a collector buffer does with its operand. With the latter two it holds the operand already."""
+"""The uses of a collector buffer. With the latter two it holds the operand already."""
 
 
 @dataclass(frozen=True)

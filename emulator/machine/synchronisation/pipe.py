@@ -27,7 +27,7 @@ class Pipe(Agent):
 
     began = "loaded at"
     fenced = True
-    """Whether, at level pedantic, tcgen05.fence has to release what was waited for."""
+    """True if, at level pedantic, tcgen05.fence has to release the operations that were waited for."""
 
     def __init__(self, warp: Issuer, waiting_for: str, component: int, follows: tuple[int, ...]) -> None:
         self.warp, self.waiting_for, self.component, self.follows = warp, waiting_for, component, follows

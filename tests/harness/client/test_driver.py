@@ -144,7 +144,7 @@ def test_a_fresh_clone_starts_at_the_accepted_commit_of_its_origin(bench, tmp_pa
 
 
 def test_an_accepted_commit_that_no_run_accepted_is_nobodys_base(bench):
-    """Whoever moves the ref, such as a rejected candidate, moves nobody's work there."""
+    """A ref moved by somebody else, such as a rejected candidate, moves nobody's work there."""
     entry = bench.stage()
     bench.project.kernel(cosine=0.3)
     rejected = bench.stage("D1.2")

@@ -28,6 +28,10 @@ RUN = (sys.executable, "-m", "harness.judge.run", "D1.1", "--device", "emulator"
 
 
 CASES = ("hd=64 n=128", "hd=64 n=128 scale=0.3")
+ONE_CASE = (
+    '"""One case."""\n\nimport pytest\n\nfrom stages.case import Case\n\n'
+    'CASES = (Case("D1.1", head_dim=64, keys=128),)\nSEEDS = (1,)\n\n\n'
+)
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +131,7 @@ def test_what_the_clock_predicts_is_recorded_and_shown(accepted: Run) -> None:
 
 
 def test_a_kernel_slower_than_its_pin_is_refused_by_name(checkout: Checkout, tmp_path: Path) -> None:
+    (checkout.path / "stages/d1_1.py").write_text(ONE_CASE)
     pinned = checkout.path / "stages/cycles.toml"
     pinned.write_text(re.sub(r'"D1.1" = \d+', '"D1.1" = 5000', pinned.read_text()))
     code, record = run(checkout, tmp_path / "out")
@@ -136,6 +141,7 @@ def test_a_kernel_slower_than_its_pin_is_refused_by_name(checkout: Checkout, tmp
 
 
 def test_a_deadlock_is_shown_over_time(checkout: Checkout, tmp_path: Path) -> None:
+    (checkout.path / "stages/d1_1.py").write_text(ONE_CASE)
     arrival = '            self.cta.bars.arrive_warp("p_full", stage * len(parts) + part)\n'
     checkout.replace("kernel/sm100/softmax.py", arrival, "            pass\n")
     code, record = run(checkout, tmp_path / "out")
@@ -241,10 +247,6 @@ def test_a_kernel_that_is_no_python_is_refused(checkout: Checkout, tmp_path: Pat
 
 
 NOTHING = '"""Nothing."""\n\nCASES = ()\nSEEDS = (1,)\n\n\n'
-ONE_CASE = (
-    '"""One case."""\n\nimport pytest\n\nfrom stages.case import Case\n\n'
-    'CASES = (Case("D1.1", head_dim=64, keys=128),)\nSEEDS = (1,)\n\n\n'
-)
 
 
 @pytest.mark.parametrize(

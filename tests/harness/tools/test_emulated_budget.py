@@ -12,6 +12,8 @@ from stages.case import Case
 from stages.d5d import CASES
 from stages.inputs import draw
 
+pytestmark = pytest.mark.usefixtures("kept_kernels")
+
 
 @pytest.fixture(scope="module")
 def device() -> Emulated:

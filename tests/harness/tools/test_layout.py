@@ -10,6 +10,8 @@ from PIL import Image
 import kernel
 from harness.tools.layout import Traced, loaded_by, logits_at, picture, text
 
+pytestmark = pytest.mark.usefixtures("kept_kernels")
+
 
 @pytest.fixture(scope="module", params=[64, 512], ids="hd{}".format)
 def traced(request: pytest.FixtureRequest) -> Traced:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -107,26 +108,29 @@ def test_every_equivalent_is_generated_and_has_a_reason() -> None:
         assert each.line == found[each.id].text and each.reason, each.id
 
 
-def end_of(mutant: Mutant, folder: Path) -> str:
-    """Return the outcome of a mutant against D1.1."""
+def ends_of(mutants: list[Mutant], folder: Path) -> list[str]:
+    """Return the outcome of each mutant against D1.1."""
     program = (
         "import sys, json; sys.path.insert(0, '.')\n"
         "from pathlib import Path\n"
         "from harness.tools.mutants import __main__ as program, baseline, pool, trial, plan\n"
         "from harness.tools.mutants.sources import generated\n"
-        "known = baseline.find(Path(sys.argv[2]), 1, print, ('D1.1',))\n"
-        "mutant = next(each for each in generated(True) if each.id == sys.argv[1])\n"
-        "task = trial.Task(mutant, [], plan.using(mutant, known.cases), sys.argv[2], False)\n"
-        "(done,) = pool.run([task], trial.run, 1)\n"
-        "print(json.dumps(program.judged(done).how))\n"
+        "folder, *ids = sys.argv[1:]\n"
+        "known = baseline.find(Path(folder), 1, print, ('D1.1',))\n"
+        "mutants = {each.id: each for each in generated(True)}\n"
+        "chosen = [mutants[id] for id in ids]\n"
+        "tasks = [trial.Task(each, [], plan.using(each, known.cases), folder, False) for each in chosen]\n"
+        "ends = {done.task.mutant.id: program.judged(done).how for done in pool.run(tasks, trial.run, 1)}\n"
+        "print(json.dumps([ends[id] for id in ids]))\n"
     )
-    command = [sys.executable, "-c", program, mutant.id, str(folder)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    command = [sys.executable, "-c", program, str(folder), *(mutant.id for mutant in mutants)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    found: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def test_a_wrong_kernel_is_killed_and_an_equal_one_survives(tmp_path: Path) -> None:
     found = generated(everything=True)
     wrong = next(each for each in found if each.operator == "drop" and 'wait("s_full"' in each.text)
     equal = next(each for each in found if "prefetch_descriptor" in each.text and each.operator == "drop")
-    assert end_of(wrong, tmp_path) == '"finding"'
-    assert end_of(equal, tmp_path) == '""'
+    assert ends_of([wrong, equal], tmp_path) == ["finding", ""]
