@@ -26,6 +26,9 @@ def add_command(commands: Any) -> None:
     command.add_argument(
         "--resources", type=Path, metavar="FILE.json", help="a report of `resources`, for the table's registers"
     )
+    command.add_argument(
+        "--compare", type=Path, metavar="FILE.json", help="what `time --compare --json` wrote, for the table's cycles"
+    )
     command.add_argument("report", type=Path, metavar="REPORT")
     command.set_defaults(do=_annotate)
 
@@ -33,7 +36,9 @@ def add_command(commands: Any) -> None:
 def _annotate(options: argparse.Namespace) -> int:
     try:
         report = json.loads(options.report.read_text())
-        needed = None if options.resources is None else json.loads(options.resources.read_text())
+        needed, compared = (
+            None if file is None else json.loads(file.read_text()) for file in (options.resources, options.compare)
+        )
     except (OSError, ValueError) as why:
         print(f"annotate: {why}", file=sys.stderr)
         return 2
@@ -41,7 +46,7 @@ def _annotate(options: argparse.Namespace) -> int:
         print(command_of(finding))
     if options.summary is not None:
         with options.summary.open("a") as file:
-            file.writelines(f"{line}\n" for line in summary(report, needed))
+            file.writelines(f"{line}\n" for line in summary(report, needed, compared))
     return 0
 
 
@@ -67,25 +72,64 @@ def _escaped(text: str, more: str = "") -> str:
     return "".join(f"%{ord(each):02X}" if each in "%\r\n" + more else each for each in text)
 
 
-def summary(report: Json, needed: Json | None) -> Iterator[str]:
-    """Yield the lines of the table. needed: the report of `resources`."""
+def summary(report: Json, needed: Json | None = None, compared: Json | None = None) -> Iterator[str]:
+    """Yield the lines of the summary: a table of kernels, and one of findings.
+
+    needed: the report of `resources`. compared: that of `time --compare`.
+    """
     found = findings(report)
     tests = report.get("tests", ())
     of = f" in {len(tests)} tests" if tests else ""
     yield f"### Emulated device: {report['verdict']}{of}"
     yield ""
+    rows = list(_kernels(found, needed, compared))
+    if rows:
+        yield from _table(KERNEL_COLUMNS, rows)
+        yield ""
+    if compared is not None:
+        yield f"Cycles are predicted for a {compared['chip']}, not measured. Base: {compared['base']}."
+        yield f"Registers and spilled bytes of a thread: {compared['machine_code']}."
+        yield ""
+    if needed is not None and needed["over_budget"]:
+        yield from (f"- {line}" for line in needed["over_budget"])
+        yield ""
     if found:
         yield from _table(("level", "finding", "where", "times"), [_row(each) for each in found])
     else:
         yield "Nothing was found."
-    if needed is not None:
-        yield ""
-        rows = [
-            (each["kernel"][:60], each["registers"], each["stack_bytes"], each["spill_store_bytes"])
-            for each in needed["kernels"]
-        ]
-        yield from _table(("kernel", "registers", "stack bytes", "spilled bytes"), rows)
-        yield from (f"- {line}" for line in needed["over_budget"])
+
+
+KERNEL_COLUMNS: Final = ("kernel", "findings", "cycles, base", "cycles, head", "change", "registers", "spilled bytes")
+
+
+def _kernels(found: Sequence[Json], needed: Json | None, compared: Json | None) -> Iterator[Sequence[object]]:
+    """Yield a row for each kernel of a comparison or of a report of resources; none without both."""
+    launches = compared["launches"] if compared is not None else ()
+    for kernel in dict.fromkeys(launch["head"] for launch in launches):
+        same = [launch for launch in launches if launch["head"] == kernel]
+        base, head = (sum(_figure(launch["figures"], "cycles", side) for launch in same) for side in ("base", "head"))
+        registers, spilled = (_both(same[0]["resources"], name) for name in ("registers", "spilled"))
+        cycles = f"{base:,.0f}", f"{head:,.0f}", f"{head / base - 1:+.1%}"
+        yield kernel[:60], _count(found, kernel), *cycles, registers, spilled
+    known = {launch["head"] for launch in launches}
+    for each in needed["kernels"] if needed is not None else ():
+        if each["kernel"] not in known:
+            kernel = each["kernel"]
+            yield kernel[:60], _count(found, kernel), "", "", "", each["registers"], each["spill_store_bytes"]
+
+
+def _count(found: Sequence[Json], kernel: str) -> int:
+    return sum(each["kernel"] == kernel for each in found)
+
+
+def _figure(changes: Sequence[Json], name: str, side: str) -> float:
+    return next(float(each[side]) for each in changes if each["name"] == name)
+
+
+def _both(changes: Sequence[Json], name: str) -> str:
+    """Return a value of base and head as text, "" if it is not known."""
+    values = [str(each[side]) for each in changes if each["name"] == name for side in ("base", "head")]
+    return " -> ".join(dict.fromkeys(values))
 
 
 def _row(finding: Json) -> Sequence[object]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, get_args
 
-from . import annotate_cli, replay_cli, resources_cli, time_cli
+from . import annotate_cli, mcp_cli, replay_cli, resources_cli, time_cli
 from .bridge.device import EmulatedDevice
 from .bridge.result import worst
 from .chip import DEVICES, NAME, VARIABLE
@@ -115,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     replay_cli.add_command(commands)
     resources_cli.add_command(commands)
     annotate_cli.add_command(commands)
+    mcp_cli.add_command(commands)
 
     isa = commands.add_parser(
         "isa",

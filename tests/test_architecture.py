@@ -41,7 +41,17 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"coverage"},
         {"launching", "findings"},
         {"machine_code"},
-        {"comparison", "sarif", "scripts", "debug_cli", "time_cli", "replay_cli", "resources_cli", "annotate_cli"}
+        {
+            "comparison",
+            "sarif",
+            "scripts",
+            "debug_cli",
+            "time_cli",
+            "replay_cli",
+            "resources_cli",
+            "annotate_cli",
+            "mcp_cli",
+        }
         | {"", "cli", "__main__", "pytest_plugin"},
     ),
     "emulator.machine": (

@@ -45,8 +45,21 @@ def test_the_table() -> None:
     text = "\n".join(summary(REPORT, {"kernels": [kernel], "over_budget": ["over budget: k"]}))
     assert "### Emulated device: formal in 2 tests" in text
     assert "| formal | MissingWait: st uses %r30 \\| early | a,b.py:3 | 2 |" in text
-    assert "| k | 168 | 0 | 4 |\n- over budget: k" in text
+    assert "| k | 1 |  |  |  | 168 | 4 |" in text and "- over budget: k" in text
     assert "Nothing was found." in "\n".join(summary({"verdict": "clean", "findings": []}, None))
+
+
+def test_the_table_of_a_pull_request() -> None:
+    """A kernel that is launched twice is one row; registers that stay are said once."""
+    launch = {
+        "head": "k",
+        "figures": [{"name": "cycles", "base": 1000.0, "head": 1100.0}],
+        "resources": [{"name": "registers", "base": 128, "head": 168}, {"name": "spilled", "base": 0, "head": 0}],
+    }
+    compared = {"launches": [launch, launch], "chip": "B200", "base": "main (123)", "machine_code": "ptxas 13.5"}
+    text = "\n".join(summary(REPORT, None, compared))
+    assert "| k | 1 | 2,000 | 2,200 | +10.0% | 128 -> 168 | 0 |" in text
+    assert "predicted for a B200, not measured. Base: main (123)." in text
 
 
 TEST = """
@@ -65,13 +78,32 @@ def test_it(emulated_device):
     ptx_emulator.launch(PTX, args=[np.zeros(32, np.uint32)])
 """
 
+BENCH = """
+import numpy as np, ptx_emulator
+body = "ex2.approx.f32 %f, %f;" * ROUNDS
+ptx_emulator.launch(f'''.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry timed(.param .u64 x) {{
+.reg .b64 %a; .reg .f32 %f;
+ld.param.u64 %a, [x]; ld.global.f32 %f, [%a]; {body}
+st.global.f32 [%a], %f; ret; }}''', args=[np.zeros(32, np.float32)])
+"""
+
 
 @pytest.mark.install
 def test_the_scripts_of_the_action(tmp_path: Path) -> None:
-    """They install the package, run a project's tests, fail as these do, annotate, and write the summary."""
+    """They install the package, run a project's tests, fail as these do, compare base and head, annotate, summarise."""
     project = tmp_path / "project"
     project.mkdir()
     (project / "test_it.py").write_text(TEST)
+    git = ("git", "-C", project, "-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", "init", "--quiet", project], check=True)
+    for rounds in (8, 64):
+        (project / "bench.py").write_text(BENCH.replace("ROUNDS", str(rounds)))
+        subprocess.run([*git, "add", "--all"], check=True)
+        subprocess.run([*git, "commit", "--quiet", "--message=a"], check=True)
+    base = subprocess.run([*git, "rev-parse", "HEAD~1"], capture_output=True, text=True, check=True).stdout.strip()
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     (site / "its_own.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
@@ -83,6 +115,10 @@ def test_the_scripts_of_the_action(tmp_path: Path) -> None:
         "REQUIREMENTS": "",
         "TESTS": "test_it.py",
         "LEVEL": "fault",
+        "SCRIPT": "bench.py",
+        "BASE": base,
+        "PULL": "",
+        "COMMENT": "false",
     }
     scripts = re.findall(r"run: \|\n((?: {8}.*\n|\n)+)", (ROOT / "action.yml").read_text())
     assert len(scripts) == 2
@@ -99,4 +135,7 @@ def test_the_scripts_of_the_action(tmp_path: Path) -> None:
     ]
     assert [one.returncode for one in ended] == [0, 1], "".join(one.stdout + one.stderr for one in ended)
     assert "::error title=UnwrittenRead in k::UnwrittenRead: " in ended[1].stdout
-    assert "| fault | UnwrittenRead: " in (tmp_path / "summary.md").read_text()
+    summary = (tmp_path / "summary.md").read_text()
+    assert "| fault | UnwrittenRead: " in summary
+    row = re.search(r"\| timed \| 0 \| ([\d,]+) \| ([\d,]+) \| \+\d+\.\d% \| \d+(?: -> \d+)? \| 0 \|", summary)
+    assert row and row[1] < row[2], summary

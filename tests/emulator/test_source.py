@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from ptx_launch import kernel, launch
 
+import emulator
 from emulator.errors import BudgetExceeded, Deadlock, UnwrittenRead
+from emulator.machine.launch.shared_names import source_name
 from emulator.machine.launch.source import source_place
 from emulator.ptx.parser import parse
 
@@ -165,3 +168,30 @@ def test_the_table_of_a_running_launch_shows_the_line_of_the_program(program: Pa
     body = ".reg .b32 r; mov.b32 r, 0;\n.loc 1 16 4\nL: add.s32 r, r, 1; bra L;"
     with pytest.raises(BudgetExceeded, match=r"PTX line \d+: running\n +kernels/ring\.py:16 in main: ring\.once\(\)"):
         launch(with_file(body, program), [], budget=100)
+
+
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        ("sums", "sums"),
+        ("_ZZ4workPfE4sums", "sums"),
+        ("_ZZ4workPfE5tiles_0", "tiles"),
+        ("_ZZN2ns5inner4workIfEEvPT_E2sA", "sA"),
+        ("_ZN2ns4sumsE", "_ZN2ns4sumsE"),
+    ],
+)
+def test_a_shared_variable_has_its_name_in_the_function(mangled: str, name: str) -> None:
+    assert source_name(mangled) == name
+
+
+@pytest.mark.parametrize(("at", "said"), [(0, "(4 bytes of sums)"), (12, "(4 bytes of sums from byte 12)")])
+def test_a_report_names_the_shared_variable(at: int, said: str) -> None:
+    ptx = kernel(
+        "reads",
+        ".param .u64 x",
+        ".reg .b64 %a; .reg .b32 %r<3>; .shared .align 4 .b8 _ZZ4workPfE4sums[64];\nld.param.b64 %a, [x];\n"
+        f"mov.u32 %r1, _ZZ4workPfE4sums;\nld.shared.b32 %r2, [%r1+{at}];\nst.global.b32 [%a], %r2;\nret;",
+    )
+    with emulator.emulate(), pytest.raises(UnwrittenRead) as raised:
+        emulator.launch(ptx, None, [np.zeros(4, np.uint32)], block=32)
+    assert said in str(raised.value)

@@ -12,7 +12,7 @@ from ...chip import RANK_SHIFT
 from ...errors import BarrierError
 from ...isa.lane_values import active_lanes, of_lane, same
 from ...isa.registry import BLOCK, Action, if_sources_uniform
-from ...machine.launch.mbarrier_names import mbarrier_name
+from ...machine.launch.shared_names import mbarrier_name
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Imm, Instr, Operand
 from ..barriers import TimedMBarrier

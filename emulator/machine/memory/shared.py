@@ -11,6 +11,7 @@ import numpy as np
 from ...chip import RANK_SHIFT, RESERVED_SHARED_BYTES
 from ...errors import BarrierError, Fault, Level, Misaligned, OutOfBounds, place
 from ...ptx.syntax import ALL_BYTES
+from ..launch.shared_names import shared_variable, source_name
 from ..order.access import LaneAgent, TaintedStore
 from ..order.cells import Cells, pieces, span
 from ..order.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
@@ -140,8 +141,15 @@ class SharedMemory:
         first, last = int(cells.min()) << self.shift, (int(cells.max()) + 1 << self.shift) - 1
         return (
             f"shared memory {window + first:#x} to {window + last:#x} of CTA {self.cta.name} "
-            f"({cells.size << self.shift} bytes)"
+            f"({cells.size << self.shift} bytes{self._variable(first, last)})"
         )
+
+    def _variable(self, first: int, last: int) -> str:
+        """Return the `.shared` variable that holds bytes of the window as text, "" if none holds them all."""
+        found = shared_variable(self.cta.launch.kernel, first, last)
+        if found is None:
+            return ""
+        return f" of {source_name(found.name)}" + (f" from byte {first - found.offset}" if first > found.offset else "")
 
     def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
         """Report a conflict between lanes by the first of its cells."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import BarrierError, source
-from ..launch.mbarrier_names import mbarrier_name
+from ..launch.shared_names import mbarrier_name
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr

@@ -1,17 +1,20 @@
-"""Names of mbarriers as the source has them."""
+"""Names of mbarriers and of arrays in shared memory, as the source has them."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
+    from ...ptx.syntax import Instr, Kernel, Variable
     from .launch import Launch
 
 INIT: Final = "mbarrier_init"
+LOCAL: Final = re.compile(r"_ZZ.*E(\d+)(\D\w*)$")
+"""A mangled local variable: its function, the length of its own name, and that name."""
 POINTERS: Final = frozenset({"data_ptr", "ptr", "iterator", "toint"})
 """Members of a variable in the source that give its address."""
 
@@ -27,10 +30,10 @@ def mbarrier_name(launch: Launch, offset: int, init: Instr, earlier: Iterable[In
     given = launch.names.get(offset - kernel.dynamic_shared_offset)
     if given:
         return given
-    for variable in kernel.shared:
-        if variable.size and variable.offset <= offset < variable.offset + variable.size:
-            inside = (offset - variable.offset) // 8
-            return variable.name if variable.size == 8 else f"{variable.name}[{inside}]"
+    variable = shared_variable(kernel, offset, offset)
+    if variable is not None:
+        name, inside = source_name(variable.name), (offset - variable.offset) // 8
+        return name if variable.size == 8 else f"{name}[{inside}]"
     place = launch.source_place(init)
     if place is None:
         return ""
@@ -39,6 +42,20 @@ def mbarrier_name(launch: Launch, offset: int, init: Instr, earlier: Iterable[In
         return name
     others = (launch.source_place(each) for each in earlier)
     return f"{name}[{sum(other is not None and _same(other, place) for other in others)}]"
+
+
+def shared_variable(kernel: Kernel, first: int, last: int) -> Variable | None:
+    """Return the `.shared` variable that holds the bytes `first` to `last` of a CTA's window; None if none holds all.
+
+    Dynamic shared memory is no variable.
+    """
+    return next((each for each in kernel.shared if each.offset <= first and last < each.offset + each.size), None)
+
+
+def source_name(name: str) -> str:
+    """Return the name that a variable has inside its function in C++, from its mangled name; others as they are."""
+    found = LOCAL.match(name)
+    return found[2][: int(found[1])] if found else name
 
 
 def _same(one: object, other: object) -> bool:
