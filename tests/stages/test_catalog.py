@@ -1,5 +1,7 @@
 """The catalog of milestones."""
 
+from pathlib import Path
+
 import pytest
 
 from stages import catalog
@@ -13,6 +15,11 @@ def test_the_milestones_each_need_the_one_below() -> None:
     assert [milestone.needs for milestone in CATALOG] == [None, *IDS[:-1]]
 
 
+def test_the_example_of_the_page_needs_the_last_one() -> None:
+    page = (Path(catalog.__file__).parents[1] / "docs/howto/milestone.md").read_text()
+    assert f'Milestone("D9", "{IDS[-1]}", ' in page
+
+
 def test_the_gate_is_built() -> None:
     assert GATE.id == "D1.1"
     assert runnable("d1.1") is GATE
@@ -20,8 +27,8 @@ def test_the_gate_is_built() -> None:
 
 def test_an_unknown_milestone_names_those_that_exist() -> None:
     with pytest.raises(UnknownMilestone) as caught:
-        find("D9")
-    assert all(name in str(caught.value) for name in ["'D9'", *IDS])
+        find("D99")
+    assert all(name in str(caught.value) for name in ["'D99'", *IDS])
 
 
 def test_all_are_built() -> None:

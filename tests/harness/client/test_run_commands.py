@@ -86,7 +86,7 @@ def test_ratchet_reruns_what_was_accepted(project):
 
 def test_bad_input(project):
     refused(project, "there are sim", "stage", "D1.1", "--target", "b300")
-    refused(project, "D5d", "stage", "D9")
+    refused(project, "D5d", "stage", "D99")
     refused(project, "D4", "stage", "D4")
     refused(project, 'UNPIN="stages" BECAUSE="why"', "stage", "D1.1", "--unpin", "stages")
     refused(project, 'UNPIN="PATH" BECAUSE="why"', "stage", "D1.1", "--because", "measured")
