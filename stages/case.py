@@ -236,9 +236,14 @@ class Case:
     @property
     def seq_lens(self) -> torch.Tensor:
         """Tokens of each sequence including its newest, int32 [batch]."""
+        return torch.tensor(self._lengths).int()
+
+    @property
+    def _lengths(self) -> list[int]:
+        """`seq_lens` as numbers: a call that is recorded may compute with them, but not with tensors."""
         assert self.compressed is not None, "only cases with compressed keys have seq_lens"
         lens = self.lens or (self.keys,) * self.batch
-        return torch.tensor([past + valid for past, valid in zip(self.compressed.past, lens, strict=True)]).int()
+        return [past + valid for past, valid in zip(self.compressed.past, lens, strict=True)]
 
     @property
     def visible_blocks(self) -> torch.Tensor:
@@ -253,4 +258,4 @@ class Case:
         assert self.compressed is not None
         if self.compressed.blocks is not None:
             return self.compressed.blocks
-        return int(self.seq_lens.max()) // self.compressed.ratio + 3
+        return max(self._lengths) // self.compressed.ratio + 3

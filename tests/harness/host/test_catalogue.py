@@ -38,6 +38,15 @@ def test_a_whole_record_is_believed() -> None:
     assert not list(CATALOGUE.objections(sound(), FRESH, MODES))
 
 
+def test_a_result_that_is_always_exact_may_be_exact() -> None:
+    """With a single key P is 1, and O is V."""
+    record = sound()
+    record["cases"][0]["figures"][1].update(value=0.0, pin=1e-12)
+    record["cases"][1]["figures"][1].update(value=0.0, pin=1e-12)
+    exact = Catalogue("D1.1", {"hd=64": PINS | {"O": {"cosine": 0.9999, "diff": 1e-12}}}, (1,))
+    assert not list(exact.objections(record, FRESH, MODES))
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
