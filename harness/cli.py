@@ -161,7 +161,8 @@ def update_notes() -> int:
 
 def sweep(milestone: str, seeds: int, target: str) -> int:
     """Measure a milestone for many seeds in every completion mode, and print the resulting pins."""
-    chosen, place = runnable(milestone), targets.load().find(target)
+    place = targets.load().find(target)
+    chosen = runnable(milestone, place.arch)
     from harness.tools.measure import pins
     from harness.tools.measure import sweep as measured_for_seeds
 
@@ -182,7 +183,8 @@ def sweep(milestone: str, seeds: int, target: str) -> int:
 
 def perf(milestone: str, target: str) -> int:
     """Time a milestone's cases on the GPU of a target, beside other attention kernels installed there."""
-    chosen, place = runnable(milestone), targets.load().find(target)
+    place = targets.load().find(target)
+    chosen = runnable(milestone, place.arch)
     if place.device != "cuda":
         raise TargetError(f"target {place.name!r} has no GPU to measure on; to predict instead: make perf {chosen.id}")
     with run_commands.driving() as driver:

@@ -17,7 +17,7 @@ class UnknownMilestone(ValueError):
 
 
 class NotBuilt(ValueError):
-    """The milestone is in the catalog, but has no module yet."""
+    """The milestone is in the catalog, but has no module yet, or none for the target's chip."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,10 @@ class Milestone:
     def built(self) -> bool:
         """True if its module exists."""
         return self.module.exists()
+
+    def runs_on(self, arch: str) -> bool:
+        """Return True if it can be judged on chips of an architecture, such as sm_90a."""
+        return ("h200" if arch.startswith("sm_90") else "b200") in self.chips
 
     def launched(self) -> list[Any]:
         """Return the cases that its tests launch: CASES, and those of TWINS if it has them."""
@@ -87,10 +91,13 @@ def find(name: str) -> Milestone:
     raise UnknownMilestone(f"{f'no milestone {name!r}' if name else 'no milestone was given'}; there are {known}")
 
 
-def runnable(name: str) -> Milestone:
-    """Find a milestone that has a module. Raises UnknownMilestone or NotBuilt."""
+def runnable(name: str, arch: str = "sm_100a") -> Milestone:
+    """Find a milestone that has a module and runs on an architecture. Raises UnknownMilestone or NotBuilt."""
     milestone = find(name)
     if not milestone.built:
         built = ", ".join(each.id for each in CATALOG if each.built)
         raise NotBuilt(f"{milestone.id} is not built yet ({milestone.summary}); built so far: {built}")
+    if not milestone.runs_on(arch):
+        there = ", ".join(each.id for each in CATALOG if each.built and each.runs_on(arch))
+        raise NotBuilt(f"{milestone.id} is not built for {arch} ({milestone.summary}); built for it: {there}")
     return milestone

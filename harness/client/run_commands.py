@@ -46,12 +46,14 @@ console = Console()
 
 def stage(milestone: str, target: str, unpin: list[str], because: str, again: bool, no_cache: bool) -> int:
     """Judge the working tree on one milestone, after the hd=64 gate. Exits with 0 only on ACCEPT."""
-    return _judge([runnable(milestone).id], target, unpin, because, again, no_cache)
+    return _judge([milestone], target, unpin, because, again, no_cache)
 
 
 def stages(target: str, unpin: list[str], because: str, no_cache: bool) -> int:
-    """Judge the working tree on every milestone that is built, in one run with one report."""
-    return _judge([each.id for each in CATALOG if each.built], target, unpin, because, True, no_cache)
+    """Judge the working tree on every milestone that is built for the target, in one run with one report."""
+    arch = targets.load().find(target).arch
+    built = [each.id for each in CATALOG if each.built and each.runs_on(arch)]
+    return _judge(built, target, unpin, because, True, no_cache)
 
 
 def gate(target: str, unpin: list[str], because: str, again: bool) -> int:
@@ -60,9 +62,9 @@ def gate(target: str, unpin: list[str], because: str, again: bool) -> int:
 
 
 def ratchet(target: str, unpin: list[str], because: str) -> int:
-    """Judge the working tree on every milestone that was ever accepted, in one run."""
-    held = acceptance.accepted_milestones(candidate.find(ROOT))
-    wanted = [milestone.id for milestone in CATALOG if milestone.id in held]
+    """Judge the working tree on every milestone that was ever accepted and is built for the target, in one run."""
+    arch, held = targets.load().find(target).arch, acceptance.accepted_milestones(candidate.find(ROOT))
+    wanted = [milestone.id for milestone in CATALOG if milestone.id in held and milestone.runs_on(arch)]
     if not wanted:
         raise NothingToDo("nothing was accepted yet: make stage D1.1 comes first")
     console.print(f"rerunning {', '.join(wanted)}", highlight=False)
@@ -200,6 +202,7 @@ def _judge(
 ) -> int:
     """Judge the working tree on `milestones`, show how that ended, and return the verdict's exit code."""
     chosen = targets.load().find(name)
+    milestones = [runnable(each, chosen.arch).id for each in milestones]
     if chosen.why_not_from_here:
         raise TargetError(chosen.why_not_from_here)
     with driving() as driver, ThreadPoolExecutor() as beside:

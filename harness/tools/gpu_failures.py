@@ -23,8 +23,10 @@ from harness.tools.gpu_host import Machine
 
 GATE_S: Final = 40.0
 RUN_S: Final = 150.0
-STARTED_S: Final = 6.0
-"""The time after which a run is interrupted: its supervisor has started, and has not ended."""
+STARTED_S: Final = 60.0
+"""The time within which the phase that launches must have started."""
+LAUNCHING_S: Final = 2.0
+"""The time that this phase is given before it is interrupted: it has imported torch, and launches."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +90,16 @@ def changed(machine: Machine, change: Change) -> None:
 
 
 def interrupted(machine: Machine, name: str, number: signal.Signals, whom: str) -> None:
-    """Send a signal to the client, or to the supervisor of its run, and fetch the verdict by `resume`."""
+    """Send a signal to the client, or to the supervisor of its run, amid launches. Fetch the verdict by `resume`."""
     began = time.monotonic()
     process = with_limit(machine, name)
-    time.sleep(STARTED_S)
+    while not processes("harness.judge.run", machine.work) and time.monotonic() < began + STARTED_S:
+        time.sleep(0.1)
+    time.sleep(LAUNCHING_S)
     if whom == "client":
         process.send_signal(number)
     else:
-        for pid in supervisors(machine.work):
+        for pid in processes("harness.host.supervisor", machine.work):
             os.kill(pid, number)
     machine.note(name, ended(process), time.monotonic() - began)
     newest = max(path.name for path in (machine.clone / "results").glob("2*"))
@@ -104,13 +108,14 @@ def interrupted(machine: Machine, name: str, number: signal.Signals, whom: str) 
     machine.note(f"resume after {name}", ended(resumed), time.monotonic() - began)
 
 
-def supervisors(work: Path) -> list[int]:
-    """Return the processes that supervise a run in a work folder."""
+def processes(module: str, work: Path) -> list[int]:
+    """Return the processes that run a module for a run in a work folder."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             command = (folder / "cmdline").read_bytes().decode().split("\0")
-            if "harness.host.supervisor" in command and any(each.startswith(f"{work}/runs/") for each in command):
+            places = [*command, os.readlink(folder / "cwd")]
+            if module in command and any(each.startswith(f"{work}/runs/") for each in places):
                 found.append(int(folder.name))
     return found
 
@@ -165,6 +170,7 @@ def main() -> int:
     args = parser.parse_args()
     folder = args.folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, as do its children
     machine = Machine(folder, args.workdir.resolve(), args.arch, args.device)
     parts: list[Callable[[], None]] = [
         lambda: judged(machine, "the kernel as it is"),

@@ -41,3 +41,9 @@ def test_a_milestone_without_a_module_is_rejected(monkeypatch: pytest.MonkeyPatc
         NotBuilt, match=rf"D99 is not built yet \(the next feature\); built so far: D1.1, .*, {IDS[-1]}$"
     ):
         runnable("D99")
+
+
+def test_a_milestone_of_another_chip_is_rejected() -> None:
+    assert runnable("D6a").id == "D6a" and runnable("D5d", "sm_90a").id == "D5d"
+    with pytest.raises(NotBuilt, match=r"D6a is not built for sm_90a \(.*\); built for it: D1.1, .*, D5d$"):
+        runnable("D6a", "sm_90a")
