@@ -1,7 +1,8 @@
 """`python -m harness.tools.speed FILE.csv`: measure the kernel on this machine's GPU beside torch's attention.
 
-The problems are those of stages/shapes.py, and plain attention of head dims 64, 128 and 256 to 1,024 to 16,384 keys.
-Inputs are normal. Each is measured with L2 cold, and the clock rate and power meanwhile are kept beside the times.
+FlashAttention-4 (PyPI's flash-attn-4) is measured too where it is installed. The problems are plain attention of head
+dims 64, 128 and 256 to 1,024 to 16,384 keys, and those of stages/shapes.py. Inputs are normal. Each is measured with L2
+cold, and the clock rate and power meanwhile are kept beside the times.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import csv
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -39,10 +41,10 @@ class Work:
 
 def works() -> Iterator[Work]:
     """Yield every problem, its inputs drawn."""
-    for shape in SHAPES:
-        yield Work(shape.name, shape.flops, {"this kernel": shape.prepared(torch.randn, "cuda")})
     for width, causal, length in product((64, 128, 256), (False, True), LENGTHS):
         yield plain(width, causal, length)
+    for shape in SHAPES:
+        yield Work(shape.name, shape.flops, {"this kernel": shape.prepared(torch.randn, "cuda")})
 
 
 def plain(width: int, causal: bool, length: int) -> Work:
@@ -61,6 +63,10 @@ def plain(width: int, causal: bool, length: int) -> Work:
         "this kernel": lambda: fmha(q, k, v, causal=causal, partials=False),
         "torch's scaled_dot_product_attention": lambda: attention(by_head, *shared, is_causal=causal),
     }
+    if find_spec("flash_attn"):
+        from flash_attn.cute import flash_attn_func  # one key head, as here
+
+        calls["FlashAttention-4"] = lambda: flash_attn_func(q, k[:, :, None], v[:, :, None], causal=causal)
     return Work(name, 4.0 * TOKENS * HIDDEN * length / (1 + causal), calls)
 
 
