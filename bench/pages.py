@@ -1,12 +1,14 @@
 """`python -m bench.pages [BLOCK...]`: print the generated blocks of the pages, and write them where they belong.
 
-A block stands between `<!-- begin NAME, written by `COMMAND` -->` and `<!-- end NAME -->` in one page below docs/.
+A block stands between `<!-- begin NAME, written by `COMMAND` -->` and `<!-- end NAME -->` in README or one page of
+docs/.
 Without a name all blocks are written. tests/test_docs.py compares each block with what its data file gives.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import re
 import sys
 import tomllib
@@ -29,6 +31,9 @@ BUGS: Final = ROOT / "bench" / "bugs" / "bugs.toml"
 FINDS: Final = ROOT / "tests" / "emulator" / "finds.toml"
 REPORT: Final = ROOT / "results" / "sample" / "silicon-h200" / "report.md"
 ON_H200: Final = REPORT.parent / "kernel"
+PEERS: Final = {"torch's scaled_dot_product_attention": "torch", "FlashAttention-4": "FlashAttention-4"}
+SUMMARY: Final = {"prefill-128h-csa": "DeepSeek-V4 prefill, CSA layer, 128 heads"}
+"""The problems of README's table besides those with 4,096 keys, and their names there."""
 OUTCOMES: Final = (
     "hangs",
     "ends with an error of the launch (700, 715, 716, 719), which names neither place nor cause",
@@ -149,7 +154,12 @@ def cheats() -> Lines:
 
 def h200_verdicts() -> Lines:
     """Yield the verdicts of the milestones on an H200, and the elements that differ from the emulator's."""
-    body = [tuple(row.values()) for row in rows(ON_H200 / "verdicts.csv")]
+    body: list[tuple[str, ...]] = []
+    for path in sorted(ON_H200.glob("stages/*/record.json")):
+        record = json.loads(path.read_text())
+        counts = [[each["outcome"] == "passed" for each in record["cases"]], [x["refused"] for x in record["mutants"]]]
+        numbers = (str(number) for each in counts for number in (len(each), sum(each)))
+        body.append((record["milestone"], record["verdict"], *numbers))
     yield from markdown(("milestone", "verdict", "tests", "passed", "negative controls", "rejected"), body)
     found = rows(ON_H200 / "bits.csv")
     apart = sum(int(row["different"]) for row in found)
@@ -163,19 +173,36 @@ def h200_verdicts() -> Lines:
     )
 
 
+def measured() -> dict[str, dict[str, dict[str, str]]]:
+    """Return the measured times on an H200, by problem and kernel."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for row in rows(ON_H200 / "speed.csv"):
+        found.setdefault(row["problem"], {})[row["kernel"]] = row
+    return found
+
+
 def h200_speed() -> Lines:
-    """Yield the measured times of the kernel, beside torch's attention or the clock's prediction."""
-    found = {(row["problem"], row["kernel"] == "this kernel"): row for row in rows(ON_H200 / "speed.csv")}
+    """Yield the measured times of the kernel, beside those of peers or the clock's prediction."""
     body: list[tuple[str, ...]] = []
-    for (problem, ours), row in found.items():
-        if ours:
-            us, other = float(row["us"]), found.get((problem, False))
-            torch_us, ratio = (other["us"], f"{float(other['us']) / us:.2f}") if other else ("", "")
-            guess = row["predicted_us"]
-            error = f"{float(guess) / us - 1:+.0%}" if guess else ""
-            body.append((problem, row["us"], row["tflops"], row["sm_mhz"], row["watts"], torch_us, ratio, guess, error))
-    head = ("problem", "us", "TFLOP/s", "MHz", "W", "torch, us", "ratio", "predicted, us", "error")
-    yield from markdown(head, body)
+    for problem, kernels in measured().items():
+        row = kernels["this kernel"]
+        us, guess = float(row["us"]), row["predicted_us"]
+        peers = [kernels[name]["us"] if name in kernels else "" for name in PEERS]
+        ratio = f"{min(map(float, filter(None, peers))) / us:.2f}" if any(peers) else ""
+        error = f"{float(guess) / us - 1:+.0%}" if guess else ""
+        body.append((problem, row["us"], row["tflops"], row["sm_mhz"], row["watts"], *peers, ratio, guess, error))
+    named = (f"{name}, us" for name in PEERS.values())
+    yield from markdown(("problem", "us", "TFLOP/s", "MHz", "W", *named, "ratio", "predicted, us", "error"), body)
+
+
+def h200_summary() -> Lines:
+    """Yield the measured TFLOP/s of a few problems, beside those of peers."""
+    body: list[tuple[str, ...]] = []
+    for problem, kernels in measured().items():
+        if problem in SUMMARY or "4,096 keys" in problem:
+            rates = (kernels[name]["tflops"] if name in kernels else "" for name in ("this kernel", *PEERS))
+            body.append((SUMMARY.get(problem, problem), *rates))
+    yield from markdown(("TFLOP/s, measured", "this kernel", *PEERS.values()), body)
 
 
 def h200_failures() -> Lines:
@@ -206,6 +233,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "silicon-outcomes": silicon_outcomes,
         "h200-verdicts": h200_verdicts,
         "h200-speed": h200_speed,
+        "h200-summary": h200_summary,
         "h200-failures": h200_failures,
         "silicon-times": lambda: hopper.table(hopper.rows()),
         "coverage": lambda: iter(coverage_table(families(read_forms())).splitlines()[2:]),
@@ -237,7 +265,7 @@ def main() -> int:
         return 2
     for name in sys.argv[1:]:
         print(block(name))
-    for path in sorted(DOCS.rglob("*.md")):
+    for path in sorted([ROOT / "README.md", *DOCS.rglob("*.md")]):
         text = path.read_text()
         if (now := written(text, names)) != text:
             path.write_text(now)
