@@ -183,7 +183,7 @@ class FmhaConfig(Features, Mbarriers):
         """Keys of a KV tile."""
         return self.variant.block_n
 
-    # What follows from the row and the features.
+    # Consequences of the row and the features
 
     @property
     def loads_v(self) -> bool:

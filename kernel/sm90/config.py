@@ -186,7 +186,7 @@ class HopperConfig(Features, Mbarriers):
         """Keys of a KV tile."""
         return self.variant.block_n
 
-    # What follows from the variant and the features.
+    # Consequences of the variant and the features
 
     @property
     def loads_v(self) -> bool:

@@ -14,7 +14,7 @@ from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import warpgroup
 
 from kernel.hardware import WARP
-from kernel.sm90.operands import Fragments, gemm, settle
+from kernel.sm90.operands import Fragments, gemm, keep_before_fence
 from kernel.sm90.softmax import COLS, ROWS, ConsumerThread, RowSoftmax, of_row
 from kernel.sm100.cta import Cta
 from kernel.sm100.tiles import LoopInvariant
@@ -245,7 +245,7 @@ class Consumer(LoopInvariant):
     def convert_p(self) -> None:
         """Convert S to P: the registers of an accumulator are in the order of those of an A operand."""
         flat(self.p).store(flat(self.s).load().to(BFloat16))
-        settle(self.p)
+        keep_before_fence(self.p)
 
 
 def wait_turn(warpgroup: Any) -> None:

@@ -107,7 +107,7 @@ def gemm(
         cute.gemm(mma, acc, a[None, None, k], b[None, None, k], acc)
 
 
-def settle(fragment: cute.Tensor) -> None:
+def keep_before_fence(fragment: cute.Tensor) -> None:
     """Keep the compiler from moving the writes of a fragment past the wgmma.fence that follows.
 
     The fence names no registers: without this, conversions of P sink to the product that reads them.

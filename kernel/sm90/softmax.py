@@ -47,7 +47,7 @@ class ConsumerThread(LoopInvariant):
 class RowSoftmax(RunningSoftmax):
     """Statistics of one row, which four lanes share."""
 
-    def over_row(self, value: Any, combine: Callable[[Any, Any], Any], turn: Int32 = 0) -> Any:
+    def over_row(self, value: Any, combine: Callable[[Any, Any], Any], exchange: Int32 = 0) -> Any:
         """Combine `value` over the lanes of the row."""
         for offset in (1, 2):
             value = combine(value, cute.arch.shuffle_sync_bfly(value, offset))
