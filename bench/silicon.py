@@ -27,14 +27,14 @@ from xml.etree import ElementTree
 from bench import blackwell, clock, microbenchmarks
 from bench.gpu import TimedGpu
 from emulator.clock.chips import FOLDER, chip
+from stages.tolerances import cycles_file
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ("tests/emulator/test_silicon.py", "tests/emulator/test_silicon_races.py")
 FACTS = ("name", "compute_cap", "driver_version", "clocks.max.sm", "power.limit")
 MOST_WORKERS = 12
-KERNEL_RUNS_ON = "10.0"
-"""The compute capability that the kernel needs."""
-CYCLES = ROOT / "stages" / "cycles.toml"
+KERNEL_RUNS_ON = {"10.0": "b200", "9.0": "h200"}
+"""The chip of each compute capability that the kernel is written for."""
 Microbenchmarks = tuple[str, Callable[[microbenchmarks.Row], microbenchmarks.Micro], Sequence[microbenchmarks.Row]]
 KINDS: tuple[Microbenchmarks, ...] = (
     *((k.name, k.program, microbenchmarks.rows(k.file)) for k in microbenchmarks.KINDS),
@@ -123,28 +123,29 @@ class Ruling:
 
 def milestones(gpu: Sequence[str], to: Path) -> Iterator[Ruling | str]:
     """Run each milestone with `harness.judge` and yield its verdict and times, or yield why all are skipped."""
-    pins: dict[str, float] = tomllib.loads(CYCLES.read_text())
-    if gpu[1] != KERNEL_RUNS_ON:
-        yield f"milestones {', '.join(pins)}: left out, the kernel is for compute capability {KERNEL_RUNS_ON}"
+    if gpu[1] not in KERNEL_RUNS_ON:
+        yield f"milestones: left out, the kernel is for compute capability {' and '.join(KERNEL_RUNS_ON)}"
         return
+    on = KERNEL_RUNS_ON[gpu[1]]
+    pins: dict[str, float] = tomllib.loads(cycles_file(on).read_text())
     for milestone, cycles in pins.items():
         folder = to / milestone
         judge = [sys.executable, "-m", "harness.judge.run", milestone, "--device", "cuda", "--target", to.name]
         subprocess.run([*judge, "--out", str(folder)], cwd=ROOT, check=False)
         measure = [sys.executable, "-m", "harness.judge.measure", milestone, "--out", str(folder)]
         subprocess.run(measure, cwd=ROOT, check=False)
-        yield ruling(milestone, folder, cycles)
+        yield ruling(milestone, folder, cycles, on)
 
 
-def ruling(milestone: str, folder: Path, cycles: float) -> Ruling:
-    """Read a milestone's verdict and time from its folder. cycles: the prediction for its first case."""
+def ruling(milestone: str, folder: Path, cycles: float, on: str = "b200") -> Ruling:
+    """Read a milestone's verdict and time from its folder. cycles: the prediction for its first case on a chip."""
     try:
         verdict = str(json.loads((folder / "record.json").read_text())["verdict"])
         first = json.loads((folder / "measured.json").read_text())[0]
     except (OSError, LookupError, ValueError) as error:
         return Ruling(milestone, f"no record: {type(error).__name__}")
     times = first["times"]
-    predicted_us = cycles / times["sm_mhz"] + chip("b200").launch_us if times["sm_mhz"] else None
+    predicted_us = cycles / times["sm_mhz"] + chip(on).launch_us if times["sm_mhz"] else None
     return Ruling(milestone, verdict, first["case"], 1e6 * times["median"], predicted_us)
 
 
