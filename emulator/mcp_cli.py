@@ -108,7 +108,7 @@ class Tools:
     ) -> str:
         """Execute commands of the debugger on a script's launches, and return what they print.
 
-        commands: such as "break kernel.py:86 -c 0,0,0", "continue", "regs", "smem a", "tmem 0:32 -t f32", "mbarriers",
+        commands: such as "break kernel.py:86 -c 0,0,0", "continue", "regs", "smem a", "tmem 0:32 -t f32", "barriers",
         "back 5"; "help" lists them all. Each launch stops before its first instruction. launch: only that one, from 1.
         """
         options = [part for command in commands for part in ("--command", command)]

@@ -34,7 +34,7 @@ from .places import (
 )
 from .session import Session
 from .stops import ArrivalStop, Breakpoint, RegisterWatch, Watch, Who, barrier_line, phases
-from .tensors import numbers, shown, width_of
+from .tensors import numbers, register_text, shown, width_of
 from .views import Matrix, boxes, global_tensor, shared, tensor_memory
 
 if TYPE_CHECKING:
@@ -544,8 +544,7 @@ def _lanes_text(value: np.ndarray) -> str:
     if value.ndim > 1:
         return " ".join(f"{int(high):#x}:{int(low):016x}" for low, high in value.T[:2])
     if (value == value[0]).all():
-        text = f"{int(value[0]):#x}"
-        return f"{text} ({shown(numbers(value[:1], 'f32')[0], 'f32')} as f32)" if value.itemsize == 4 else text
+        return register_text(value[0])
     return " ".join(f"{int(lane):#x}" for lane in value[:4]) + " ..."
 
 

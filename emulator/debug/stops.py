@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from .places import barrier_name, is_named, mbarriers
+from .tensors import register_text
 
 if TYPE_CHECKING:
     from ..machine.synchronisation.mbarrier import MBarrier
@@ -171,7 +172,8 @@ class RegisterWatch:
             return None
         lanes = np.flatnonzero(before != new)
         first = int(lanes[0])
-        return f"{self.name} of {warp} changes in {lanes.size} lanes; lane {first}: {before[first]} to {new[first]}"
+        change = f"{register_text(before[first])} to {register_text(new[first])}"
+        return f"{self.name} of {warp} changes in {lanes.size} lanes; lane {first}: {change}"
 
 
 def phases(name: str, ctas: Sequence[Cta]) -> np.ndarray | None:

@@ -127,6 +127,14 @@ def named(name: str, value: Any) -> NamedTensor | None:
     return None
 
 
+def register_text(value: Any) -> str:
+    """Return a register's value in one lane in hexadecimal, one of 32 bits also as float; a predicate as it is."""
+    if value.dtype == bool or value.ndim:
+        return str(value)
+    text = f"{int(value):#x}"
+    return f"{text} ({shown(numbers(value.reshape(1), 'f32')[0], 'f32')} as f32)" if value.itemsize == 4 else text
+
+
 def _strided() -> Any:
     return sys.modules["torch"].strided
 

@@ -92,7 +92,7 @@ def test_the_tools_answer_the_official_client(tmp_path: Path) -> None:
     assert unknown[0] and "counted from 1" in unknown[1][0]
     assert "%rd1" in debug[1][0]
     assert not blame[0] and "o[0]" in blame[1][0]
-    assert json.loads(coverage[1][0])["state"] == "supported"
+    assert json.loads(coverage[1][0])["forms"] > 10
     assert "predicted" in time[1][0] and "nothing was measured" in time[1][0]
     assert gone[0] and "there is no file 'gone.py'" in gone[1][0]
     assert "(the same PTX)" in compare[1][0]
