@@ -6,7 +6,7 @@ import getpass
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,13 @@ from harness.host.repository import ACCEPTED, GitError, Repository
 
 #: The folders whose code a run executes.
 PACKAGES = ("emulator", "harness", "kernel", "remote", "stages")
+
+#: The attributes by which git converts files in a checkout, and the values that do so.
+CONVERTING: dict[str, Callable[[str], bool]] = {
+    "eol": lambda value: value == "crlf",
+    "ident": lambda value: value == "set",
+    "working-tree-encoding": lambda value: value not in ("unspecified", "unset", "UTF-8"),
+}
 
 
 class CandidateError(ValueError):
@@ -95,6 +102,57 @@ def write_tree(repository: Repository, tip: str, wanted: Sequence[str]) -> tuple
     return tree, tuple(path for path in untracked if path not in set(taken))
 
 
+def check_files(repository: Repository, tip: str, tree: str) -> None:
+    """Check that a checkout of `tree` has the bytes of the commit, and that no merge was left unresolved.
+
+    Raises CandidateError, which names the files.
+    """
+    names = [entry.path for entry in repository.tree(tree)]
+    if odd := [name for name in names if _has_other_bytes(name)]:
+        shown = ", ".join(ascii(os.fsencode(name))[2:-1] for name in odd[:4])
+        raise CandidateError(f"{shown}: the name is not UTF-8; rename it (git mv), or remove it from git (git rm)")
+    if converted := _converted(repository, tree, names):
+        raise CandidateError(
+            f"{', '.join(converted[:4])}: a checkout would have other bytes; remove these attributes (.gitattributes)"
+        )
+    base = repository.resolve(ACCEPTED) or tip
+    changed = [f":(literal){entry.path}" for entry in repository.changed(base, tree)]
+    if marked := _matching(repository, tree, changed, "^<<<<<<< ", "^>>>>>>> "):
+        raise CandidateError(f"{', '.join(marked[:4])}: conflict markers of a merge; resolve them first")
+
+
+def _has_other_bytes(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _converted(repository: Repository, tree: str, names: Sequence[str]) -> list[str]:
+    """Return the files, with the attribute, whose bytes git converts in every checkout."""
+    if not _matching(repository, tree, [":(glob)**/.gitattributes"], "eol=crlf|ident|working-tree-encoding="):
+        return []
+    with tempfile.TemporaryDirectory(prefix="fmha-index-") as folder:
+        env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_ATTR_NOSYSTEM": "1"}
+        repository.git("read-tree", tree, env=env)
+        plain = ("-c", "core.attributesFile=/dev/null")
+        said = repository.git(
+            *plain, "check-attr", "-z", "--cached", "--stdin", *CONVERTING, env=env, stdin="\0".join(names)
+        ).split("\0")
+    found = zip(said[0::3], said[1::3], said[2::3], strict=False)
+    return [f"{name} ({attribute}={value})" for name, attribute, value in found if CONVERTING[attribute](value)]
+
+
+def _matching(repository: Repository, tree: str, paths: Sequence[str], *patterns: str) -> list[str]:
+    """Return the files of `tree` among `paths` that match all patterns."""
+    options = [each for pattern in patterns for each in ("-e", pattern)]
+    command = ("grep", "-I", "-z", "--all-match", "--name-only", "-E", *options, tree, "--", *paths)
+    if not paths or not repository.succeeds(*command):
+        return []
+    return [name.removeprefix(f"{tree}:") for name in repository.git(*command).split("\0") if name]
+
+
 def identity(repository: Repository) -> dict[str, str]:
     """Return variables that name an author, or {} if the user has configured one."""
     if repository.succeeds("config", "user.email"):
@@ -118,6 +176,7 @@ def make(
     """
     branch, tip = current_branch(repository)
     tree, left_out = write_tree(repository, tip, (*protection.allowed, *also))
+    check_files(repository, tip, tree)
     commit = tip
     if tree != repository.git("rev-parse", f"{tip}^{{tree}}"):
         message = f"{title}\n\nRun: {run}\n"

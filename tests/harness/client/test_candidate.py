@@ -57,6 +57,42 @@ def test_assume_unchanged_edit_is_seen(project):
     assert project.state() == before
 
 
+def put(project, name, data):
+    with open(os.fsencode(project.path) + b"/" + name, "wb") as stream:
+        stream.write(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        (b"kernel/caf\xe9.py", b"", r"kernel/caf\\xe9.py: the name is not UTF-8; rename it"),
+        (b"kernel/.gitattributes", b"*.py eol=crlf\n", r"kernel/fmha.py \(eol=crlf\), .*remove these attributes"),
+        (b"kernel/.gitattributes", b"fmha.py ident\n", r"kernel/fmha.py \(ident=set\): a checkout would have"),
+        (b"kernel/fmha.py", b"<<<<<<< mine\n1\n=======\n2\n>>>>>>> theirs\n", "kernel/fmha.py: conflict markers"),
+    ],
+    ids=["name", "crlf", "ident", "markers"],
+)
+def test_files_that_no_host_can_check_out_are_named_first(project, name, data, said):
+    put(project, name, data)
+    project.git("add", "--all")
+    with pytest.raises(CandidateError, match=said):
+        candidate.make(repository(project), "r1", "D1.1")
+    assert not project.git("for-each-ref", "refs/candidates")
+    project.git("commit", "--quiet", "-m", "it is committed")
+    if name != b"kernel/fmha.py":  # what was accepted so is nobody's mistake now
+        with pytest.raises(CandidateError, match=said):
+            candidate.make(repository(project), "r1", "D1.1")
+
+
+def test_attributes_that_change_nothing_and_markers_that_were_accepted_are_allowed(project):
+    put(project, b".gitattributes", b"*.py text eol=lf\n*.bin -text eol=crlf\n# ident\n")
+    put(project, b"kernel/merge.txt", b"<<<<<<< mine\n>>>>>>> theirs\n")
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "-m", "both")
+    project.git("update-ref", ACCEPTED, "HEAD")
+    assert candidate.make(repository(project), "r1", "D1.1").commit
+
+
 def test_unchanged_tree_is_the_tip_itself(project):
     made = candidate.make(repository(project), "r1", "D1.1")
     assert made.commit == made.parent
