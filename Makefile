@@ -27,7 +27,7 @@ TARGETED = $(if $(TARGET),--target $(call quoted,$(TARGET)))
 JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(if $(BECAUSE),--because $(call quoted,$(BECAUSE)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup stage stages gate ratchet sweep runs dashboard clean-runs resume cancel revoke doctor trust provision milestones report notes \
+.PHONY: help setup stage stages gate ratchet sweep runs dashboard diff clean-runs resume cancel revoke doctor trust provision milestones report notes \
 	layout budget bench clock perf pin-cycles mutants survey bugs docs silicon lint test test-long $(MILESTONE)
 
 help: ## list the targets
@@ -85,6 +85,9 @@ resume: $(READY) ## make resume RUN=id: fetch the verdict of a run that you left
 
 dashboard: $(READY) ## write pages of this clone's history; with TARGET=b200, also the runs of everybody there
 	@$(PY) -m harness dashboard $(TARGETED)
+
+diff: $(READY) ## make diff RUN=id WITH=id: print what differs between two runs, and write it as a page
+	@$(PY) -m harness diff $(call quoted,$(RUN)) $(call quoted,$(WITH))
 
 clean-runs: $(READY) ## make clean-runs KEEP=50: remove all but the newest runs and their candidates; accepted ones stay
 	@$(PY) -m harness clean-runs $(if $(KEEP),--keep $(call quoted,$(KEEP)))

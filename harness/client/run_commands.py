@@ -127,6 +127,19 @@ def dashboard(target: str) -> int:
     return 0
 
 
+def diff(run: str, other: str) -> int:
+    """Print what differs between two runs of this clone, and write it as a page among the results of the second."""
+    from harness.report import compare
+
+    entries = [_store().find(each) for each in (run, other)]
+    before, after = (page_of(entry, RESULTS / entry.run) for entry in entries)
+    found = compare.compare(before, after, candidate.find(ROOT))
+    for line in compare.lines(found):
+        console.print(Text(one_line(line, 200)), soft_wrap=True)
+    console.print(Text(str(compare.write(found))), soft_wrap=True)
+    return 0
+
+
 def clean_runs(keep: int) -> int:
     """Remove old runs, their candidates, and their folders on targets; the results of accepted runs stay."""
     for line in cleaning.clean(candidate.find(ROOT), _store(), targets.load(), keep):

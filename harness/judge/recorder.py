@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -48,6 +49,7 @@ class Recorder:
             if phase.outcome == "running":
                 phase.outcome = "passed"
             phase.seconds = time.perf_counter() - started
+            phase.load = os.getloadavg()[0] / (os.cpu_count() or 1)
             self._save()
 
     def compiled(self, what: record.Compile, texts: list[str]) -> None:

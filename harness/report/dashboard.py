@@ -5,81 +5,87 @@ The pages are plain files that link to each other. They run no scripts and acces
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
 from harness.host.files import write_atomically
 from harness.host.repository import Repository
 from harness.host.verdict import Verdict
-from harness.report import chart, page
+from harness.report import chart, history, page
+from harness.report.history import Point
 from harness.report.page import Run
-from harness.report.record import Record
+from harness.report.steps import Segment, segments
 from stages.catalog import CATALOG, Milestone
 
-FOLDER, INDEX = "dashboard", "index.html"
+FOLDER, INDEX, MATRIX = "dashboard", "index.html", "matrix.html"
+EXPORTS = ("history.csv", "history.json")
 #: A figure has moved if it differs by more than this fraction: seeds and arithmetic are the same in every run.
 MOVED = 0.01
+MOST_COMMITS = 200
+#: Smaller values are written with an exponent.
+SMALL = 1e-3
 
 
 @dataclass(frozen=True)
-class Point:
-    """The figures of a milestone in one accepted run."""
+class Charted:
+    """A figure that is drawn over runs. `noisy`: equal kernels differ in it; `wall`: other work makes it longer."""
 
-    run: Run
-    record: Record
+    title: str
+    value: Callable[[Point], float | None]
+    noisy: bool = False
+    wall: bool = False
 
-    @cached_property
-    def distances(self) -> dict[tuple[str, str], float]:
-        """The largest error of each metric over the pinned seeds, as a fraction of its pin."""
-        return self.record.distances(fresh=False)
 
-    def nearest(self, tensor: str) -> float | None:
-        """Return the largest error of a tensor's metrics, as a fraction of the pin."""
-        return max((far for (name, _), far in self.distances.items() if name == tensor), default=None)
+FIGURES = (
+    Charted("lse error", lambda point: point.lse_error, noisy=True),  # a seed is new in every run
+    Charted("predicted cycles of the first case", lambda point: point.cycles),
+    Charted("registers of a thread", lambda point: point.registers),
+    Charted("slowest compile, s", lambda point: point.compile_s, noisy=True, wall=True),
+    Charted("emulated launches, s", lambda point: point.launch_s, noisy=True, wall=True),
+)
 
-    @property
-    def lse_error(self) -> float | None:
-        return self.record.worst("lse", "error")
 
-    @property
-    def compile_s(self) -> float | None:
-        return max((each.seconds for each in self.record.compiles), default=None)
+@dataclass(frozen=True)
+class Moved:
+    """An accepted run of a milestone, and the figures that moved since the run before."""
 
-    @property
-    def registers(self) -> int | None:
-        return max((each.registers for each in self.record.compiles), default=0) or None
-
-    @property
-    def cycles(self) -> float | None:
-        return self.record.prediction.cycles if self.record.prediction else None
-
-    @property
-    def bound(self) -> str:
-        return self.record.prediction.bound if self.record.prediction else "-"
-
-    @property
-    def launch_s(self) -> float:
-        return sum(launch.seconds for case in self.record.cases for launch in case.launches)
+    point: Point
+    figures: list[str]
 
 
 @dataclass(frozen=True)
 class Step:
-    """An accepted run of a milestone, and the figures that moved since the run before."""
+    """A point at which the level of a figure changed."""
 
+    figure: str
     point: Point
-    moved: list[str]
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class CaseCycles:
+    """The predicted cycles of a case in the newest accepted run, and in the one before ("": not there)."""
+
+    case: str
+    before: str
+    after: str
+    change: str
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A milestone and its accepted runs, oldest first."""
+    """A milestone, its accepted runs, oldest first, and those that were not accepted, newest first."""
 
     milestone: Milestone
     points: list[Point]
+    rejected: list[Point]
 
     @property
     def last(self) -> Point | None:
@@ -93,10 +99,44 @@ class Standing:
         (tensor, metric), far = max(self.last.distances.items(), key=lambda pair: pair[1])
         return f"{tensor} {metric}: {far:.2f}"
 
-    def steps(self) -> Iterator[Step]:
+    def moves(self) -> Iterator[Moved]:
         """Yield the accepted runs, newest first."""
         for before, point in reversed(list(zip([None, *self.points[:-1]], self.points, strict=True))):
-            yield Step(point, list(_moved(before, point)) if before else [])
+            yield Moved(point, list(_moved(before, point)) if before else [])
+
+    @cached_property
+    def levels(self) -> dict[str, list[Segment]]:
+        """The segments of each figure's series. Their numbers are those of `points`; values of busy runs are left out.
+
+        A series that lacks values has none.
+        """
+        found = {}
+        for each in FIGURES:
+            kept = [i for i, point in enumerate(self.points) if not (each.wall and point.busy)]
+            values = [value for i in kept if (value := each.value(self.points[i])) is not None]
+            if values and len(values) == len(kept):
+                cut = segments(values, each.noisy)
+                found[each.title] = [replace(one, start=kept[one.start], end=kept[one.end - 1] + 1) for one in cut]
+        return found
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps of all figures, newest first."""
+        found = []
+        for name, levels in self.levels.items():
+            for before, after in pairwise(levels):
+                found.append((after.start, Step(name, self.points[after.start], *_levels(before, after))))
+        yield from (step for _, step in sorted(found, key=lambda each: -each[0]))
+
+    def case_cycles(self) -> list[CaseCycles]:
+        """Return the cycles of every case of the newest run that has several, beside those of the run before."""
+        after = self.last.cycles_by_case if self.last else {}
+        before = self.points[-2].cycles_by_case if len(self.points) > 1 else {}
+        rows = []
+        for case, cycles in after.items():
+            was = before.get(case)
+            change = f"{cycles / was - 1:+.1%}" if was and was != cycles else ""
+            rows.append(CaseCycles(case, f"{was:,.0f}" if was else "", f"{cycles:,.0f}", change))
+        return rows if len(rows) > 1 else []
 
     def charts(self) -> Iterator[str]:
         """Yield charts of the figures over time, as SVGs."""
@@ -104,31 +144,43 @@ class Standing:
         tensors = [tensor for tensor in ("O", "U", "lse", "m") if any(point.nearest(tensor) for point in self.points)]
         far = {tensor: [point.nearest(tensor) for point in self.points] for tensor in tensors}
         yield chart.lines("error, as a fraction of its pin", runs, far, limit=1.0)
-        single: dict[str, Callable[[Point], float | None]] = {
-            "lse error": lambda point: point.lse_error,
-            "predicted cycles of the first case": lambda point: point.cycles,
-            "slowest compile, s": lambda point: point.compile_s,
-            "registers of a thread": lambda point: point.registers,
-            "emulated launches, s": lambda point: point.launch_s,
-        }
-        for title, value in single.items():
-            values = [value(point) for point in self.points]
+        for each in FIGURES:
+            values = [each.value(point) for point in self.points]
+            busy = [each.wall and point.busy for point in self.points]
+            said = f"{each.title} (hollow: the machine was busy)" if any(busy) else each.title
             if any(values):
-                yield chart.lines(title, runs, {"": values})
+                yield chart.lines(said, runs, {"": values}, levels=self.levels.get(each.title, ()), apart=busy)
+        if self.case_cycles():
+            mean = history.relative_cycles(self.points)
+            yield chart.lines("predicted cycles of all cases, newest = 1", runs, {"": mean})
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A row of the matrix: a commit, and the newest run of each milestone on it (None: not run)."""
+
+    name: str
+    subject: str
+    date: str
+    cells: list[Point | None]
 
 
 def write(results: Path, runs: Sequence[Run], repository: Repository) -> Path:
     """Write the pages of `runs`, newest first, into `results`/dashboard. Return the path of the first page."""
     folder = results / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
+    subjects = history.subjects(runs, repository)
+    found = list(history.points(runs, subjects))
     pages = {f"{run.id}.html": page for run, page in _run_pages(folder, runs, repository)}
-    standings = list(_standings(runs))
+    standings = list(_standings(found))
     templates = page.environment()
     for each in standings:
-        if each.points:
+        if each.points or each.rejected:
             pages[f"{each.milestone.id}.html"] = templates.get_template("milestone.html").render(standing=each)
-    pages[INDEX] = templates.get_template("dashboard.html").render(standings=standings, runs=runs)
-    for name, text in pages.items():
+    first = templates.get_template("dashboard.html")
+    pages[INDEX] = first.render(standings=standings, runs=runs, subjects=subjects, exports=EXPORTS, matrix=MATRIX)
+    pages[MATRIX] = templates.get_template("matrix.html").render(commits=list(_commits(found)), milestones=CATALOG)
+    for name, text in (*pages.items(), *zip(EXPORTS, (history.as_csv(found), history.as_json(found)), strict=True)):
         write_atomically(folder / name, text.encode("utf-8", "replace"))
     for old in set(folder.glob("*.html")) - {folder / name for name in pages}:
         old.unlink()
@@ -143,15 +195,40 @@ def _run_pages(folder: Path, runs: Sequence[Run], repository: Repository) -> Ite
         yield run, page.render(run, repository, up, site=True, older=older, newer=newer)
 
 
-def _standings(runs: Sequence[Run]) -> Iterator[Standing]:
-    """Yield every milestone with the figures of accepted runs. The gate of each run counts for D1.1."""
-    points: dict[str, list[Point]] = {}
-    for run in reversed(runs):
-        if run.verdict == Verdict.ACCEPT.name:
-            for _, record in run.records():
-                points.setdefault(record.milestone, []).append(Point(run, record))
+def _standings(found: Sequence[Point]) -> Iterator[Standing]:
+    """Yield every milestone with its points, which come newest first. The gate of each run counts for D1.1."""
     for milestone in CATALOG:
-        yield Standing(milestone, points.get(milestone.id, []))
+        own = [point for point in found if point.record.milestone == milestone.id]
+        accepted = [point for point in reversed(own) if point.run.verdict == Verdict.ACCEPT.name]
+        rejected = [point for point in own if point.verdict not in ("", Verdict.ACCEPT.name)]
+        yield Standing(milestone, accepted, rejected)
+
+
+def _commits(found: Sequence[Point]) -> Iterator[Commit]:
+    """Yield the commits of runs, newest first."""
+    by_commit: dict[str, dict[str, Point]] = {}
+    for point in found:
+        by_commit.setdefault(point.run.subject.commit, {}).setdefault(point.record.milestone, point)
+    for name, cells in list(by_commit.items())[:MOST_COMMITS]:
+        any_point = next(iter(cells.values()))
+        yield Commit(name, any_point.subject, any_point.run.started[:10], [cells.get(each.id) for each in CATALOG])
+
+
+def _levels(before: Segment, after: Segment) -> tuple[str, str]:
+    """Return two levels as text, with as many digits as show their difference."""
+    return next(
+        (low, high)
+        for digits in range(3, 18)
+        if (low := _shown(before.mean, digits)) != (high := _shown(after.mean, digits)) or digits == 17
+    )
+
+
+def _shown(value: float, digits: int) -> str:
+    """Return a value with at least so many significant digits."""
+    if 0 < abs(value) < SMALL:
+        return f"{value:.{digits - 1}e}"
+    whole = math.floor(math.log10(abs(value))) + 1 if value else 1
+    return f"{value:,.{max(0, digits - whole)}f}"
 
 
 def _moved(before: Point, now: Point) -> Iterator[str]:

@@ -124,7 +124,7 @@ def render(run: Run, repository: Repository, up: str = "./", **site: object) -> 
         up=up,
         failures=list(_failures(run, records, repository)),
         slower=list(_slower(run, records)),
-        diff=list(_diff(run, repository)),
+        diff=list(diff_lines(repository, run.subject.base, run.subject.commit)),
         parts=list(_parts(run, records)),
         **site,
     )
@@ -223,9 +223,8 @@ class DiffLine:
     kind: str
 
 
-def _diff(run: Run, repository: Repository) -> Iterator[DiffLine]:
-    """Yield the diff from the accepted base; nothing if one of the two commits is not in this repository."""
-    base, commit = run.subject.base, run.subject.commit
+def diff_lines(repository: Repository, base: str, commit: str) -> Iterator[DiffLine]:
+    """Yield the diff of two commits; nothing if one of them is "" or not in this repository."""
     if not base or base == commit:
         return
     try:

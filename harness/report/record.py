@@ -102,12 +102,13 @@ class NegativeControl(msgspec.Struct, frozen=True):
 
 
 class Phase(msgspec.Struct):
-    """One step of the run. `seconds` is wall time."""
+    """One step of the run. `seconds` is wall time; `load` is the machine's at its end, in runnable threads per core."""
 
     name: str
     started: str
     outcome: Outcome = "running"
     seconds: float = 0.0
+    load: float | None = None
 
 
 class Compile(msgspec.Struct, frozen=True):

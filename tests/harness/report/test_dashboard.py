@@ -1,23 +1,31 @@
 """The dashboard in a real browser: its pages link to each other, fold, load quickly, and log no errors."""
 
+import csv
+import io
+import json
 import random
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
+from markupsafe import Markup
 
 from harness.host.repository import Repository
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
-from harness.report import dashboard
+from harness.report import compare, dashboard, history
 from harness.report.page import Run
-from harness.report.record import Case, Compile, Figure, Launch, Prediction, Record, Tree
+from harness.report.record import Case, Compile, Figure, Launch, Phase, Prediction, Record, Tree, load
+from stages.catalog import CATALOG
 from tests.browser import browser
 from tests.system import ROOT
 
 MESSAGE = "D1.1 hd=64 n=128 seed={}: outside its pins\nO.cosine = 0.3\nat kernel/config.py:12 of it"
 
 
-def make(results: Path, i: int, milestone: str = "D1.1") -> Run:
+def make(results: Path, i: int, milestone: str = "D1.1", busy: float | None = None) -> Run:
     """Make a run with random figures. Every fifth run fails, with the same error for two seeds."""
     drawn = random.Random(i)
     name = f"20261122-{i // 3600:02}{i // 60 % 60:02}{i % 60:02}-{milestone}-{i:06x}"
@@ -34,6 +42,7 @@ def make(results: Path, i: int, milestone: str = "D1.1") -> Run:
     for case in cases:
         case.message = MESSAGE.format(case.seed) if fails else ""
     record = Record(name, milestone, "sim", "2026-11-22T01:00:00Z", Tree(f"{i:040x}", []), cases=cases)
+    record.phases = [Phase("stage", record.started, "passed", 1.0, busy)]
     record.compiles = [Compile("n=128", drawn.uniform(2, 3), [], 200 + i % 3)]
     cycles = 8000.0 + 100 * (i % 3)
     record.prediction = Prediction("n=128", "B200", cycles, 6e-6, 9000.0, ("TMA", "latency")[i % 2], {}, [], [])
@@ -113,6 +122,93 @@ def test_a_milestone_is_drawn_on_any_screen(pages: Path, width: int, dark: bool)
         assert (bright[0] > 600 > 150 > bright[1]) if dark else (bright[1] > 600 > 150 > bright[0]), (ink, paper)
         assert opened.click(".charts a").endswith(".html")
         assert opened.errors == []
+
+
+@pytest.mark.browser
+def test_no_table_of_the_first_page_is_cut_off(pages: Path) -> None:
+    """On a phone a table scrolls, and its first column stays."""
+    with browser() as opened:
+        for width in (360, 1400, 2000):
+            opened.look(width, dark=width == 1400)
+            for name in ("index.html", "matrix.html", "D1.1.html"):
+                opened.open(pages.parent / name)
+                hidden = opened.ask("[...document.querySelectorAll('.wide')].map(e => e.scrollWidth - e.clientWidth)")
+                assert max(hidden) <= 0 or width == 360, (name, width, hidden)
+                assert opened.ask("document.documentElement.scrollWidth") <= width
+        opened.look(360, dark=False)
+        opened.open(pages)
+        opened.ask("document.querySelector('.wide').scrollLeft = 200")
+        assert opened.ask("document.querySelector('.wide td').getBoundingClientRect().left") < 20
+        assert opened.errors == []
+
+
+def test_milestones_by_commit_and_those_that_were_not_accepted(pages: Path) -> None:
+    subject = Repository(ROOT).git("log", "-1", "--format=%s")
+    escaped = str(Markup.escape(subject))
+    matrix, first, one = ((pages.parent / name).read_text() for name in ("matrix.html", "index.html", "D1.1.html"))
+    assert matrix.count("<tr>") == 2 and 'title="REJECT_GATE"' in matrix and escaped in matrix
+    assert escaped[:90] in first and escaped in one
+    assert one.count('<td class="verdict CHANGE">REJECT_GATE</td>') == 100
+
+
+def test_a_step_is_found_and_busy_runs_are_drawn_apart(tmp_path: Path) -> None:
+    runs = [make(tmp_path, 5 * (i // 3) + i % 3, busy=3.0 if i % 4 == 1 else 0.5) for i in range(24)]
+    for i, run in enumerate(runs):
+        record = load(run.folder)
+        assert record.prediction is not None
+        record.prediction = msgspec.structs.replace(record.prediction, cycles=9000.0 if i >= 12 else 8000.0)
+        record.compiles = [Compile("n=128", 30.0 if i % 4 == 1 else 2.0 + 0.1 * (i % 3), [], 200)]
+        record.save(run.folder)
+    found = list(history.points(runs, {}))
+    standing = dashboard.Standing(CATALOG[0], found, [])
+    (step,) = standing.steps()
+    assert (step.figure, step.before, step.after) == ("predicted cycles of the first case", "8,000", "9,000")
+    assert step.point is found[12]
+    compiles = next(svg for svg in standing.charts() if "slowest compile, s (hollow: the machine was busy)" in svg)
+    assert len(re.findall(r"<use [^>]*fill: none", compiles)) == 6 or compiles.count("fill: none; stroke: #3b82d6") >= 6
+
+
+def test_cycles_of_every_case_are_compared_with_the_run_before(tmp_path: Path) -> None:
+    points = list(history.points([make(tmp_path, i) for i in range(2)], {}))
+    for point, cycles in zip(points, ({"a": 100.0, "b": 200.0}, {"a": 110.0, "b": 200.0, "c": 1.0}), strict=True):
+        vars(point)["cycles_by_case"] = cycles
+    standing = dashboard.Standing(CATALOG[0], points, [])
+    rows = [(row.case, row.before, row.after, row.change) for row in standing.case_cycles()]
+    assert rows == [("a", "100", "110", "+10.0%"), ("b", "200", "200", ""), ("c", "", "1", "")]
+    assert history.relative_cycles(points) == [pytest.approx((100 / 110) ** 0.5), 1.0]
+    assert any("predicted cycles of all cases" in svg for svg in standing.charts())
+
+
+def test_the_history_is_exported(pages: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO((pages.parent / "history.csv").read_text())))
+    same = json.loads((pages.parent / "history.json").read_text())
+    assert len(rows) == len(same) == 500
+    assert rows[0]["run"] == same[0]["run"] and float(rows[0]["lse_error"]) == same[0]["lse_error"]
+    assert same[0]["cycles_by_case"] == {"n=128": same[0]["predicted_cycles"]}
+    assert {row["verdict"] for row in rows} == {"ACCEPT", "REJECT_GATE"}
+
+
+def test_a_formula_in_a_subject_stays_text(tmp_path: Path) -> None:
+    (point,) = history.points([make(tmp_path, 0)], {Repository(ROOT).git("rev-parse", "HEAD"): "=1+1"})
+    assert "'=1+1" in history.as_csv([point])
+
+
+def test_two_runs_are_compared(tmp_path: Path) -> None:
+    before, after = make(tmp_path, 3), make(tmp_path, 4)
+    found = compare.compare(before, after, Repository(ROOT))
+    text = "\n".join(compare.lines(found))
+    assert re.search(r"verdict +ACCEPT +REJECT_GATE", text)
+    assert re.search(r"predicted cycles, n=128 +8,000 +8,100 +\+1\.2%", text), text
+    assert "emulated launches" not in text, "it is equal"
+    page = compare.write(found)
+    assert page.parent == after.folder and "REJECT_GATE" in page.read_text() and "<b>" not in page.read_text()
+
+
+def test_runs_without_a_common_milestone_or_commit_are_compared(tmp_path: Path) -> None:
+    before, after = make(tmp_path, 0), make(tmp_path, 1, "D1.2")
+    elsewhere = replace(before, subject=replace(before.subject, commit="1" * 40))
+    text = "\n".join(compare.lines(compare.compare(elsewhere, after, Repository(ROOT))))
+    assert text.count("not run") == 2 and "git diff" not in text
 
 
 def test_a_commit_that_moved_a_figure_is_named(tmp_path: Path) -> None:
