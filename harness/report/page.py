@@ -19,10 +19,11 @@ from harness.host.repository import GitError, Repository
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from harness.report.record import PAGE_NAME, REPORT_NAME, Case, Record, RecordError, load
-from harness.report.slower import Slower, slower
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
+
+    from harness.report.slower import Slower
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: A line of a source file, as an error of the emulator or a traceback names it.
@@ -182,6 +183,8 @@ def _slower(run: Run, records: Sequence[tuple[str, Record]]) -> Iterator[Slower]
     for name, record in records:
         found = record.prediction
         if run.verdict and Verdict[run.verdict].rejects and found is not None and not found.holds:
+            from harness.report.slower import slower  # imports the emulator, which no other page needs
+
             yield slower(record.milestone, found, run.folder, run.folder / name, run.accepted.get(record.milestone))
 
 
