@@ -64,7 +64,8 @@ def lines(found: Comparison) -> Iterator[str]:
     changed = [line.text for line in found.diff if line.text.startswith("diff ")]
     if changed:
         yield ""
-        yield f"{len(changed)} files differ: git diff {found.before.subject.commit} {found.after.subject.commit}"
+        said = "1 file differs" if len(changed) == 1 else f"{len(changed)} files differ"
+        yield f"{said}: git diff {found.before.subject.commit} {found.after.subject.commit}"
 
 
 def write(found: Comparison) -> Path:
