@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from harness.host.repository import Repository, TreeEntry
 
@@ -53,6 +54,32 @@ class Protection:
 
 
 PROTECTION = Protection()
+FILE = "harness/host/protected.py"
+
+
+def rules(repository: Repository, commit: str) -> Protection:
+    """Return the rules of a commit, so that an edit of this file cannot decide about itself.
+
+    A commit without this file, or without a commit (""), has those of this process. Raises ProtectedError if the rules
+    are not literals.
+    """
+    if not commit or not repository.resolve(f"{commit}:{FILE}"):
+        return PROTECTION
+    names = {field.name for field in fields(Protection)}
+    try:
+        (found,) = (
+            node
+            for node in ast.parse(repository.git("show", f"{commit}:{FILE}")).body
+            if isinstance(node, ast.ClassDef) and node.name == Protection.__name__
+        )
+        given = {
+            node.target.id: ast.literal_eval(node.value)
+            for node in found.body
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value
+        }
+        return Protection(**{name: tuple(given[name]) for name in names})
+    except (ValueError, KeyError, SyntaxError) as error:
+        raise ProtectedError(f"{FILE} of {commit[:12]} has no readable rules: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -69,11 +96,13 @@ class Unpin:
             raise ProtectedError(f"because {self.because!r}: name the path to unpin, {as_typed(['PATH'])}")
 
 
-def check(repository: Repository, base: str, commit: str, unpin: Unpin, protection: Protection = PROTECTION) -> str:
+def check(repository: Repository, base: str, commit: str, unpin: Unpin) -> str:
     """Check that a commit differs from `base` in allowed and unpinned paths only, and only in plain files.
 
-    Return the digest of the commit's protected paths. Raises ProtectedError with the paths, or with an unneeded unpin.
+    The rules are those of `base`. Return the digest of the commit's protected paths. Raises ProtectedError with the
+    paths, or with an unneeded unpin.
     """
+    protection = rules(repository, base)
     changed = repository.changed(base, commit)
     odd = [e.path for e in changed if e.mode not in (*FILE_MODES, DELETED)]
     if odd:

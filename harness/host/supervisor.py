@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from harness.host import catalogue, checkout, evidence, lock, phase, ruling, walls
+from harness.host import catalogue, checkout, evidence, lock, phase, protected, ruling, walls
 from harness.host.catalogue import Catalogue, CatalogueError
 from harness.host.checkout import Checkout
 from harness.host.evidence import Interrupted, Ruled
@@ -29,7 +29,7 @@ from harness.host.job import COMPILED, KERNELS, Job, RunFolder, Step, Workplace
 from harness.host.journal import Heartbeat, Journal, last_line, now, one_line
 from harness.host.kernel_cache import KernelCache
 from harness.host.phase import Stop
-from harness.host.protected import PROTECTION
+from harness.host.protected import PROTECTION, ProtectedError
 from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import RULING_NAME, Ruling
 from harness.host.verdict import Verdict
@@ -196,8 +196,12 @@ class Supervisor:
         """
         base = self.subject.base
         changed = [e.path for e in self.repository.changed(base, tree.commit)] if base else []
-        judging = [path for path in changed if PROTECTION.judges(path)]
-        if base and not self.subject.unpinned and any(map(PROTECTION.covers, changed)):
+        try:
+            rules = protected.rules(self.repository, base)
+        except ProtectedError as error:
+            raise Ruled(Verdict.TAMPERED, str(error)) from error
+        judging = [path for path in changed if rules.judges(path)]
+        if base and not self.subject.unpinned and any(map(rules.covers, changed)):
             raise Ruled(Verdict.TAMPERED, "protected paths differ from those of the accepted commit")
         if not base or judging:
             why = f"unpinned {', '.join(judging[:4])}" if base else "nothing was accepted before"

@@ -161,6 +161,17 @@ def test_pinned_path_is_refused_by_name_unless_unpinned(project, path):
     assert digest != protected.PROTECTION.digest(repository(project).tree(made.parent))
 
 
+def test_the_rules_are_those_of_the_base(project):
+    """An edit of the list of protected paths decides about later changes, not about itself."""
+    rules = (project.path / protected.FILE).read_text()
+    project.write(protected.FILE, rules.replace('("kernel", "STAGE_NOTES.md")', '("kernel", "stages", "harness")'))
+    project.write("stages/tolerances.toml", "# edited\n")
+    made = candidate.make(repository(project), "r1", "D1.1")
+    assert not protected.rules(repository(project), made.commit).covers("stages/tolerances.toml")
+    with pytest.raises(ProtectedError, match=r"harness/host/protected\.py, stages/tolerances\.toml"):
+        protected.check(repository(project), made.parent, made.commit, Unpin())
+
+
 def test_new_conftest_inside_the_kernel_is_pinned(project):
     project.write("kernel/conftest.py", "raise SystemExit(0)\n")
     made = candidate.make(repository(project), "r1", "D1.1")
