@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ..bridge.device import EmulatedDevice
     from ..bridge.result import LaunchResult
 
-PACKAGE: Final = str(__package__).partition(".")[0]
 PTX_LINE: Final = "PTX line "
 NARROW: Final = 1 / 1000
 """Gaps narrower than this share of a launch are closed in its timeline."""
 LAST: Final = 25
 """Lines of a failed script's output that are shown."""
+HERE: Final = Path(__file__).parents[1]
 Json = dict[str, Any]
 
 
@@ -44,9 +44,8 @@ def start(side: Side, arguments: Sequence[str], conditions: Json, out: Path) -> 
         "conditions": conditions,
         "out": str(out),
     }
-    parent = Path(sys.modules[PACKAGE].__path__[0]).parent
     command = [sys.executable, "-m", f"{__package__}.measured", json.dumps(asked)]
-    return subprocess.Popen(command, cwd=parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(command, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def finished(side: Side, process: subprocess.Popen[str], out: Path) -> list[Json]:
@@ -92,7 +91,7 @@ def _end(device: EmulatedDevice, asked: Json, code: int) -> int:
     if device.failures or device.error:
         print(*(failure.error for failure in device.failures), device.error or "", sep="\n")
         return 3
-    if asked["copied"] is not None and (wrong := _of_working_tree(Path(asked["copied"]))):
+    if asked["copied"] is not None and (wrong := of_working_tree(Path(asked["copied"]))):
         print(f"imported from the working tree instead of the commit: {', '.join(wrong)}")
         print(
             "a package that is installed by an import hook is found there: install it with a .pth file, or not at all"
@@ -111,14 +110,12 @@ def moved(entry: str, repository: Path, checkout: Path) -> str:
     return entry
 
 
-def _of_working_tree(repository: Path) -> list[str]:
-    """Return the imported modules, all but this package's, whose files git tracks in the repository."""
+def of_working_tree(repository: Path) -> list[str]:
+    """Return the imported modules whose files git tracks in the repository, all but the emulator's."""
     done = subprocess.run(["git", "-C", repository, "ls-files", "-z"], capture_output=True, text=True, check=False)
     tracked = {str(repository / name) for name in done.stdout.split("\0")}
-    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
-    return sorted(
-        name for name, file in files.items() if file and name.partition(".")[0] != PACKAGE and str(file) in tracked
-    )
+    files = {name: str(getattr(module, "__file__", None)) for name, module in list(sys.modules.items())}
+    return sorted(name for name, file in files.items() if file in tracked and not Path(file).is_relative_to(HERE))
 
 
 def figures(launch: LaunchResult) -> Json:

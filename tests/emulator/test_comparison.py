@@ -11,7 +11,7 @@ import pytest
 
 from emulator.cli import main
 from emulator.comparison.differences import Change, line_changes, pairs, role_changes
-from emulator.comparison.measured import timeline
+from emulator.comparison.measured import of_working_tree, timeline
 from emulator.comparison.text import difference
 from tests.browser import Browser, browser
 
@@ -155,6 +155,12 @@ def test_launches_in_order_or_by_name() -> None:
     assert pairs(["a", "b"], ["c", "d"]) == [(0, 0), (1, 1)], "a kernel may have another name in the other version"
     assert pairs(["a", "b"], ["x", "a", "b"]) == [(0, 1), (1, 2)]
     assert pairs(["a"], ["b", "c"]) == []
+
+
+def test_modules_of_the_working_tree_are_found_but_for_the_emulator() -> None:
+    """The emulator is the same for both versions, also in the repository that holds it."""
+    found = of_working_tree(Path(__file__).parents[2])
+    assert "tests.browser" in found and not any(name.startswith("emulator") for name in found)
 
 
 def role(warps: list[int], **waits: float) -> dict[str, object]:

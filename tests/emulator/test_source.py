@@ -195,3 +195,26 @@ def test_a_report_names_the_shared_variable(at: int, said: str) -> None:
     with emulator.emulate(), pytest.raises(UnwrittenRead) as raised:
         emulator.launch(ptx, None, [np.zeros(4, np.uint32)], block=32)
     assert said in str(raised.value)
+
+
+def test_a_deadlock_names_the_lines_that_arrive_on_a_barrier() -> None:
+    """The barrier that no line arrives on comes first, although the warp that waits for it comes second."""
+    ptx = kernel(
+        "hangs",
+        ".param .u64 x",
+        ".reg .b32 %r<2>; .reg .pred %p<3>; .shared .align 8 .b64 full; .shared .align 8 .b64 empty;\n"
+        "mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0;\n@%p1 bra INIT;\n"
+        "mbarrier.init.shared.b64 [full], 1; mbarrier.init.shared.b64 [empty], 1;\nINIT: bar.sync 0;\n"
+        "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra PRODUCER;\n"
+        "FULL: mbarrier.try_wait.parity.shared.b64 %p2, [full], 0; @!%p2 bra FULL;\nbra DONE;\nPRODUCER:\n"
+        "EMPTY: mbarrier.try_wait.parity.shared.b64 %p2, [empty], 0; @!%p2 bra EMPTY;\n"
+        "mbarrier.arrive.shared.b64 _, [full];\nDONE: ret;",
+    )
+    line = next(number for number, text in enumerate(ptx.splitlines(), 1) if "arrive" in text)
+    with emulator.emulate(), pytest.raises(Deadlock) as raised:
+        emulator.launch(ptx, None, [np.zeros(4, np.uint32)], block=64)
+    empty, nobody, full, arrives = raised.value.table[-4:]
+    assert empty.startswith("  empty (mbarrier #1") and nobody.endswith(
+        "no arrival, commit or copy names empty in its line"
+    )
+    assert full.startswith("  full (mbarrier #0") and arrives == f"      arrives on it: PTX line {line}"

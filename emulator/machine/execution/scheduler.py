@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...errors import BudgetExceeded, Deadlock, Interrupted, UnwrittenRead, source
 from ...garbage import uncollected
@@ -46,6 +46,8 @@ QUANTUM = 1 << 20
 """The number of instructions in a warp's time slice. Then other warps run, of other clusters too: a loop of weak loads
 may wait for their stores."""
 STUCK = "deadlock: no warp can run and nothing can complete"
+SHOWN_PLACES: Final = 4
+"""The places of arrivals that a report lists for one mbarrier."""
 SHOWN_WARPS = 64
 """The number of warps shown for a launch that stopped."""
 
@@ -280,8 +282,20 @@ def stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[s
     rows = [f"  {warp}: {_doing(warp, program)}" for warp in warps[:SHOWN_WARPS]]
     waits = [warp.waiting for warp in warps[:SHOWN_WARPS] if warp.waiting is not None]
     barriers = dict.fromkeys(t for wait in waits for t in wait.targets if isinstance(t, MBarrier))
-    states = [f"  {barrier.state()}".replace("\n", "\n      ") for barrier in barriers]
+    arrivals = {barrier: list(barrier.arrivals_in_source()) for barrier in barriers}
+    causes_first = sorted(arrivals.items(), key=lambda item: bool(item[1] or item[0].last))
+    states = [line for barrier, places in causes_first for line in _state(barrier, places)]
     return headline, tuple(rows + [f"  and {left} more warps"] * (left > 0) + states)
+
+
+def _state(barrier: MBarrier, places: Sequence[str]) -> Iterator[str]:
+    """Yield lines about an mbarrier that is waited for: its state, and the places of arrivals that name it."""
+    yield f"  {barrier.state()}".replace("\n", "\n      ")
+    yield from (f"      arrives on it: {place}" for place in places[:SHOWN_PLACES])
+    if len(places) > SHOWN_PLACES:
+        yield f"      and {len(places) - SHOWN_PLACES} more places"
+    if not places and barrier.name and barrier.last is None:
+        yield f"      no arrival, commit or copy names {barrier.name} in its line"
 
 
 def _doing(warp: Warp, program: Program) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...errors import BarrierError, source
 from ..launch.shared_names import mbarrier_name
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from ..order.owner import CtaOwner
 
 MAX_COUNT = (1 << 20) - 1
+
+
+ARRIVALS: Final = ("mbarrier.arrive", "mbarrier.complete_tx", "tcgen05.commit", "cp.async", "st.async", "red.async")
+"""The beginnings of opcodes that arrive on an mbarrier, or bring it bytes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +90,23 @@ class MBarrier:
         if self.tx < 0:
             counts += " (more bytes came than this phase expects)"
         return f"{self}, now in phase {self.phase}: {counts}, {last}"
+
+    def arrivals_in_source(self) -> Iterator[str]:
+        """Yield the places of the kernel's arrivals and copies that name this mbarrier, in the PTX or in the source.
+
+        An mbarrier without a name has none.
+        """
+        name = self.name.partition("[")[0]
+        launch, seen = self.cta.launch, set[str]()
+        for instr in launch.kernel.instrs if name else ():
+            if not instr.opcode.startswith(ARRIVALS):
+                continue
+            place = launch.source_place(instr)
+            texts = (instr.text, *(each.text for each in (place, place and place.caller) if each is not None))
+            where = f"PTX line {instr.line}" if place is None else str(place)
+            if where not in seen and any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts):
+                seen.add(where)
+                yield where
 
     def arrive(self, count: int, party: Party, clock: Clock | None) -> None:
         """Arrive `count` times, releasing `clock`. Raises BarrierError for no arrival or more than expected."""
