@@ -36,10 +36,10 @@ def compare(base: str, head: str, rest: Sequence[str], conditions: Json) -> Comp
             for _, process, _ in started:
                 process.kill()
                 process.wait()
-    return _compared((first, second), (measured[0], measured[1]), conditions["chip"])
+    return _compared((first, second), (measured[0], measured[1]))
 
 
-def _compared(versions: tuple[Side, Side], measured: tuple[list[Json], list[Json]], chip: str) -> Comparison:
+def _compared(versions: tuple[Side, Side], measured: tuple[list[Json], list[Json]]) -> Comparison:
     labels = [side.label + (f" ({side.commit[:SHORT]})" if side.commit else "") for side in versions]
     kernels = [[launch["kernel"] for launch in side] for side in measured]
     for label, names in zip(labels, kernels, strict=True):
