@@ -42,7 +42,8 @@ def keep_ptx() -> None:
         os.environ.setdefault(f"{prefix}_ARCH", DEVICE.target)
         os.environ.setdefault(f"{prefix}_LINEINFO", "1")
         if os.path.basename(os.environ.get(f"{prefix}_DUMP_DIR", "")).startswith(SCRATCH):
-            del os.environ[f"{prefix}_DUMP_DIR"], os.environ[f"{prefix}_KEEP"]  # of the process that started this one
+            for inherited in ("DUMP_DIR", "KEEP"):  # from the process that started this one
+                os.environ.pop(f"{prefix}_{inherited}", None)
         if f"{prefix}_KEEP" not in os.environ:
             os.environ[f"{prefix}_KEEP"] = "ptx"
             os.environ.setdefault(f"{prefix}_DUMP_DIR", _scratch.name)
