@@ -40,7 +40,7 @@ def compare(base: str, head: str, rest: Sequence[str], conditions: Json) -> Comp
 
 
 def _compared(versions: tuple[Side, Side], measured: tuple[list[Json], list[Json]]) -> Comparison:
-    labels = [side.label + (f" ({side.commit[:SHORT]})" if side.commit else "") for side in versions]
+    labels = [_label(side, any(each.commit for each in versions)) for side in versions]
     kernels = [[launch["kernel"] for launch in side] for side in measured]
     for label, names in zip(labels, kernels, strict=True):
         if not names:
@@ -61,6 +61,12 @@ def _compared(versions: tuple[Side, Side], measured: tuple[list[Json], list[Json
         tuple(name for at, name in enumerate(kernels[1]) if at not in {h for _, h in matched}),
         said,
     )
+
+
+def _label(side: Side, beside_commit: bool) -> str:
+    if side.commit:
+        return f"{side.label} ({side.commit[:SHORT]})"
+    return f"{side.label} (working tree)" if beside_commit else side.label
 
 
 def _machine_code(launches: Sequence[Json]) -> tuple[str, Callable[[Json], Resources | None]]:

@@ -222,7 +222,9 @@ RESOURCES: Final = {
 def _resources(base: Resources | None, head: Resources | None) -> Iterator[Change]:
     if base is not None and head is not None:
         for attribute, (name, unit) in RESOURCES.items():
-            yield Change(name, getattr(base, attribute), getattr(head, attribute), unit)
+            values = getattr(base, attribute), getattr(head, attribute)
+            if values != (None, None):  # machine instructions without nvdisasm
+                yield Change(name, *values, unit)
 
 
 def role_changes(base: Sequence[Json], head: Sequence[Json]) -> Iterator[RoleChange]:

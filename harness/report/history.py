@@ -91,7 +91,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Row:
-    """What the exports have of a milestone in a run. The names are those of the CSV's columns and the JSON's keys."""
+    """A milestone of a run in the exports. The names are those of the CSV's columns and the JSON's keys."""
 
     run: str
     started: str
