@@ -181,6 +181,8 @@ class Fmha:
             with cute.arch.elect_one():
                 bars.init()
             cute.arch.mbarrier_init_fence()
+        if const_expr(config.mma_ctas == 2):  # the allocation is for both CTAs: both must run
+            sync_ctas(config.mma_ctas)
         if warp == roles.mma[0]:
             cute.arch.alloc_tmem(config.tmem.alloc_cols, tmem_slot, config.mma_ctas == 2)
-        sync_ctas(config.mma_ctas)
+        cute.arch.sync_threads()  # the peer's allocation comes before its loads, which the first MMA waits for

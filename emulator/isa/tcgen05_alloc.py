@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import TensorMemoryError, place
+from ..errors import Level, TensorMemoryError, place
 from ..machine.memory.tmem import ALLOC
 from ..machine.order.completion import Wait
 from ..ptx.syntax import Instr
@@ -49,6 +49,7 @@ def _alloc(ins: Instr) -> Action:
         smem.check_span(offset, 4, ins, warp, "tcgen05.alloc's result")
         me = warp.access(ins, ALLOC)
         if group == "cta_group::2":
+            _check_peer_runs(ins, warp)
             tmem.by_pair[column] = me
         smem.store(np.array([offset]), np.array([[column]], np.uint32), me, warp.clock, None)
         return None
@@ -59,6 +60,15 @@ def _alloc(ins: Instr) -> Action:
 def _peer(warp: Warp) -> Cta:
     """Return the other CTA of the warp's pair."""
     return warp.cta.cluster.ctas[warp.cta.rank ^ 1]
+
+
+def _check_peer_runs(ins: Instr, warp: Warp) -> None:
+    """Report an allocation for a pair by a CTA whose peer may not have started yet."""
+    if warp.knows_started(_peer(warp)):
+        return
+    what = f"{ins.opcode}.cta_group::2 allocates columns of its peer, {_peer(warp)}, which may not have started yet"
+    missing = f"barrier.cluster.arrive and barrier.cluster.wait before PTX line {ins.line}"
+    warp.cta.launch.report(TensorMemoryError(what, ins, warp, (("missing", missing),), level=Level.FORMAL))
 
 
 def _check_peer_allocated(ins: Instr, warp: Warp, column: int) -> None:
