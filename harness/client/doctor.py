@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from harness.client import vouched
 from harness.client.host import PROBE
+from harness.host import walls
 from harness.host.repository import GitError, Repository
 from harness.judge.fingerprint import LOCK_NAME, differences
 from remote.errors import HostKeyError, NotAdmitted, RemoteError
@@ -77,6 +79,7 @@ def _here(target: Target, repository: Repository) -> Iterator[Finding]:
 def _facts(target: Target, link: Link, before: Sequence[str] = ()) -> dict[str, Any]:
     """Return what the probe found. The GPU is only asked where runs execute: on a node of a cluster."""
     where = {"workdir": target.workdir, "python": target.python, "lock": target.lock, "gpu": target.gpu}
+    where["walls"] = Path(walls.__file__).read_text()
     cuda = target.device == "cuda" and list(before) == target.node_prefix
     return send(target, link, PROBE, {"verb": "facts", **where, "cuda": cuda}, before=before)
 
@@ -135,10 +138,12 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
 
 
 def _walls(said: str) -> Finding:
-    """Say whether phases run behind walls. A host without them is allowed, and verdicts from it say so."""
-    if said == "yes":
-        return Finding("walls", True, "phases see no other process, no network and no keys")
-    return Finding("walls", True, "none: the host allows no user namespaces, so a candidate can do what its user can")
+    """Say which walls phases run behind. A host without them is allowed, and verdicts from it say so."""
+    if not said.startswith("! "):
+        up = "phases see no other process, no network and no keys, and write to their results only (user namespaces)"
+        return Finding("walls", True, up)
+    why = said.removeprefix("! no walls: ").removeprefix("! ")
+    return Finding("walls", True, f"none, so a candidate can do what its user can: user namespaces: {why}")
 
 
 def _packages(target: Target, said: str, lock: str) -> Finding:

@@ -23,8 +23,6 @@ PACKAGES = (
     "import importlib.metadata as m, json, sys; found = reversed(list(m.distributions())); "
     "print(json.dumps([sys.version.split()[0], {d.metadata['Name']: d.version for d in found}]))"
 )
-#: Tries to enter namespaces, as harness/host/walls.py does.
-UNSHARE = "import ctypes; print('no' if ctypes.CDLL(None).unshare(0x78020000) else 'yes')"
 
 
 def ask(*argv: str) -> str:
@@ -42,10 +40,10 @@ def ask(*argv: str) -> str:
     return done.stdout.strip()
 
 
-def facts(workdir: str, python: str, lock: str, gpu: int, cuda: bool) -> dict[str, Any]:
-    """Return the facts that `harness.client.doctor` checks."""
+def facts(workdir: str, python: str, lock: str, gpu: int, cuda: bool, walls: str) -> dict[str, Any]:
+    """Return the facts that `harness.client.doctor` checks. `walls` is the text of harness/host/walls.py."""
     root = Path(workdir).expanduser()
-    there = next(path for path in (root, *root.parents) if path.exists())
+    there = next(path for path in (root, *root.parents) if seen(path))
     held = root / "locks" / (lock or "none")
     query = "name,driver_version,compute_cap,memory.used,memory.total"
     found: dict[str, Any] = {
@@ -54,18 +52,39 @@ def facts(workdir: str, python: str, lock: str, gpu: int, cuda: bool) -> dict[st
         "python": sys.version.split()[0],
         "git": ask("git", "--version"),
         "packages": ask(python or str(root / "env/bin/python"), "-c", PACKAGES),
-        "walls": ask(sys.executable, "-ISc", UNSHARE),
+        "walls": ask(sys.executable, "-ISc", walls, "--try"),
         "inode": there.stat().st_ino,
-        "writable": os.access(there, os.W_OK | os.X_OK),
+        "writable": os.access(there, os.W_OK | os.X_OK) and not hidden(root),
         "logind": ask("loginctl", "show-session", "--property=KillUserProcesses", "--value"),
         "free_mb": shutil.disk_usage(there).free >> 20,
         "holder": holder(held.with_suffix(".lock")),
-        "waiting": len(list(held.with_suffix(".line").glob("*.ticket"))),
-        "broken": "; ".join(f"{path.stem} {text(path)}" for path in sorted(held.parent.glob(f"{lock or '*'}.broken"))),
+        "waiting": len(listed(held.with_suffix(".line"), "*.ticket")),
+        "broken": "; ".join(f"{path.stem} {text(path)}" for path in listed(held.parent, f"{lock or '*'}.broken")),
     }
     if cuda:
         found["gpu"] = ask("nvidia-smi", f"--id={gpu}", f"--query-gpu={query}", "--format=csv,noheader")
     return found
+
+
+def seen(path: Path) -> bool:
+    """Return True if this account sees that a path exists."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return False
+
+
+def listed(folder: Path, pattern: str) -> list[Path]:
+    """Return the paths in a folder that match; [] if this account may not look."""
+    try:
+        return sorted(folder.glob(pattern))
+    except PermissionError:
+        return []
+
+
+def hidden(path: Path) -> bool:
+    """Return True if a path lies in a folder that this account may not enter."""
+    return any(seen(parent) and parent.is_dir() and not os.access(parent, os.X_OK) for parent in path.parents)
 
 
 def runs(workdir: str) -> dict[str, Any]:

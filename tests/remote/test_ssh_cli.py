@@ -2,12 +2,15 @@
 
 import re
 import shutil
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from harness.client import run_commands
+from harness.host import walls
 from harness.host.verdict import Verdict
 from remote import ssh_link, targets
 from tests.remote.typed import typed
@@ -87,6 +90,27 @@ def test_wrong_port_is_named_with_its_host(command, sshd):
     assert fixes(done.output) == ["connection"]
     assert f"127.0.0.1, port {sshd.port}" in done.output and "Errno" not in done.output
     assert "HostName and Port of b200 in ~/.ssh/config" in done.output
+
+
+def test_work_folder_that_may_not_be_entered(command, sshd, project):
+    project.write("requirements.lock", "msgspec\n")
+    locked = sshd.folder / "locked"
+    locked.mkdir(mode=0)
+    text = targets.OWN.read_text().replace(f"{sshd.folder}/work", f"{locked}/work")
+    targets.OWN.write_text(text + f'python = "{sshd.account.python}"\n')
+    done = command("doctor")
+    assert fixes(done.output) == ["work folder"], done.output
+    assert "give your account write access" in done.output
+
+
+def test_doctor_says_which_walls_are_up(command, monkeypatch):
+    """It builds the walls that a phase would have; here a copy of them fails to."""
+    said = next(line for line in command("doctor").output.splitlines() if " walls " in line)
+    tried = subprocess.run([sys.executable, "-IS", walls.__file__, "--try"], capture_output=True)
+    assert ("phases see no other process" in said) is (tried.returncode == 0), said
+    monkeypatch.setattr(walls, "__file__", str(targets.OWN.with_name("walls.py")))
+    Path(walls.__file__).write_text("raise SystemExit('no walls: Operation not permitted')\n")
+    assert "none, so a candidate can do what its user can: user namespaces: Operation not" in command("doctor").output
 
 
 def test_gpu_that_is_not_there(command):
