@@ -12,7 +12,7 @@ from remote import link as links
 from remote.errors import Refused
 from remote.link import Link, Stream
 from remote.program import send
-from remote.target import Run
+from remote.target import End, Run
 
 STARTER = Path(__file__).parent / "starter.py"
 
@@ -46,7 +46,7 @@ class Detached:
         started = [{"argv": run.supervise, "cwd": run.cwd, "log": run.log, "begun": run.begun} for run in runs]
         send(self, link, STARTER, {"programs": started})
 
-    def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
+    def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, End]:
         return {}
 
     def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
@@ -58,6 +58,10 @@ class Detached:
             stream.close()
 
     def cancel(self, link: Link, run: Run, who: str) -> None:
+        if links.run(link, ["test", "-d", run.cwd]).code != 0:
+            raise Refused(
+                f"{self.name}: run {run.name} is no longer there (make clean-runs), so nothing can be cancelled"
+            )
         reply = links.run(link, [*run.cancel, who], cwd=run.cwd)
         if reply.code != 0:
             raise Refused(f"{self.name}: there is no run {run.name}: {reply.errors}")

@@ -6,6 +6,7 @@ Nothing that a target sends is trusted.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,19 +15,22 @@ from typing import Any
 from harness import host as programs
 from harness.client import results, vouched
 from harness.host.job import Job, Workplace
-from harness.host.repository import ACCEPTED, Repository
+from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import MAX_BYTES, Kept, Ruling, RulingError, decode
 from remote import link as links
 from remote.errors import Refused, Untrusted
 from remote.link import Link, Stream, bounded, git_service
 from remote.program import send
-from remote.target import Run, Target
+from remote.target import End, Run, Target
 
 #: Programs that are sent to a target as text, because they import nothing of this project.
 _FOLDER = Path(programs.__file__).parent
 BOOTSTRAP, PROBE, PROVISION = (_FOLDER / name for name in ("bootstrap.py", "probe.py", "provision.py"))
 #: Time limit of a push or fetch, for slow connections.
 SYNC_S = 1800.0
+#: When to push again if another push held a ref, and git's words for that.
+PUSH_AGAIN_S = (0.2, 0.5, 1.0)
+REF_IN_USE = ("failed to update ref", "cannot lock ref")
 
 
 class Host:
@@ -75,7 +79,14 @@ class Host:
         specs = [f"{commit}:{ref}"]
         if not self.target.shared and repository.resolve(ACCEPTED):
             specs.append(f"+{ACCEPTED}:{ACCEPTED}")
-        self.push(repository, *specs)
+        for wait_s in (*PUSH_AGAIN_S, None):
+            try:
+                self.push(repository, *specs)
+                break
+            except GitError as error:  # another run of this clone may be pushing the same `accepted`
+                if wait_s is None or not any(words in str(error) for words in REF_IN_USE):
+                    raise
+                time.sleep(wait_s)
         if self.target.sync != "push":
             url = repository.git("remote", "get-url", self.target.sync)
             self._bootstrap("fetch", workdir=self.workdir, url=url, ref=ref)
@@ -115,8 +126,8 @@ class Host:
             pass
         raise Untrusted(f"{self.target.name}: the state of {len(runs)} runs cannot be read: {reply.errors[-200:]}")
 
-    def ended(self, runs: Sequence[str]) -> dict[str, str]:
-        """Return the runs that a scheduler has ended, with the reason."""
+    def ended(self, runs: Sequence[str]) -> dict[str, End]:
+        """Return the runs that a scheduler has ended."""
         return self.target.ended(self.link, [self._run(run) for run in runs])
 
     def follow(self, run_id: str, offset: int = 0) -> Iterator[dict[str, Any]]:

@@ -57,6 +57,11 @@ def test_accept_then_nothing_to_commit_then_reject(project):
     refused(project, "has ended already: REJECT_GATE", "cancel", Path(page).parent.name)
     listed = harness(project, "runs").stdout
     assert re.findall("ACCEPT|REJECT_GATE", listed) == ["REJECT_GATE", "ACCEPT"], listed
+    after, before = re.findall(r"^20\S+", listed, re.M)
+    differs = harness(project, "diff", before, after).stdout
+    assert re.search(r"verdict +ACCEPT +REJECT", differs) and "1 file differs: git diff" in differs, differs
+    assert Path(differs.splitlines()[-1]).read_text().count("REJECT_GATE") >= 2
+    refused(project, "is not known here", "diff", before, "20261122-010101-D1.1-abcdef")
     everybody = harness(project, "runs", "--target", "sim").stdout
     assert "REJECT_GATE" in everybody and "ACCEPT" in everybody
 
@@ -69,6 +74,18 @@ def test_a_run_that_was_cancelled_before_it_began_did_not_die(project):
     assert " died " in harness(project, "runs", "--target", "sim").stdout
     (run / "cancel").write_text("ada")
     assert " CANCELLED " in harness(project, "runs", "--target", "sim").stdout
+
+
+def test_a_run_that_is_no_longer_there_cannot_be_cancelled(project):
+    """Somebody cleaned the target, and the run was left before its verdict was seen."""
+    assert harness(project, "gate").returncode == 0
+    (run,) = (project.path / "results/.sim/runs").iterdir()
+    shutil.rmtree(run)
+    entry = project.path / "results" / run.name / "run.json"
+    entry.write_text(entry.read_text().replace('"closed": true', '"closed": false'))
+    done = harness(project, "cancel", run.name)
+    assert done.returncode == Verdict.INFRA.exit_code
+    assert f"run {run.name} is no longer there (make clean-runs)" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_ratchet_reruns_what_was_accepted(project):
