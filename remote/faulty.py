@@ -7,7 +7,7 @@ from typing import Any
 
 from remote.errors import LinkLost
 from remote.link import Link, Stream
-from remote.target import Run, Target
+from remote.target import End, Run, Target
 
 
 class FaultyStream:
@@ -82,7 +82,7 @@ class Faulty:
     def submit(self, link: Link, runs: Sequence[Run]) -> None:
         self.target.submit(link, runs)
 
-    def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
+    def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, End]:
         return self.target.ended(link, runs)
 
     def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:

@@ -19,21 +19,58 @@ from remote.link import Link
 from remote.local import LocalLink
 from remote.program import send
 from remote.ssh import Ssh
-from remote.target import Run
+from remote.target import End, Run
 
 SUBMITTER = Path(__file__).parent / "submitter.py"
-#: Interval between queries of a job, and time limit of Slurm's commands.
-LOOK_S = 5.0
+#: Interval between queries of a job, and of one that is over; time limit of Slurm's commands.
+LOOK_S, LOOK_AGAIN_S = 5.0, 1.0
 ANSWER_S = 20
 #: After its job has ended, a verdict may take this long to appear: a shared file system caches names for a minute.
 VISIBLE_S = 75.0
+#: The supervisor of a cancelled job may have been about to write its verdict, which makes little difference.
+CANCELLED_S = 3.0
+#: The state of a job that Slurm has purged, minutes after its end.
+PURGED = "PURGED"
 ENDED = {
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
-    "TIMEOUT",
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", PURGED,
+    "REVOKED", "TIMEOUT",
 }  # fmt: skip
 FIXES = {
     "TIMEOUT": "raise time_limit of the target",
     "OUT_OF_MEMORY": "request more in options of the target, such as --mem=16G",
+}
+#: Why a pending job may never start, and the fix. Slurm's reason begins with one of these words.
+STUCK = {
+    "AssocGrp": "your account is at a limit of its group: sacctmgr show assoc",
+    "AssocMax": "your account is at a limit: sacctmgr show assoc",
+    "AssociationTimeLimit": "lower time_limit of the target: your account allows less",
+    "BadConstraints": "no node can ever meet gres and options of the target",
+    "DependencyNeverSatisfied": "make cancel, and take the dependency out of options of the target",
+    "InvalidAccount": "set account of the target: sacctmgr show assoc",
+    "InvalidQOS": "name another --qos in options of the target: sacctmgr show qos",
+    "JobHeldAdmin": "an administrator holds it: ask them",
+    "JobHeldUser": "it is held: scontrol release",
+    "MaxMemPerLimit": "request less memory in options of the target",
+    "PartitionConfig": "request less in gres and options of the target, or set another partition: sinfo",
+    "PartitionDown": "the partition is down: set another partition of the target, or wait",
+    "PartitionInactive": "the partition is closed: set another partition of the target, or wait",
+    "PartitionNodeLimit": "request fewer nodes in options of the target",
+    "PartitionTimeLimit": "lower time_limit of the target: the partition allows less (sinfo --format='%P %l')",
+    "QOSMax": "your QOS is at a limit: sacctmgr show qos",
+    "QOSTimeLimit": "lower time_limit of the target: your QOS allows less",
+    "ReqNodeNotAvail": "the nodes that it may use are down, drained or reserved: sinfo --list-reasons",
+    "ReservationDeleted": "take the reservation out of options of the target",
+}
+#: Words in which Slurm refuses a job, and the fix.
+REFUSED = {
+    "Invalid job array": "its MaxArraySize allows fewer tasks than {tasks}: judge fewer milestones at once",
+    "temporarily unable to accept job": "its queue is full (MaxJobCount): make resume, when jobs have ended",
+    "time limit": "lower time_limit of the target: sinfo --format='%P %l' lists the limits",
+    "invalid partition": "set partition of the target: sinfo lists them",
+    "Invalid account": "set account of the target: sacctmgr show assoc lists yours",
+    "generic resource": "set gres of the target: sinfo --format='%P %G' lists them",
+    "node configuration is not available": "no node can ever meet gres and options of the target",
+    "Job violates accounting/QOS policy": "your account is at a limit: make resume, when jobs of yours have ended",
 }
 
 
@@ -50,9 +87,20 @@ class Job:
     def is_over(self) -> bool:
         return self.state in ENDED
 
+    def end(self, number: str) -> End:
+        """Return the end of job `number`, which is over. One that was cancelled before it had a node left nothing."""
+        if self.state == PURGED:
+            forgotten = f"Slurm has forgotten job {number}, which left no verdict; sacct --jobs={number} may know more"
+            return End(forgotten, False, VISIBLE_S)
+        fix = f"; {FIXES[self.state]}" if self.state in FIXES else ""
+        cancelled = self.state == "CANCELLED"
+        visible_s = VISIBLE_S if not cancelled else CANCELLED_S if self.nodes else 0.0
+        return End(f"Slurm ended job {number}: {self.state}{fix}", cancelled, visible_s)
+
     @property
-    def fix(self) -> str:
-        return f"; {FIXES[self.state]}" if self.state in FIXES else ""
+    def advice(self) -> str:
+        """The fix if Slurm's reason says that the job may never start."""
+        return next((f"; {fix}" for word, fix in STUCK.items() if self.reason.startswith(word)), "")
 
 
 @dataclass(frozen=True)
@@ -110,17 +158,17 @@ class Slurm:
             "folders": [run.folder for run in runs],
             "workdir": self.workdir,
         }
-        send(self, link, SUBMITTER, asked)
+        try:
+            send(self, link, SUBMITTER, asked)
+        except Refused as error:
+            fixes = (f"; {fix.format(tasks=len(runs))}" for words, fix in REFUSED.items() if words in str(error))
+            raise Refused(f"{error}{next(fixes, '')}") from error
 
-    def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
+    def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, End]:
         numbers = self._numbers(link, runs)
         jobs = _ask(link, numbers)
         found = {run.name: (number, jobs[number]) for run, number in zip(runs, numbers, strict=True)}
-        return {
-            name: f"Slurm ended job {number}: {job.state}{job.fix}"
-            for name, (number, job) in found.items()
-            if job.is_over
-        }
+        return {name: job.end(number) for name, (number, job) in found.items() if job.is_over}
 
     def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
         """Follow a run, as `Target.status` says, and yield Slurm's state of its job as {"queue": text}.
@@ -135,14 +183,14 @@ class Slurm:
             for said in json_lines(stream, self.name):
                 said.pop("age_s", None)
                 yield said
-                if time.monotonic() - asked < LOOK_S:
+                if time.monotonic() - asked < (LOOK_AGAIN_S if over_since else LOOK_S):
                     continue
                 asked = time.monotonic()
                 job = _ask(link, [number])[number]
                 over_since = over_since or asked if job.is_over else 0.0
-                if over_since and asked - over_since >= VISIBLE_S:
-                    why = f"Slurm ended job {number}: {job.state}{job.fix}"
-                    yield {"dead": True, "why": why, "cancelled": job.state == "CANCELLED"}
+                end = job.end(number)
+                if over_since and asked - over_since >= end.visible_s:
+                    yield {"dead": True, "why": end.why, "cancelled": end.cancelled}
                     return
                 yield {"queue": _in_words(link, job, number)}
         finally:
@@ -180,13 +228,13 @@ def _ask(link: Link, numbers: Sequence[str]) -> dict[str, Job]:
     lines = (line.split("|") for line in reply.out.decode(errors="replace").splitlines())
     known = {number: Job(*fields) for number, *fields in lines if len(fields) == 4}
     forgotten = reply.code == 0 or "Invalid job id" in reply.errors
-    other = Job("REVOKED", "Slurm has forgotten it") if forgotten else Job("", "no answer")
+    other = Job(PURGED) if forgotten else Job("", "no answer")
     return {number: known.get(number, other) for number in numbers}
 
 
 def _in_words(link: Link, job: Job, number: str) -> str:
     if job.state == "PENDING":
-        return f"pending: {job.reason}{_ahead(link, job, number)}"
+        return f"pending: {job.reason}{job.advice or _ahead(link, job, number)}"
     return f"Slurm: {' '.join(filter(None, (job.state.lower() or job.reason, job.nodes and f'on {job.nodes}')))}"
 
 

@@ -42,8 +42,9 @@ def ask(argv: list[str], stdin: str) -> str:
         done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=ANSWER_S)
     except FileNotFoundError:
         raise Refused(f"{argv[0]} is not installed there: host must be a login node of the cluster") from None
-    except subprocess.TimeoutExpired:
-        raise Refused(f"{argv[0]} did not answer in {ANSWER_S:.0f} s") from None
+    except subprocess.TimeoutExpired as error:
+        said = (error.stderr or b"").decode(errors="replace").split()  # bytes, also of text
+        raise Refused(" ".join([f"{argv[0]} did not end in {ANSWER_S:.0f} s:", *said])[-400:].rstrip(":")) from None
     if done.returncode != 0:
         raise Refused(f"{argv[0]}: {' '.join(done.stderr.split())[-300:]}")
     return done.stdout

@@ -29,6 +29,18 @@ class Run:
     cancel: list[str]
 
 
+@dataclass(frozen=True)
+class End:
+    """The end of a run according to a scheduler: why, and whether somebody cancelled it.
+
+    The run's verdict may still appear for `visible_s` seconds.
+    """
+
+    why: str
+    cancelled: bool
+    visible_s: float
+
+
 class Target(Protocol):
     """A place where runs happen. `device` is "emulator" or "cuda"."""
 
@@ -103,8 +115,8 @@ class Target(Protocol):
         Raises Refused if there is no such run, and LinkLost if the link broke or went silent.
         """
 
-    def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
-        """Return the names of the `runs` that a scheduler has ended, with the reason of each. Raises LinkLost."""
+    def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, End]:
+        """Return the names of the `runs` that a scheduler has ended, with the end of each. Raises LinkLost."""
 
     def cancel(self, link: Link, run: Run, who: str) -> None:
         """Ask `run` to end, on behalf of `who`. Raises Refused if there is no such run, or LinkLost."""

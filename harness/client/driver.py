@@ -275,8 +275,9 @@ class Driver:
             return
         if entry.job is None:
             host.check_needs()
-            entry.shared_base = sharing.theirs(self.repository, host)
-            entry.lacks = sharing.lacking(self.repository, entry.candidate.commit, entry.shared_base)
+            if entry.judges:
+                entry.shared_base = sharing.theirs(self.repository, host)
+                entry.lacks = sharing.lacking(self.repository, entry.candidate.commit, entry.shared_base)
             if entry.lacks:
                 raise StaleBase(f"accepted moved to {entry.lacks[:12]} before the run")
             planner, target = self._planner(entry, host), host.target

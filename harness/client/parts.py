@@ -18,15 +18,13 @@ from harness.host.journal import one_line
 from harness.host.ruling import RULING_NAME, Ruling, RulingError, decode
 from harness.host.verdict import Verdict
 from remote.errors import Untrusted
-from remote.target import Target
+from remote.target import End, Target
 from stages.catalog import GATE
 
 LOOK_S = 1.0
 BAR = 32
 #: Most parts of a sweep, and fewest seeds in a part: starting a part costs seconds.
 SWEEP_PARTS, SWEEP_SEEDS = 32, 5
-#: After its job has ended, a verdict may take this long to appear: a shared file system caches names for a minute.
-VISIBLE_S = 75.0
 #: The combined verdict is the first of these that one of the parts has.
 FIRST = (
     Verdict.TAMPERED,
@@ -88,7 +86,7 @@ def gather(parts: Sequence[Job], host: Host, folder: Path, progress: Progress) -
     Raises Died if a part died without a verdict, after all others have ended; Untrusted; LinkLost.
     """
     rulings: dict[str, Ruling] = {}
-    over_since: dict[str, float] = {}
+    dead_at: dict[str, float] = {}
     while True:
         missing = [part for part in parts if part.run not in rulings]
         stands = dict(zip((part.run for part in missing), host.survey([part.run for part in missing]), strict=True))
@@ -99,17 +97,18 @@ def gather(parts: Sequence[Job], host: Host, folder: Path, progress: Progress) -
                 rulings[part.run] = ruling = _bring(part, host, folder / name)
                 progress.say(f"  {name:5} {ruling.verdict.name} {one_line(ruling.reason)}".rstrip())
             elif part.run in queue or not (stands[part.run].get("alive") or host.target.at_once == 0):
-                over_since.setdefault(part.run, time.monotonic())
-        wait_s = VISIBLE_S if host.target.at_once == 0 else 0.0
-        dead = {run for run, since in over_since.items() if run not in rulings and time.monotonic() - since >= wait_s}
+                visible_s = queue[part.run].visible_s if part.run in queue else 0.0
+                dead_at.setdefault(part.run, time.monotonic() + visible_s)
+        dead = {run for run, at in dead_at.items() if run not in rulings and time.monotonic() >= at}
         if len(rulings) + len(dead) == len(parts):
             break
         progress.doing(_in_words(len(rulings), len(parts), [each.get("beat") for each in stands.values()]))
         time.sleep(LOOK_S)
     for part in parts:
         if part.run in dead:
-            why = queue.get(part.run, "its supervisor died without a verdict")
-            raise Died(f"{part.subject.milestone}: {why}", Verdict.CANCELLED if "CANCELLED" in why else Verdict.INFRA)
+            end = queue.get(part.run, End("its supervisor died without a verdict", cancelled=False, visible_s=0.0))
+            verdict = Verdict.CANCELLED if end.cancelled else Verdict.INFRA
+            raise Died(f"{part.subject.milestone}: {end.why}", verdict)
     return [rulings[part.run] for part in parts]
 
 

@@ -178,7 +178,8 @@ class Supervisor:
                 f"{self.device} is marked broken ({one_line(broken.read_text())}): check the machine, then remove the "
                 f"mark with doctor --clear-broken",
             )
-        accepted = self.repository.resolve(ACCEPTED)
+        judges = any(step.milestone for step in self.job.steps)  # a sweep may measure a commit behind `accepted`
+        accepted = self.repository.resolve(ACCEPTED) if judges else None
         if accepted and not self.repository.is_ancestor(accepted, self.subject.commit):
             raise Ruled(Verdict.STALE, f"accepted moved to {accepted[:12]} while this run waited")
 

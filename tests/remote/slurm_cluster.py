@@ -8,7 +8,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -89,6 +90,24 @@ class Cluster:
     def start_controller(self) -> None:
         self.controller = self._daemon("slurmctld", "-D", "-f", str(self.configuration))
 
+    @contextmanager
+    def configured(self, *more: str) -> Iterator[None]:
+        """Run the controller with more lines in its configuration while the body runs."""
+        before = self.configuration.read_text()
+        self._restart("\n".join([before, *more, ""]))
+        try:
+            yield
+        finally:
+            self.cancel_all()
+            self._restart(before)
+
+    def _restart(self, configuration: str) -> None:
+        self.configuration.write_text(configuration)
+        self.controller.terminate()
+        self.controller.wait()
+        self.start_controller()
+        self.wait_for(lambda: self.ask("sinfo", "--noheader", "--format=%T %D", "-p", "main") == "idle 2")
+
     def start_node(self, name: str) -> None:
         self.nodes[name] = self._daemon("slurmd", "-D", "-N", name, "-f", str(self.configuration))
 
@@ -102,8 +121,8 @@ class Cluster:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
 
-    def ask(self, *argv: str) -> str:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    def ask(self, *argv: str, patience_s: float = 60.0) -> str:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=patience_s)
         return (done.stdout if done.returncode == 0 else done.stderr).strip()
 
     def wait_for(self, holds, patience_s: float = START_S) -> None:  # type: ignore[no-untyped-def]
@@ -112,9 +131,11 @@ class Cluster:
             assert time.monotonic() < deadline, self.ask("squeue", "--states=all") + self.ask("sinfo")
             time.sleep(0.05)
 
-    def occupy(self, *options: str) -> str:
+    def occupy(self, *options: str, patience_s: float = 60.0) -> str:
         """Submit a job that uses one processor until it is cancelled."""
-        return self.ask("sbatch", "--parsable", "--output=/dev/null", *options, "--wrap=sleep 600")
+        return self.ask(
+            "sbatch", "--parsable", "--output=/dev/null", *options, "--wrap=sleep 600", patience_s=patience_s
+        )
 
     def cancel_all(self) -> None:
         self.ask("scancel", *self.ask("squeue", "--noheader", "--format=%A").split())

@@ -1,6 +1,7 @@
 """Whole runs as jobs of a real Slurm (slurmctld, two slurmd, munge), also when anything on the way breaks."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from harness.host.journal import read_events
 from harness.host.repository import ACCEPTED, Repository
 from remote.faulty import Faulty
-from remote.slurm import Slurm
+from remote.slurm import SUBMITTER, Slurm
 from tests.remote.person import Person
 
 pytestmark = pytest.mark.slurm
@@ -107,7 +108,8 @@ def test_cancel(desk, cluster):
     assert (results[0].verdict, results[0].closed) == ("CANCELLED", True)
 
 
-def test_cancelled_by_others(desk, cluster):
+def test_cancelled_by_others(desk, cluster, monkeypatch):
+    monkeypatch.setattr("remote.slurm.VISIBLE_S", 600.0)
     desk.project.kernel(cosine=1.0, sleep=60)
     thread, results = desk.in_background()
     desk.wait_for("gate")
@@ -116,6 +118,96 @@ def test_cancelled_by_others(desk, cluster):
     assert (results[0].verdict, results[0].closed) == ("CANCELLED", True)
     assert "CANCELLED" in results[0].reason
     desk.nothing_accepted()
+
+
+def test_cancelled_before_it_started(desk, cluster, monkeypatch):
+    monkeypatch.setattr("remote.slurm.VISIBLE_S", 600.0)
+    for _ in cluster.NODES:
+        cluster.occupy()
+    desk.project.kernel(cosine=1.0)
+    thread, results = desk.in_background()
+    desk.wait_for("pending")
+    cluster.ask("scancel", desk.job())
+    asked = time.monotonic()
+    thread.join()
+    assert (results[0].verdict, results[0].closed) == ("CANCELLED", True)
+    assert time.monotonic() - asked < 10.0
+
+
+def test_job_that_slurm_has_forgotten(desk, cluster, monkeypatch):
+    """Slurm purges a job minutes after its end; here it never knew the number."""
+    monkeypatch.setattr("harness.client.driver.CANCEL_WITHIN_S", 0.0)
+    for _ in cluster.NODES:
+        cluster.occupy()
+    say = desk.say
+
+    def interrupted(text):
+        say(text)
+        if text.startswith("pending"):
+            raise KeyboardInterrupt
+
+    desk.say = interrupted
+    desk.project.kernel(cosine=1.0)
+    entry = desk.stage()
+    desk.say = say
+    (desk.run_folder().path / "slurm").write_text("999999\n")
+    entry = desk.driver.resume(entry.run, desk.target)
+    assert entry.verdict == "INFRA" and entry.reason.startswith("Slurm has forgotten job 999999"), entry.reason
+
+
+@pytest.mark.parametrize(
+    ("limit", "options", "said"),
+    [("MaxTime=1", {"time_limit": "5"}, "PartitionTimeLimit; lower time_limit"),
+     ("State=DOWN", {}, "PartitionDown; the partition is down"),
+     ("State=UP", {"options": "--hold"}, "JobHeldUser; it is held: scontrol release")],
+)  # fmt: skip
+def test_job_that_cannot_start_gets_advice(desk, cluster, limit, options, said):
+    before = {"MaxTime": "UNLIMITED", "State": "UP"}
+    name = limit.partition("=")[0]
+    cluster.ask("scontrol", "update", "PartitionName=urgent", limit)
+    try:
+        desk.target = replace(desk.target, partition="urgent", **options)
+        desk.project.kernel(cosine=1.0)
+        thread, results = desk.in_background()
+        desk.wait_for(f"pending: {said}")
+        desk.driver.cancel(desk.newest().run, desk.target)
+        thread.join()
+        assert results[0].verdict == "CANCELLED"
+    finally:
+        cluster.ask("scontrol", "update", "PartitionName=urgent", f"{name}={before[name]}")
+
+
+def test_full_queue_and_short_arrays_are_named(desk, cluster, monkeypatch):
+    monkeypatch.setattr("remote.slurm.SUBMITTER", submitter_that_waits(desk.place.root.parent, 3.0))
+    desk.project.kernel(cosine=1.0)
+    with cluster.configured("MaxJobCount=3", "MaxArraySize=2"):
+        entry = desk.stage("D1.1", "D1.2", "D1.3")
+        assert entry.verdict == "INFRA" and not entry.closed
+        assert "Invalid job array specification; its MaxArraySize allows fewer tasks than 3" in entry.reason
+        with pytest.raises(subprocess.TimeoutExpired):
+            while True:
+                cluster.occupy(patience_s=3.0)
+        entry = desk.stage()
+        assert entry.verdict == "INFRA" and not entry.closed
+        assert "unable to accept job" in entry.reason and "queue is full (MaxJobCount)" in entry.reason
+    cluster.cancel_all()
+    assert desk.driver.resume(entry.run, desk.target).verdict == "ACCEPT", desk.said
+
+
+def submitter_that_waits(folder, answer_s):
+    """Return the submitter with another time limit of Slurm's commands."""
+    made = folder / "submitter.py"
+    made.write_text(re.sub(r"ANSWER_S = [\d.]+", f"ANSWER_S = {answer_s}", SUBMITTER.read_text()))
+    return made
+
+
+def test_a_sweep_of_a_branch_behind_accepted_is_not_stale(desk, cluster):
+    desk.project.kernel(cosine=1.0)
+    assert desk.stage().verdict == "ACCEPT"
+    desk.project.git("switch", "--quiet", "--create", "behind", "HEAD^")
+    desk.project.write("harness/judge/sweep.py", "")
+    entry = desk.driver.sweep("D1.1", lambda tree: [1], desk.target)
+    assert (entry.verdict, entry.closed) == ("ACCEPT", True), entry.reason
 
 
 def test_killed_supervisor(desk, cluster):
@@ -296,7 +388,7 @@ def test_many_milestones_are_one_job_array(desk, cluster):
 
 
 def test_task_of_an_array_that_others_cancel(desk, cluster, monkeypatch):
-    monkeypatch.setattr("harness.client.parts.VISIBLE_S", 1.0)
+    monkeypatch.setattr("remote.slurm.VISIBLE_S", 600.0)
     desk.project.kernel(cosine=1.0, sleep_D1_2=60)
     thread, results = desk.in_background("D1.1", "D1.2", "D1.3")
     desk.wait_for("D1.1  ACCEPT")
