@@ -29,28 +29,30 @@ def gather(target: Target, results: Path) -> Iterator[Run]:
     try:
         host = Host(target, link)
         for row in send(target, link, PROBE, {"verb": "runs", "workdir": target.workdir}).get("runs", []):
-            ruling = _brought(host, row, results / ".hosts" / target.name)
-            if ruling is not None:
-                folder = results / ".hosts" / target.name / ruling.subject.run
-                run = Run(ruling.subject, ruling.started, ruling.verdict.name, ruling.reason, folder)
-                page.write_reports(run)
+            run = _brought(host, row, results / ".hosts" / target.name)
+            if run is not None:
                 yield run
     finally:
         link.close()
 
 
-def _brought(host: Host, row: dict[str, Any], folder: Path) -> Ruling | None:
-    """Return the verdict of a run, and fetch its results if they are not here; None if there is no valid verdict."""
+def _brought(host: Host, row: dict[str, Any], folder: Path) -> Run | None:
+    """Return a run, and fetch its results and write its reports if they are not here; None without a valid verdict."""
     run, commit = str(row.get("run")), str(row.get("commit"))
     if not RUN_ID.fullmatch(run) or not COMMIT.fullmatch(commit):
         return None
     with suppress(OSError, RulingError):
-        return decode((folder / run / RULING_NAME).read_bytes(), run, commit)
+        return _shown(decode((folder / run / RULING_NAME).read_bytes(), run, commit), folder / run)
     with suppress(RemoteError):
         ruling = host.ruling(run, commit)
         if ruling is not None:
             host.fetch(run, ruling.files, folder / run)
             (folder / run).mkdir(parents=True, exist_ok=True)
+            page.write_reports(_shown(ruling, folder / run))
             ruling.write(folder / run)
-        return ruling
+            return _shown(ruling, folder / run)
     return None
+
+
+def _shown(ruling: Ruling, folder: Path) -> Run:
+    return Run(ruling.subject, ruling.started, ruling.verdict.name, ruling.reason, folder)

@@ -69,7 +69,7 @@ class Point:
     def cycles_by_case(self) -> dict[str, float]:
         """The predicted cycles of every case that the record has."""
         first = self.record.prediction
-        return getattr(self.record, "cycles", None) or ({first.case: first.cycles} if first else {})
+        return self.record.cycles or ({first.case: first.cycles} if first else {})
 
     @property
     def bound(self) -> str:
