@@ -30,7 +30,7 @@ BOOTSTRAP, PROBE, PROVISION = (_FOLDER / name for name in ("bootstrap.py", "prob
 SYNC_S = 1800.0
 #: When to push again if another push held a ref, and git's words for that.
 PUSH_AGAIN_S = (0.2, 0.5, 1.0)
-REF_IN_USE = ("failed to update ref", "cannot lock ref")
+REF_IN_USE = ("failed to update ref", "cannot lock ref", "atomic transaction failed")
 
 
 class Host:

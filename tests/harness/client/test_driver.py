@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -294,17 +295,22 @@ def test_link_that_stays_cut_is_unknown_and_resume_fetches_the_verdict(bench, mo
     assert bench.project.git("rev-parse", "accepted") == entry.candidate.commit
 
 
-def test_a_ref_that_another_run_is_pushing_is_waited_for(bench):
+def test_a_ref_that_another_run_is_pushing_is_waited_for(bench, monkeypatch):
     """Two runs of one clone push the same `accepted` at the same time; git locks it for one of them."""
     assert bench.stage().verdict == "ACCEPT"
     bench.project.kernel(cosine=1.0, sleep=0.01)
     held = bench.place.repository / "refs/heads/accepted.lock"
     held.touch()
-    freed = threading.Timer(0.5, held.unlink)
-    freed.start()
+    waits = []
+
+    def freed(seconds):
+        waits.append(seconds)
+        held.unlink()
+
+    monkeypatch.setattr("harness.client.host.time", SimpleNamespace(sleep=freed))
     entry = bench.stage()
-    freed.join()
     assert entry.verdict == "ACCEPT", entry.reason
+    assert len(waits) == 1
 
 
 def test_killed_supervisor_reads_infra_and_rejects_nothing(bench):
