@@ -37,6 +37,7 @@ setp.lt.u32 %p1, %r1, 32; setp.eq.u32 %p2, %r1, 0; mad.lo.u32 %r5, %r1, 16, %r4;
 ZERO: st.shared.v4.b32 [%r5+1024], {{%r10, %r10, %r10, %r10}}; add.u32 %r5, %r5, {16 * THREADS};
 add.u32 %r7, %r5, 1024; setp.lt.u32 %p3, %r7, %r6; @%p3 bra ZERO;
 @%p2 mbarrier.init.shared.b64 [%r4], 1; @%p2 fence.mbarrier_init.release.cluster;
+{MEET}
 @!%p1 bra ALLOCATED; add.u32 %r6, %r4, 8;
 tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [%r6], {COLUMNS};
 tcgen05.relinquish_alloc_permit.cta_group::{group}.sync.aligned;

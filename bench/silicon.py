@@ -27,14 +27,13 @@ from xml.etree import ElementTree
 from bench import blackwell, clock, microbenchmarks
 from bench.gpu import TimedGpu
 from emulator.clock.chips import FOLDER, chip
-from stages.tolerances import cycles_file
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ("tests/emulator/test_silicon.py", "tests/emulator/test_silicon_races.py")
 FACTS = ("name", "compute_cap", "driver_version", "clocks.max.sm", "power.limit")
 MOST_WORKERS = 12
-KERNEL_RUNS_ON = {"10.0": "b200", "9.0": "h200"}
-"""The chip of each compute capability that the kernel is written for."""
+KERNEL_RUNS_ON = {"10.0": ("b200", "cycles.toml"), "9.0": ("h200", "cycles.h200.toml")}
+"""The chip of each compute capability that the kernel is written for, and the file in stages/ with its predictions."""
 Microbenchmarks = tuple[str, Callable[[microbenchmarks.Row], microbenchmarks.Micro], Sequence[microbenchmarks.Row]]
 KINDS: tuple[Microbenchmarks, ...] = (
     *((k.name, k.program, microbenchmarks.rows(k.file)) for k in microbenchmarks.KINDS),
@@ -126,8 +125,8 @@ def milestones(gpu: Sequence[str], to: Path) -> Iterator[Ruling | str]:
     if gpu[1] not in KERNEL_RUNS_ON:
         yield f"milestones: left out, the kernel is for compute capability {' and '.join(KERNEL_RUNS_ON)}"
         return
-    on = KERNEL_RUNS_ON[gpu[1]]
-    pins: dict[str, float] = tomllib.loads(cycles_file(on).read_text())
+    on, file = KERNEL_RUNS_ON[gpu[1]]
+    pins: dict[str, float] = tomllib.loads((ROOT / "stages" / file).read_text())
     for milestone, cycles in pins.items():
         folder = to / milestone
         judge = [sys.executable, "-m", "harness.judge.run", milestone, "--device", "cuda", "--target", to.name]

@@ -12,7 +12,6 @@ import torch
 from kernel.arguments import TMA_ALIGN_BYTES
 from kernel.errors import ArgumentError
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
-from kernel.variants import HEAD_DIMS
 
 MAX_KEYS = 2**31 - 1024  # key and row numbers have 32 bits, also those of a tile that reaches past the end
 MAX_CTAS = 2**31 - 1  # gridDim.x
@@ -24,8 +23,6 @@ def check_inputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor | None) -> No
     """Check dtypes, shapes and layouts of q, k and v."""
     check_tensor("q", q, torch.bfloat16, 4, "[B, T, H, D]", q)
     batch, tokens, heads, head_dim = q.shape
-    if head_dim not in HEAD_DIMS:
-        raise ArgumentError("head_dim", head_dim, f"one of {HEAD_DIMS}")
     if tokens * heads > MAX_KEYS:
         raise ArgumentError("q.shape[1] * q.shape[2]", tokens * heads, f"at most {MAX_KEYS}")
     if batch * max(tokens, -(-tokens * heads // SMALLEST_TILE)) > MAX_CTAS:

@@ -25,7 +25,7 @@ from harness.paths import RESULTS, ROOT
 from harness.tools.mutants import baseline, plan, pool, results, table, trial
 from harness.tools.mutants.operators import Mutant
 from harness.tools.mutants.results import Result
-from harness.tools.mutants.sources import ALWAYS, HOST, digest, generated, meaning, original
+from harness.tools.mutants.sources import ALWAYS, CONFIGURATION, HOST, digest, generated, meaning, original
 
 FOLDER = RESULTS / "mutants"
 PAGE = ROOT / "docs/reference/mutants.md"
@@ -160,7 +160,8 @@ def task(
     affected: milestones that the first were of, where they are done.
     """
     groups = plan.ordered(plan.using(mutant, known.cases), killers.get(mutant.id, ""))
-    tests = plan.using(mutant, known.tests) if mutant.path in HOST and affected is None else []
+    rejects = mutant.path in (*HOST, *CONFIGURATION)
+    tests = plan.using(mutant, known.tests) if rejects and affected is None else []
     taken = groups[: plan.FIRST] if affected is None else groups[plan.FIRST :]
     last = affected is not None or not groups
     cases = [case for group in taken for case in group]

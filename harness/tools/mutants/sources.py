@@ -11,9 +11,12 @@ from harness.paths import ROOT
 from harness.tools.mutants.operators import Mutant, mutants
 
 DEVICE = tuple(f"kernel/sm100/{name}.py" for name in (
-    "barriers", "combine", "cta", "epilogue", "load", "mma", "operands", "softmax", "tiles",
+    "barriers", "combine", "cta", "dequantise", "epilogue", "load", "mma", "operands", "softmax", "tiles",
 ))  # fmt: skip
-HOST = ("kernel/host.py", "kernel/dsv4.py", "kernel/checks.py", "kernel/merge.py")
+HOST = (
+    *(f"kernel/{name}.py" for name in ("host", "dsv4", "checks", "merge")),
+    *(f"kernel/serving/{name}.py" for name in ("caches", "host")),
+)
 """Files that the compiled kernel does not depend on: their mutants run with the kernel as it is."""
 CONFIGURATION = tuple(f"kernel/{name}.py" for name in ("choice", "config", "memory", "problem", "roles", "variants"))
 FILES = (*DEVICE, "kernel/fmha.py", *CONFIGURATION, *HOST)
