@@ -27,7 +27,7 @@ TARGETED = $(if $(TARGET),--target $(call quoted,$(TARGET)))
 JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(if $(BECAUSE),--because $(call quoted,$(BECAUSE)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup stage stages gate ratchet sweep runs dashboard diff clean-runs resume cancel revoke doctor trust provision milestones report notes \
+.PHONY: help setup stage stages gate ratchet sweep runs dashboard diff clean-runs resume replay cancel revoke doctor trust provision milestones report notes \
 	layout budget bench clock perf pin-cycles mutants survey bugs docs silicon lint test test-long $(MILESTONE)
 
 help: ## list the targets
@@ -91,6 +91,9 @@ diff: $(READY) ## make diff RUN=id WITH=id: print what differs between two runs,
 
 clean-runs: $(READY) ## make clean-runs KEEP=50: remove all but the newest runs and their candidates; accepted ones stay
 	@$(PY) -m harness clean-runs $(if $(KEEP),--keep $(call quoted,$(KEEP)))
+
+replay: $(READY) ## make replay RUN=id: judge the recordings of a run once more, and compare the figures bit by bit
+	@$(PY) -m harness.tools.replay $(call quoted,$(RUN))
 
 cancel: $(READY) ## make cancel RUN=id: ask a run to end
 	@$(PY) -m harness cancel $(call quoted,$(RUN))

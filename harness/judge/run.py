@@ -15,8 +15,11 @@ import re
 import secrets
 import subprocess
 import sys
+import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.host.verdict import Verdict
 from harness.judge import arguments, reference_only
@@ -28,6 +31,11 @@ from remote.device import DEVICES, Emulated
 from stages.catalog import GATE, Milestone
 from stages.device import Device
 
+if TYPE_CHECKING:
+    from stages.case import Case
+
+#: Share of the time of the stage that predictions of other cases than the first may take.
+OTHERS = 0.1
 #: Names of files that a candidate's process may leave beside its record.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,120}")
 QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
@@ -122,13 +130,28 @@ def time_first_case(milestone: Milestone, device: Emulated, recorder: Recorder) 
 
     try:
         with recorder.phase("clock"):
-            recorder.predicted(*predict(milestone.load().CASES[0], device, recorder.fresh_seed))
+            first, *others = milestone.load().CASES
+            recorder.predicted(*predict(first, device, recorder.fresh_seed))
+            time_others(others, device, recorder)
     except UnseenWork as error:
         return rejected(milestone), str(error)
     except Exception as error:
         traceback.print_exc()
         return Verdict.INFRA, f"the clock: {type(error).__name__}: {error}"
     return hold(milestone, recorder.record)
+
+
+def time_others(cases: Sequence[Case], device: Emulated, recorder: Recorder) -> None:
+    """Predict the time of further cases, for the dashboard, as long as that takes no more than OTHERS of the stage."""
+    from harness.judge.predict import timed
+
+    limit_s = OTHERS * next(each.seconds for each in recorder.record.phases if each.name == "stage")
+    started = now = time.perf_counter()
+    for case in cases:
+        before, now = now, time.perf_counter()
+        if 2 * now - before - started > limit_s:
+            return
+        recorder.cycles(case.name, timed(case, device, recorder.fresh_seed))
 
 
 def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:

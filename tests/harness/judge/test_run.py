@@ -20,6 +20,7 @@ from PIL import Image
 from harness.host.job import KERNELS
 from harness.host.verdict import Verdict
 from harness.report.record import Record, RecordError, load
+from harness.tools.replay import differences, figures, replayed
 from stages.metrics import METRICS
 from stages.tolerances import pins
 from tests.system import Checkout, program
@@ -64,6 +65,17 @@ def test_the_kernel_is_accepted(accepted: Run) -> None:
     assert accepted.record.verdict == Verdict.ACCEPT.name
     assert "D1.1 ACCEPT  gate and stage hold" in accepted.output
     assert f"{accepted.folder}/report.html\n" in accepted.output
+
+
+def test_a_replay_of_its_recordings_gives_the_same_figures(accepted: Run) -> None:
+    """No kernel is compiled, and one changed figure is named."""
+    before = figures(accepted.record)
+    after = figures(replayed(accepted.folder, accepted.record))
+    assert len(before) > 40 and not list(differences(before, after))
+    name = "hd=64 n=128 seed=1 O.diff"
+    changed = before | {name: (before[name] or 0.0) * (1 + 2**-52)}
+    (said,) = differences(changed, after)
+    assert said.startswith(f"{name}: recorded ")
 
 
 def test_three_pinned_seeds_and_a_fresh_one_ran_in_every_mode(accepted: Run) -> None:
