@@ -124,8 +124,11 @@ class Grid:
     @cached_property
     def _probed(self) -> tuple[Occupancy, Sequence[int], Sequence[Work]]:
         """(occupancy, indices of sampled clusters, the amount of work of each)."""
-        whole = self._timeline(len(self._indices), untimed=True)
-        first = self._walk(self._indices[0], whole, None)
+        for index in self._indices[:PROBES]:  # a cluster that has no work tells nothing of the others
+            whole = self._timeline(len(self._indices), untimed=True)
+            first = self._walk(index, whole, None)
+            if whole.loaded or whole.loaded_by_warps:
+                break
         occupancy = self._occupancy(first.ctas[0].tmem_columns)
         loaders = [w for w in first.ctas[0].warps if w.loaded] or first.ctas[0].warps
         loader = min(loaders, key=lambda w: w.executed).index
