@@ -16,10 +16,11 @@ from ..bridge.modules import load
 from ..bridge.patches import current_device
 from .format import Constant, HostOp, Launched, Module, Recording
 from .recorder import NO_NAMES, WORD
-from .rules import EMPTY, NotRecordable, Rules
+from .rules import EMPTY, FACTORIES, NotRecordable, Rules
 from .values import decoded, dtype, extent, layout, tensors_in
 
 POISON_BYTE = 0xFF
+MOST_WORKSPACE_BYTES = 1 << 30
 
 
 class Launcher(Protocol):
@@ -104,6 +105,10 @@ class _Replay:
         kwargs = {name: decoded(each, self.value, self._device) for name, each in step.kwargs.items()}
         inputs = list(tensors_in([args, kwargs]))
         holds = self._rules.admit(op, [self._root(tensor) for tensor in inputs])
+        if str(op).removesuffix(".default") in FACTORIES and _made_bytes(op, args, kwargs) > MOST_WORKSPACE_BYTES:
+            raise NotRecordable(
+                f"{self._recording.name}: {step.op} makes a larger tensor than the at most 1 GiB allowed"
+            )
         made = list(tensors_in(op(*args, **kwargs)))
         if str(op).removesuffix(".default") in EMPTY:
             for tensor in made:
@@ -157,6 +162,11 @@ def operation(name: str) -> Any:
         return getattr(getattr(torch.ops.aten, parts[1]), parts[2])
     except AttributeError as error:
         raise NotRecordable(f"{name!r} is none of torch's own operations") from error
+
+
+def _made_bytes(op: Any, args: Any, kwargs: Mapping[str, Any]) -> int:
+    """Return the bytes that a factory's results need, without allocating them."""
+    return sum(t.untyped_storage().nbytes() for t in tensors_in(op(*args, **{**kwargs, "device": "meta"})))
 
 
 def _poison(tensor: torch.Tensor) -> Any:

@@ -81,7 +81,7 @@ class Replayed:
         try:
             with open_plain(path) as stream:
                 return msgspec.json.decode(stream.read(MOST_INDEX_BYTES), type=Index)
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
             raise RecordingError(f"the candidate's process left no readable index of recordings: {error}") from error
 
     def compile_s(self, case: Case) -> float:

@@ -255,7 +255,7 @@ def load(folder: Path) -> Record:
         if schema != SCHEMA:
             raise RecordError(f"{path}: schema {schema!r}, this version reads {SCHEMA}")
         return msgspec.json.decode(data, type=Record)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise RecordError(f"{path}: {error}") from error
 
 

@@ -44,7 +44,7 @@ def measure() -> Iterator[str]:
         yield _line("candidate, supervision and acceptance from then on", whole_s - judging_s, 2.0)
         what = "the same through SSH, to a server on this machine"
         try:
-            with _loopback(clone, folder) as home:
+            with loopback(clone, folder) as home:
                 whole_s, judging_s, _ = _gate(clone, "loopback", HOME=home)
             yield _line(what, whole_s - judging_s, 4.0)
         except SshdError as error:
@@ -60,7 +60,7 @@ def _gate(clone: Path, target: str, **env: str) -> tuple[float, float, Record]:
 
 
 @contextmanager
-def _loopback(clone: Path, folder: Path) -> Iterator[str]:
+def loopback(clone: Path, folder: Path) -> Iterator[str]:
     """Start a server that `clone` knows as target "loopback"; yield the HOME with its settings. Raises SshdError."""
     if SSHD is None:
         raise SshdError("sshd is not installed (Debian: openssh-server)")

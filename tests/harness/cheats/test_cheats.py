@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from harness.client import vouched
 from harness.host import walls
 from harness.host.repository import Repository
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
+from harness.tools.bench import loopback
 from tests.system import Checkout, make_checkout
 
 CHEATS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("cheats.toml").read_text())["cheat"]
@@ -29,6 +32,20 @@ needs_walls = pytest.mark.skipif(
 )
 
 
+SIM, SSH = "sim", "loopback"
+
+
+@pytest.fixture(scope="module")
+def accepted_over_ssh(accepted: Checkout, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Checkout, str]]:
+    """Return a clone in which the kernel was accepted on an SSH host, and HOME. All cheats share the host."""
+    folder = tmp_path_factory.mktemp("ssh")
+    clone = copied(accepted, folder / "clone")
+    with loopback(clone.path, folder) as home:
+        done = stage(clone, SSH, "--again", HOME=home)
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield clone, home
+
+
 @pytest.fixture(scope="module")
 def accepted(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """Return a clone in which the kernel was accepted."""
@@ -39,9 +56,16 @@ def accepted(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return checkout
 
 
-def stage(checkout: Checkout) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "harness", "stage", "D1.1"]
-    return subprocess.run(command, cwd=checkout.path, capture_output=True, text=True, timeout=300)
+def copied(accepted: Checkout, path: Path) -> Checkout:
+    """Copy a clone without its folders of runs, which a supervisor may be removing."""
+    shutil.copytree(accepted.path, path, symlinks=True, ignore=shutil.ignore_patterns("runs"))
+    return Checkout(path)
+
+
+def stage(checkout: Checkout, target: str = SIM, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "harness", "stage", "D1.1", "--target", target, *more]
+    env = os.environ | env
+    return subprocess.run(command, cwd=checkout.path, capture_output=True, text=True, timeout=300, env=env)
 
 
 def apply(cheat: dict[str, Any], checkout: Checkout) -> None:
@@ -54,6 +78,7 @@ def apply(cheat: dict[str, Any], checkout: Checkout) -> None:
         append(cheat["python"], checkout)
     if "add" in cheat:
         path, text = cheat["add"]
+        (checkout.path / path).parent.mkdir(exist_ok=True)
         (checkout.path / path).write_text(text)
     if "link" in cheat:
         path, to = cheat["link"]
@@ -66,24 +91,32 @@ def append(code: str, checkout: Checkout, path: str = "kernel/__init__.py") -> N
         file.write(code)
 
 
-def marked(cheat: dict[str, Any]) -> Any:
-    marks = [] if cheat["name"] in QUICK else [pytest.mark.long]
-    return pytest.param(cheat, id=cheat["name"], marks=marks)
+def marked(cheat: dict[str, Any], target: str) -> Any:
+    marks = [] if cheat["name"] in QUICK and target == SIM else [pytest.mark.long]
+    return pytest.param(
+        cheat, target, id=f"{cheat['name']}, {target}", marks=[*marks, *[pytest.mark.sshd] * (target == SSH)]
+    )
 
 
 @needs_walls
-@pytest.mark.parametrize("cheat", [marked(cheat) for cheat in CHEATS])
-def test_a_cheat_is_stopped_by_name(cheat: dict[str, Any], accepted: Checkout, tmp_path: Path) -> None:
-    checkout = Checkout(tmp_path / "clone")
-    shutil.copytree(accepted.path, checkout.path, symlinks=True)
+@pytest.mark.parametrize(("cheat", "target"), [marked(cheat, target) for target in (SIM, SSH) for cheat in CHEATS])
+def test_a_cheat_is_stopped_by_name(
+    cheat: dict[str, Any], target: str, accepted: Checkout, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    env: dict[str, str] = {}
+    if target == SSH:
+        accepted, env["HOME"] = request.getfixturevalue("accepted_over_ssh")
+    checkout = copied(accepted, tmp_path / "clone")
     repository = Repository(checkout.path)
     if "before" in cheat:
         for file in ("kernel/__init__.py", "kernel/host.py", "kernel/fmha.py"):
             append(cheat["before"], checkout, file)
-        assert stage(checkout).returncode == 0
+        if target == SSH:  # what is accepted now must not be accepted for the other cheats
+            checkout.replace("remote/targets.toml", f"{accepted.path.parent}/work", f"{tmp_path}/work")
+        assert stage(checkout, target, **env).returncode == 0
     before, old = vouched.accepted(repository), set(checkout.path.glob("results/2*"))
     apply(cheat, checkout)
-    done = stage(checkout)
+    done = stage(checkout, target, **env)
     said = done.stdout + done.stderr
     for folder in set(checkout.path.glob("results/2*")) - old:
         said += "".join(path.read_text() for path in folder.glob("verdict.json"))
