@@ -42,8 +42,9 @@ def keep_ptx() -> None:
         os.environ.setdefault(f"{prefix}_ARCH", DEVICE.target)
         os.environ.setdefault(f"{prefix}_LINEINFO", "1")
         if os.path.basename(os.environ.get(f"{prefix}_DUMP_DIR", "")).startswith(SCRATCH):
-            for inherited in ("DUMP_DIR", "KEEP"):  # from the process that started this one
-                os.environ.pop(f"{prefix}_{inherited}", None)
+            del os.environ[f"{prefix}_DUMP_DIR"]  # that of the process that started this one
+            if os.environ.get(f"{prefix}_KEEP") == "ptx":
+                del os.environ[f"{prefix}_KEEP"]
         if f"{prefix}_KEEP" not in os.environ:
             os.environ[f"{prefix}_KEEP"] = "ptx"
             os.environ.setdefault(f"{prefix}_DUMP_DIR", _scratch.name)

@@ -60,7 +60,7 @@ def test_accept_then_nothing_to_commit_then_reject(project):
     after, before = re.findall(r"^20\S+", listed, re.M)
     differs = harness(project, "diff", before, after).stdout
     assert re.search(r"verdict +ACCEPT +REJECT", differs) and "1 file differs: git diff" in differs, differs
-    assert Path(differs.splitlines()[-1]).read_text().count("REJECT_GATE") >= 2
+    assert "REJECT_GATE" in Path(differs.splitlines()[-1]).read_text()
     refused(project, "is not known here", "diff", before, "20261122-010101-D1.1-abcdef")
     everybody = harness(project, "runs", "--target", "sim").stdout
     assert "REJECT_GATE" in everybody and "ACCEPT" in everybody
