@@ -1,8 +1,7 @@
 """`python -m bench.pages [BLOCK...]`: print the generated blocks of the pages, and write them where they belong.
 
 A block stands between `<!-- begin NAME, written by `COMMAND` -->` and `<!-- end NAME -->` in README or one page of
-docs/.
-Without a name all blocks are written. tests/test_docs.py compares each block with what its data file gives.
+docs/. Without a name all blocks are written. tests/test_docs.py compares each block with what its data file gives.
 """
 
 from __future__ import annotations

@@ -89,6 +89,15 @@ def make_project(path: Path) -> Project:
     return project
 
 
+@pytest.fixture
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Provide a repository with the checked out commit alone: no `accepted` of this clone is in it."""
+    bare = tmp_path_factory.mktemp("published")
+    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", bare], check=True)
+    subprocess.run(["git", "push", "--quiet", bare, "HEAD:refs/heads/main"], cwd=ROOT, check=True)
+    return bare
+
+
 @pytest.fixture(scope="session")
 def kernels() -> Path:
     """Return the folder in which the test runs of this checkout cache compiled kernel configurations."""

@@ -65,15 +65,6 @@ def test_every_block_of_the_page_is_executed() -> None:
     assert len(steps("Get", "Walk 1", "Walk 2")) == len(BLOCK.findall(PAGE))
 
 
-@pytest.fixture
-def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Provide a repository with the checked out commit alone: no `accepted` of this clone is in it."""
-    bare = tmp_path_factory.mktemp("published")
-    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", bare], check=True)
-    subprocess.run(["git", "push", "--quiet", bare, "HEAD:refs/heads/main"], cwd=ROOT, check=True)
-    return bare
-
-
 @pytest.mark.install
 def test_the_first_fault_in_a_kernel_of_ones_own(tmp_path: Path, published: Path) -> None:
     walk(steps("Get", "Walk 1"), tmp_path, REPOSITORY=str(published))

@@ -39,6 +39,21 @@ class Desk(Person):
     def nothing_accepted(self):
         assert self.repository.resolve(ACCEPTED) is None
 
+    def left_pending(self):
+        """Leave a run by Ctrl-C as soon as its job is in the queue. Return its entry."""
+        say = self.say
+
+        def interrupted(text):
+            say(text)
+            if text.startswith("pending"):
+                raise KeyboardInterrupt
+
+        self.say = interrupted
+        self.project.kernel(cosine=1.0)
+        entry = self.stage()
+        self.say = say
+        return entry
+
 
 @pytest.fixture
 def desk(project, cluster, tmp_path):
@@ -73,18 +88,8 @@ def test_waits_in_the_queue_and_says_so(desk, cluster):
 def test_ctrl_c_leaves_a_job_in_the_queue(desk, cluster, monkeypatch):
     monkeypatch.setattr("harness.client.driver.CANCEL_WITHIN_S", 0.0)
     busy = [cluster.occupy() for _ in cluster.NODES]
-    say = desk.say
-
-    def interrupted(text):
-        say(text)
-        if text.startswith("pending"):
-            raise KeyboardInterrupt
-
-    desk.say = interrupted
-    desk.project.kernel(cosine=1.0)
-    entry = desk.stage()
+    entry = desk.left_pending()
     assert (entry.verdict, entry.closed) == ("UNKNOWN", False)
-    desk.say = say
     for job in busy:
         cluster.ask("scancel", job)
     assert desk.driver.resume(entry.run, desk.target).verdict == "ACCEPT"
@@ -139,17 +144,7 @@ def test_job_that_slurm_has_forgotten(desk, cluster, monkeypatch):
     monkeypatch.setattr("harness.client.driver.CANCEL_WITHIN_S", 0.0)
     for _ in cluster.NODES:
         cluster.occupy()
-    say = desk.say
-
-    def interrupted(text):
-        say(text)
-        if text.startswith("pending"):
-            raise KeyboardInterrupt
-
-    desk.say = interrupted
-    desk.project.kernel(cosine=1.0)
-    entry = desk.stage()
-    desk.say = say
+    entry = desk.left_pending()
     (desk.run_folder().path / "slurm").write_text("999999\n")
     entry = desk.driver.resume(entry.run, desk.target)
     assert entry.verdict == "INFRA" and entry.reason.startswith("Slurm has forgotten job 999999"), entry.reason
