@@ -23,6 +23,12 @@ class Desk(Person):
     """One user's clone, and a driver for the cluster."""
 
     PATIENCE_S = 30.0
+    interrupt_at: str | None = None
+
+    def say(self, text):
+        super().say(text)
+        if self.interrupt_at and text.startswith(self.interrupt_at):
+            raise KeyboardInterrupt
 
     def newest(self):
         return next(self.driver.store.newest_first())
@@ -41,17 +47,10 @@ class Desk(Person):
 
     def left_pending(self):
         """Leave a run by Ctrl-C as soon as its job is in the queue. Return its entry."""
-        say = self.say
-
-        def interrupted(text):
-            say(text)
-            if text.startswith("pending"):
-                raise KeyboardInterrupt
-
-        self.say = interrupted
         self.project.kernel(cosine=1.0)
+        self.interrupt_at = "pending"
         entry = self.stage()
-        self.say = say
+        self.interrupt_at = None
         return entry
 
 
