@@ -19,6 +19,7 @@ from ..patching import Patches
 from . import driver
 from .allocations import argument_memory
 from .device import EmulatedDevice, Names, no_names
+from .shared_arrays import note_shared_arrays
 
 if TYPE_CHECKING:
     from ..clock.conditions import Conditions
@@ -32,7 +33,7 @@ ORIGINAL_ENVIRONMENT = dict(os.environ)
 
 
 def keep_ptx() -> None:
-    """Make CuTeDSL compile for the emulated chip, keep the PTX, and write line information into it.
+    """Make CuTeDSL compile for the emulated chip, keep the PTX, and write lines and names of the source into it.
 
     This sets environment variables that the user has not set, so it must run before CuTeDSL is imported. Line
     information leaves the instructions unchanged and makes compilation take half as long again. Each process has a
@@ -49,6 +50,7 @@ def keep_ptx() -> None:
             os.environ[f"{prefix}_KEEP"] = "ptx"
             os.environ.setdefault(f"{prefix}_DUMP_DIR", _scratch.name)
             warnings.filterwarnings("ignore", message=CACHE_WARNING)
+    Patches().when_imported("cutlass", note_shared_arrays)
 
 
 SCRATCH = "emulator-ptx-"

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from ..engine.placement import UNSET
+from ..machine.launch.shared_names import shared_variables, source_name
 from ..machine.launch.source import source_place
 from ..ptx.flow import EXIT
 from ..ptx.syntax import Reg
@@ -29,13 +30,14 @@ from .places import (
     shortened,
     sliced,
     triple,
+    variable_named,
     warp_name,
     where,
 )
 from .session import Session
 from .stops import ArrivalStop, Breakpoint, RegisterWatch, Watch, Who, barrier_line, phases
 from .tensors import numbers, register_text, shown, width_of
-from .views import Matrix, boxes, global_tensor, shared, tensor_memory
+from .views import Matrix, array_views, boxes, global_tensor, shared, tensor_memory
 
 if TYPE_CHECKING:
     from ..engine.effects import Effect
@@ -305,7 +307,8 @@ class Console(cmd.Cmd):
     def do_smem(self, text: str) -> None:
         """smem NAME|ADDRESS[+BYTES] [LAYOUT] [-t TYPE] [--swizzle 32|64|128] [-c CTA] [--diff FILE.npy]: shared memory.
 
-        NAME is a .shared variable, or a tensor that TMA copies: then its boxes are shown in the tensor's coordinates.
+        NAME is an array or variable in shared memory, NAME[STAGE] a stage of it, or a tensor that TMA copies: then its
+        boxes are shown in the tensor's coordinates. An array of CuTeDSL has the layout that the source gives it.
         LAYOUT is a CuTe layout, like '(8,64):(64,1)' or 'S<3,4,3> o 0 o (8,64):(64,1)', in elements.
         --swizzle applies TMA's swizzle to byte addresses. Unwritten elements are shown as ?.
         """
@@ -365,7 +368,11 @@ class Console(cmd.Cmd):
     def completedefault(self, text: str, line: str, begin: int, end: int) -> list[str]:
         """Complete names of registers, shared variables, mbarriers and tensors."""
         kernel = self._session.launch.kernel
-        known = [r.name for r in kernel.registers] + [v.name for v in kernel.shared] + list(self._session.tensors)
+        known = (
+            [r.name for r in kernel.registers]
+            + [source_name(v.name) for v in shared_variables(kernel)]
+            + list(self._session.tensors)
+        )
         return sorted(name for name in known if name.startswith(text))
 
     # parts of commands ---------------------------------------------------------------------------------------------
@@ -412,6 +419,13 @@ class Console(cmd.Cmd):
             self._say(f"  saved to {options.save}")
 
     def _shared(self, cta: Cta, options: argparse.Namespace) -> list[Matrix]:
+        name, stage = options.name, None
+        array = variable_named(cta, name)
+        if array is None and name.endswith("]"):
+            name, _, inside = name[:-1].partition("[")
+            array, stage = variable_named(cta, name), integers(inside)
+        if array is not None and array.view and not (options.layout or options.type or options.swizzle):
+            return array_views(cta, array)[slice(None) if stage is None else slice(stage.start, stage.stop)]
         known = shared_range(cta, options.name)
         if known is None:
             return list(boxes(self._session.loads(cta), cta, options.name, self._session.tensors))
@@ -419,7 +433,7 @@ class Console(cmd.Cmd):
         return [shared(cta, *known, kind, layout, options.swizzle)]
 
     def _unknown_shared(self, name: str) -> str:
-        variables = [v.name for v in self._session.launch.kernel.shared if v.size]
+        variables = [source_name(v.name) for v in shared_variables(self._session.launch.kernel)]
         return (
             f"{name!r} is no shared variable ({', '.join(variables) or 'none'}), no address, and no tensor of which "
             "TMA copied a box to this CTA yet"

@@ -75,6 +75,11 @@ def parse(text: str) -> Layout:
     return layout
 
 
+def flat(shape: Nested) -> tuple[int, ...]:
+    """Return the numbers of a nested shape."""
+    return (shape,) if isinstance(shape, int) else tuple(number for part in shape for number in flat(part))
+
+
 def _nested(tokens: list[str]) -> Nested:
     found, left = _item(tokens)
     if left:

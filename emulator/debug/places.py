@@ -13,13 +13,14 @@ import numpy as np
 from ..chip import RANK_SHIFT
 from ..machine.formats.tensormap import TensorMap
 from ..machine.launch.globalmem import host_bytes
+from ..machine.launch.shared_names import shared_variables, source_name
 from ..machine.launch.source import SourcePlace, source_place
 from ..machine.memory.shared import OFFSET_MASK
 
 if TYPE_CHECKING:
     from ..machine.synchronisation.mbarrier import MBarrier
     from ..machine.topology import Cta, Warp
-    from ..ptx.syntax import Kernel
+    from ..ptx.syntax import Kernel, Variable
     from .tensors import NamedTensor
 
 _TRIPLE: Final = re.compile(r"\(?(\d+)(?:,(\d+))?(?:,(\d+))?\)?")
@@ -150,11 +151,17 @@ def is_named(barrier: MBarrier, name: str) -> bool:
     return name in (barrier_name(barrier), f"#{barrier.order}", str(barrier.order), *address)
 
 
+def variable_named(cta: Cta, name: str) -> Variable | None:
+    """Return a shared variable by its name in the source or in the PTX."""
+    known = shared_variables(cta.launch.kernel)
+    return next((each for each in known if name in (each.name, source_name(each.name))), None)
+
+
 def shared_range(cta: Cta, name: str) -> tuple[int, int] | None:
     """Return (offset, bytes) of a shared variable, or of what ADDRESS or ADDRESS+BYTES names; None for others."""
-    for variable in cta.launch.kernel.shared:
-        if variable.name == name:
-            return variable.offset, variable.size
+    variable = variable_named(cta, name)
+    if variable is not None:
+        return variable.offset, variable.size
     address, _, size = name.partition("+")
     try:
         at = int(address, 0)

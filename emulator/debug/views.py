@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,12 +15,13 @@ from ..machine.formats.tensormap import swizzled_chunks
 from ..machine.memory.shared import POISON
 from ..machine.memory.tmem import GROUP
 from ..machine.order.shadow import UNWRITTEN
-from .layout import SPANS, Layout
+from .layout import SPANS, Layout, Swizzle, flat, parse
 from .places import tensor_of_map
 from .tensors import NamedTensor, element, is_float, numbers, place, shown, width_of
 
 if TYPE_CHECKING:
     from ..machine.topology import Cta
+    from ..ptx.syntax import Variable
 
 SHOWN_ROWS: Final = 16
 SHOWN_COLUMNS: Final = 12
@@ -132,6 +134,44 @@ def shared(cta: Cta, offset: int, size: int, kind: str, layout: Layout | None, s
     shape = f" as {layout_text(layout)}" if layout is not None else ""
     title = f"shared memory of CTA {cta.name} from {offset:#x}, {kind}{shape}"
     return _matrix(title, cta, places, kind)
+
+
+def array_views(cta: Cta, array: Variable) -> list[Matrix]:
+    """Return an array of shared memory as the tensor that the source makes of it, a matrix for each of its stages.
+
+    The modes (MMA, MMA_M, MMA_K, ...) of an operand of the tensor core are put together to rows and columns.
+    """
+    kind, swizzle, text = array.view.split(" ", 2)
+    index = _stages(parse(text))
+    places = array.offset + index * width_of(kind)
+    if swizzle != "-":
+        bits, base, shift = (int(number) for number in swizzle[2:-1].split(","))
+        places = Swizzle(bits, base, shift).apply(places)
+    if places.max() + width_of(kind) > cta.smem.size:
+        raise ValueError(f"{array.name} ends at {int(places.max()) + width_of(kind):#x} of {cta.smem.size:#x} bytes")
+    several = len(places) > 1
+    return [
+        _matrix(
+            f"{array.name}{f'[{stage}]' * several} of CTA {cta.name} from {int(each.min()):#x}, {kind} as {text}"
+            + (f", pointer {swizzle}" if swizzle != "-" else ""),
+            cta,
+            each,
+            kind,
+        )
+        for stage, each in enumerate(places)
+    ]
+
+
+def _stages(layout: Layout) -> np.ndarray:
+    """Return the element offsets of a layout: intp[stages, rows, columns]."""
+    offsets, first = layout.offsets(), layout.modes[0]
+    if offsets.ndim >= 4 and isinstance(first, tuple) and len(first) == 2:
+        rows = math.prod(flat(first[0]))
+        split = offsets.reshape(-1, rows, *offsets.shape[1:3], math.prod(offsets.shape[3:]))  # columns lie outside
+        return split.transpose(4, 2, 1, 3, 0).reshape(split.shape[4], split.shape[2] * rows, -1)
+    if offsets.ndim <= 2:
+        return np.atleast_2d(offsets)[None]
+    return np.moveaxis(offsets.reshape(*offsets.shape[:2], -1), 2, 0)
 
 
 def layout_text(layout: Layout) -> str:

@@ -12,6 +12,7 @@ from ..errors import PtxSyntaxError
 from .body import Body
 from .calls import FUNCTION_ADDRESSES, FUNCTION_BYTES, Function, functions
 from .declarations import dimensions, number, parameters, placed, variable
+from .shared_arrays import arrays
 from .source import Source
 from .syntax import (
     Address,
@@ -141,4 +142,5 @@ def _with_shared(kernel: Kernel, module_shared: list[Variable]) -> Kernel:
     fixed = tuple(placed([v for v in everything if v.size], RESERVED_SHARED_BYTES))
     kernel = replace(kernel, shared=fixed)
     start = kernel.dynamic_shared_offset
-    return replace(kernel, shared=fixed + tuple(Variable(v.name, 0, v.align, start) for v in everything if not v.size))
+    dynamic = tuple(Variable(v.name, 0, v.align, start) for v in everything if not v.size)
+    return replace(kernel, shared=fixed + dynamic, arrays=tuple(arrays(kernel.source, kernel.name, start))[::-1])

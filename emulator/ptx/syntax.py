@@ -172,12 +172,18 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable in shared or local memory: `offset` in bytes within its CTA's or thread's window."""
+    """A variable in shared or local memory: `offset` in bytes within its CTA's or thread's window.
+
+    view: of an array in dynamic shared memory, the type, the swizzle of byte addresses (`-` for none) and the layout of
+    the tensor that the source makes of it, if known. member: whether it is a member of a struct.
+    """
 
     name: str
     size: int
     align: int
     offset: int
+    view: str = ""
+    member: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +251,8 @@ class Kernel:
     minnctapersm: int | None = None
     locations: tuple[Location, ...] = ()
     source: tuple[str, ...] = field(default=(), repr=False)
+    arrays: tuple[Variable, ...] = ()
+    """Named arrays in dynamic shared memory."""
 
     @cached_property
     def places(self) -> dict[tuple[int, str, int], int]:

@@ -13,6 +13,7 @@ from ..chip import TMEM_COLUMNS, TMEM_LANES
 from ..debug.addresses import CTA_SHIFT, SHARED, TENSOR, UNKNOWN, shared_base, tensor_base
 from ..debug.events import Copied, Event, Executed, Multiplied
 from ..debug.tensors import place
+from ..machine.launch.shared_names import shared_variables, source_name
 
 if TYPE_CHECKING:
     from ..debug.recording import Recording
@@ -119,9 +120,9 @@ def _map(
             if name:
                 names[part][name] = None
     if space == SHARED:
-        for variable in recording.kernel.shared:
+        for variable in shared_variables(recording.kernel):
             for part in range(variable.offset // band, -(-(variable.offset + variable.size) // band)):
-                names[part][variable.name] = None
+                names[part][source_name(variable.name)] = None
     bands = list(_merged(writes, names, band, end))
     return Map(title, unit, end, tuple(bands))
 

@@ -22,34 +22,35 @@ POINTERS: Final = frozenset({"data_ptr", "ptr", "iterator", "toint"})
 def mbarrier_name(launch: Launch, offset: int, init: Instr, earlier: Iterable[Instr]) -> str:
     """Return an mbarrier's name; empty if nothing names it.
 
-    It is the name that the launch gives, else that of the `.shared` variable, else the first argument of the source's
-    call of `mbarrier_init`. offset: in the CTA's window. init: the instruction that initialised it. earlier: those that
-    initialised the other mbarriers of the CTA before.
+    It is the name that the launch gives, else that of the `.shared` variable or of CuTeDSL's array, else the first
+    argument of the source's call of `mbarrier_init`. An argument that is no array goes before an array of several
+    mbarriers, unless that is a member of a struct. offset: in the CTA's window. init: the instruction that initialised
+    it. earlier: those that initialised the other mbarriers of the CTA before.
     """
     kernel = launch.kernel
     given = launch.names.get(offset - kernel.dynamic_shared_offset)
     if given:
         return given
-    variable = shared_variable(kernel, offset, offset)
-    if variable is not None:
-        name, inside = source_name(variable.name), (offset - variable.offset) // 8
-        return name if variable.size == 8 else f"{name}[{inside}]"
-    place = launch.source_place(init)
-    if place is None:
-        return ""
-    name, is_array = _argument(place.text)
+    variable, place = shared_variable(kernel, offset, offset), launch.source_place(init)
+    name, is_array = _argument(place.text) if place is not None else ("", False)
+    if variable is not None and not (name and not is_array and variable in kernel.arrays and not variable.member):
+        inside = (offset - variable.offset) // 8
+        return source_name(variable.name) + (f"[{inside}]" if variable.size >= 16 else "")
     if not is_array:
         return name
     others = (launch.source_place(each) for each in earlier)
     return f"{name}[{sum(other is not None and _same(other, place) for other in others)}]"
 
 
-def shared_variable(kernel: Kernel, first: int, last: int) -> Variable | None:
-    """Return the `.shared` variable that holds the bytes `first` to `last` of a CTA's window; None if none holds all.
+def shared_variables(kernel: Kernel) -> tuple[Variable, ...]:
+    """Return what has a name in a CTA's shared memory: `.shared` variables with a size, and CuTeDSL's arrays."""
+    return *(each for each in kernel.shared if each.size), *kernel.arrays
 
-    Dynamic shared memory is no variable.
-    """
-    return next((each for each in kernel.shared if each.offset <= first and last < each.offset + each.size), None)
+
+def shared_variable(kernel: Kernel, first: int, last: int) -> Variable | None:
+    """Return what has a name and holds the bytes `first` to `last` of a CTA's window; None if nothing holds all."""
+    known = shared_variables(kernel)
+    return next((each for each in known if each.offset <= first and last < each.offset + each.size), None)
 
 
 def source_name(name: str) -> str:
