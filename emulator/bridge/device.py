@@ -167,7 +167,7 @@ class EmulatedDevice:
 
         self._check_one_order()
         which = None if launches is None else frozenset(launches)
-        self.runner = Session(Console(commands, out).stopped, which).execute
+        self.runner = Session(Console(commands, out).stopped, which, commands is None).execute
 
     def record(self, launches: Collection[int] | None = None) -> Recorder:
         """Record the launches that follow, for `LaunchResult.blame`: every instruction with its results.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import cmd
 import contextlib
+import inspect
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,7 @@ from ..ptx.flow import EXIT
 from ..ptx.syntax import Reg
 from . import layout as layouts
 from .places import (
+    barrier_name,
     brief,
     integers,
     is_named,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 HISTORY: Final = Path.home() / ".ptx-emulator-history"
 HISTORY_LINES: Final = 1000
 SHOWN_REGISTERS: Final = 64
+WATCHED: Final = ("smem", "tmem", "global", "mbarrier", "reg")
 
 
 class Arguments(argparse.ArgumentParser):
@@ -83,7 +86,7 @@ class Console(cmd.Cmd):
         self._say(f"[{session.count}] {reason}")
         if self._commands is None:
             with _history():
-                self.cmdloop()
+                self._ask()
             return
         while self._commands:
             line = self._commands.pop(0)
@@ -92,8 +95,32 @@ class Console(cmd.Cmd):
                 return
         session.detached = True
 
+    def _ask(self) -> None:
+        """Execute commands from the prompt until one goes on. Ctrl-C drops the line."""
+        while True:
+            self._session.asking(True)
+            try:
+                self.cmdloop()
+            except KeyboardInterrupt:
+                self._say("^C")
+            else:
+                return
+
+    def precmd(self, line: str) -> str:
+        """Note that a line was read."""
+        self._session.asking(False)
+        return line
+
+    def postcmd(self, stop: bool, line: str) -> bool:
+        """Note that the next line is read, unless the launch goes on."""
+        self._session.asking(not stop)
+        return stop
+
     def onecmd(self, line: str) -> bool:
         """Execute a command; say what is wrong with it. Return whether the launch goes on."""
+        if line == "EOF":  # Ctrl-D
+            self._say("quit")
+            return self.do_quit("")
         try:
             return bool(super().onecmd(line))
         except (ValueError, OSError) as why:
@@ -106,8 +133,6 @@ class Console(cmd.Cmd):
 
     def default(self, line: str) -> None:
         """Name the known commands."""
-        if line == "EOF":
-            raise ValueError("end of input: `quit` runs the script to its end, `kill` ends it here")
         known = ", ".join(name[3:] for name in self.get_names() if name.startswith("do_"))
         raise ValueError(f"unknown command {line.split()[0]!r}; known: {known}")
 
@@ -145,6 +170,14 @@ class Console(cmd.Cmd):
             raise ValueError(f"goto {text!r}; allowed: the number of an instruction, from 0")
         self._session.go_to(int(text))
         return True
+
+    def do_help(self, arg: str) -> None:
+        """help [NAME]: list the commands, or describe one."""
+        described = getattr(self, f"do_{arg}", None) if arg else None
+        if described is None:
+            super().do_help(arg)
+        else:
+            self._say(inspect.cleandoc(described.__doc__))
 
     def do_quit(self, _: str) -> bool:
         """quit: run the script to its end without stops."""
@@ -188,7 +221,7 @@ class Console(cmd.Cmd):
         watch reg %NAME [-w WARPS] [-c CTA]: stop when a register changes.
         """
         parser = Arguments("watch", add_help=False)
-        parser.add_argument("what", choices=("smem", "tmem", "global", "mbarrier", "reg"))
+        parser.add_argument("what", choices=WATCHED)
         parser.add_argument("where", nargs="+")
         options = _parsed(parser, shlex.split(text))
         making: dict[str, Callable[..., Any]] = {
@@ -283,6 +316,9 @@ class Console(cmd.Cmd):
         value = self._session.program.value(self._session.focus, register)
         if value is None:
             raise ValueError(f"{register.name}: nothing reads this register, so it has no place")
+        if _never_written(value):
+            self._say(f"{register.name}: nothing has written it yet")
+            return
         kind = words[1] if len(words) > 1 else register.type
         if register.type == "pred":
             self._say(f"{register.name}: lanes {int(np.packbits(value, bitorder='little').view(np.uint32)[0]):#010x}")
@@ -363,17 +399,22 @@ class Console(cmd.Cmd):
 
     def completenames(self, text: str, *_ignored: Any) -> list[str]:
         """Complete a command."""
-        return [name[3:] for name in self.get_names() if name.startswith(f"do_{text}") and name != "do_EOF"]
+        found = [name[3:] for name in self.get_names() if name.startswith(f"do_{text}")]
+        return found if len(found) > 1 else [f"{name} " for name in found]
 
     def completedefault(self, text: str, line: str, begin: int, end: int) -> list[str]:
         """Complete names of registers, shared variables, mbarriers and tensors."""
         kernel = self._session.launch.kernel
-        known = (
-            [r.name for r in kernel.registers]
-            + [source_name(v.name) for v in shared_variables(kernel)]
-            + list(self._session.tensors)
-        )
+        barriers = [barrier_name(barrier) for cta in self._ctas() for barrier in mbarriers([cta])]
+        variables = [source_name(variable.name) for variable in shared_variables(kernel)]
+        known = {register.name for register in kernel.registers}.union(variables, barriers, self._session.tensors)
         return sorted(name for name in known if name.startswith(text))
+
+    def complete_watch(self, text: str, line: str, begin: int, end: int) -> list[str]:
+        """Complete what to watch, then its name."""
+        if len(line[:begin].split()) > 1:
+            return self.completedefault(text, line, begin, end)
+        return [kind for kind in WATCHED if kind.startswith(text)]
 
     # parts of commands ---------------------------------------------------------------------------------------------
 
@@ -572,9 +613,12 @@ def _history() -> Any:
         return
     with contextlib.suppress(OSError):
         readline.read_history_file(HISTORY)
+    delimiters = readline.get_completer_delims()
+    readline.set_completer_delims(" \t\n")  # names have % and []
     try:
         yield
     finally:
+        readline.set_completer_delims(delimiters)
         readline.set_history_length(HISTORY_LINES)
         with contextlib.suppress(OSError):
             readline.write_history_file(HISTORY)

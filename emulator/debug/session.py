@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,11 +60,15 @@ class Plan:
 class Session:
     """The state of a debugged launch. console: called at each stop with the reason; it returns to go on.
 
-    which: numbers of the launches to debug, from 1; None for all.
+    which: numbers of the launches to debug, from 1; None for all. asks: whether a person is asked at a stop, so that
+    Ctrl-C stops the launch.
     """
 
-    def __init__(self, console: Callable[[Session, str], None], which: frozenset[int] | None = None) -> None:
-        self._console, self._which = console, which
+    def __init__(
+        self, console: Callable[[Session, str], None], which: frozenset[int] | None = None, asks: bool = False
+    ) -> None:
+        self._console, self._which, self._asks = console, which, asks
+        self._asking = self._interrupted = False
         self.launches = 0
         self.detached = False
         self.stops: list[Stop] = []
@@ -99,7 +106,8 @@ class Session:
         while True:
             self.launch = replace(launch)
             try:
-                self._run(program, target, replace(options, processes=1))
+                with self._stopped_by_interrupts():
+                    self._run(program, target, replace(options, processes=1))
                 break
             except Rewind as back:
                 target = back.count
@@ -129,6 +137,29 @@ class Session:
         self.plan = Plan()
         self._console(self, reason)
 
+    def asking(self, now: bool) -> None:
+        """Note whether the prompt reads a line. Ctrl-C then drops that line."""
+        self._asking, self._interrupted = now, self._interrupted and not now
+
+    @contextmanager
+    def _stopped_by_interrupts(self) -> Iterator[None]:
+        """Stop before the next instruction on Ctrl-C while the context is open. A second one interrupts the launch."""
+        if not self._asks or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupt(number: int, frame: object) -> None:
+            if self._asking or self._interrupted or self.detached:
+                raise KeyboardInterrupt
+            self._interrupted = True
+
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            self._asking = self._interrupted = False
+            signal.signal(signal.SIGINT, before)
+
     # notifications of a stepped launch -----------------------------------------------------------------------------
 
     def started(self, cluster: Cluster) -> None:
@@ -152,8 +183,9 @@ class Session:
         hit = [stop for stop in self.stops if isinstance(stop, Breakpoint) and stop.stops(warp, at)]
         if hit:
             self._stop(f"breakpoint {hit[0].number}: {warp_name(warp)}\n{where(self.launch.kernel, at)}")
-        elif self.plan.wants(warp, at):
-            self._stop(f"{warp_name(warp)}\n{where(self.launch.kernel, at)}")
+        elif self._interrupted or self.plan.wants(warp, at):
+            reason = "interrupted: " if self._interrupted else ""
+            self._stop(f"{reason}{warp_name(warp)}\n{where(self.launch.kernel, at)}")
 
     def after(self, warp: Warp, at: int, lanes: int) -> None:
         """Count the instruction, and stop if it changed something watched."""

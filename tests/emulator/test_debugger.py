@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
 import re
+import select
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import numpy as np
@@ -250,6 +256,89 @@ def test_the_prompt_reads_commands() -> None:
     )
     assert "[2] warp 0" in done.stdout, "an empty line repeats the step"
     assert done.stdout.endswith("over\n")
+
+
+class Terminal:
+    """The debugger's prompt at a terminal, on a kernel that never ends by itself."""
+
+    def __init__(self, home: Path) -> None:
+        source = (
+            "import sys; sys.path.insert(0, 'tests/emulator')\nimport numpy as np, emulator\n"
+            "from ptx_launch import kernel\nx = np.zeros(1, np.int32)\n"
+            "body = '.reg .b64 %rd1; .reg .b32 %count; .shared .b8 buffer[16];\\nld.param.b64 %rd1, [x];\\n"
+            "mov.b32 %count, 0;\\nL: add.s32 %count, %count, 1;\\nst.shared.b32 [buffer], %count;\\nbra L;'\n"
+            "with emulator.emulate() as device:\n    device.debug()\n"
+            "    emulator.launch(kernel('spin', '.param .u64 x', body), None, [x])\n"
+        )
+        self._fd, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", source],
+            cwd=ROOT,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=os.environ | {"HOME": str(home), "TERM": "xterm"},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(theirs)
+
+    def until(self, text: str) -> str:
+        """Return what is shown up to `text`."""
+        seen, end = "", time.monotonic() + 60
+        while text not in seen:
+            assert time.monotonic() < end, f"{text!r} is not shown: {seen!r}"
+            if select.select([self._fd], [], [], 1)[0]:
+                seen += os.read(self._fd, 4096).decode()
+        return seen
+
+    def type(self, keys: str, text: str = "(emulator) ") -> str:
+        """Press keys; return what is shown up to `text`."""
+        os.write(self._fd, keys.encode())
+        return self.until(text)
+
+    def close(self) -> None:
+        """End the debugger if it still runs."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self._fd)
+
+
+def test_the_prompt_at_a_terminal(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    up = "\x1b[A"
+    try:
+        terminal.until("(emulator) ")
+        terminal.type("whe\t", "where ")
+        assert "PTX line" in terminal.type("\n")
+        assert "PTX line" in terminal.type(f"{up}\n"), "the history repeats `where`"
+        terminal.type("watch s\t", "smem")
+        terminal.type(" b\t", "buffer")
+        assert "stop 1: watch shared memory buffer" in terminal.type("\n")
+        terminal.type("delete\n")
+        terminal.type("print %c\t", "%count")
+        assert "^C" in terminal.type("\x03"), "Ctrl-C drops the line"
+        terminal.type("stepi 3\n")
+        terminal.type("continue\n", "continue\r\n")
+        assert "interrupted: warp 0 of CTA (0,0,0)" in terminal.type("\x03"), "Ctrl-C stops a running launch"
+        assert "lanes  0 to  7: 0x" in terminal.type("print %count\n")
+        assert "Commands (help NAME" in terminal.type("help\n")
+        os.write(terminal._fd, b"kill\n")
+        assert terminal.process.wait(timeout=60) == 0
+    finally:
+        terminal.close()
+    assert (tmp_path / ".ptx-emulator-history").read_text().splitlines()[:2] == ["where ", "watch smem buffer"]
+
+
+def test_the_end_of_input_runs_the_script_to_its_end(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\nimport emulator\n"
+        "from ptx_launch import kernel\nemulator.launch(kernel('k', '', 'ret;'), None, [])\nprint('over')\n"
+    )
+    command = [sys.executable, "-m", "emulator", "debug", str(script)]
+    done = subprocess.run(command, cwd=ROOT, input="where\n", capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.endswith("(emulator) quit\nover\n")
 
 
 @pytest.mark.parametrize(
