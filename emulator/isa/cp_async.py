@@ -111,7 +111,7 @@ def _wait(ins: Instr) -> Action:
         if unfinished:
             for group in unfinished:
                 group.waiters.append(warp)
-            warp.waiting = Wait(ins, tuple(unfinished), lambda: f"{len(unfinished)} cp.async groups")
+            warp.cta.cluster.suspend(warp, Wait(ins, tuple(unfinished), lambda: f"{len(unfinished)} cp.async groups"))
             return BLOCK
         copies.waited(count, ins, lanes)
         return None

@@ -272,7 +272,7 @@ def _wait(ins: Instr) -> Action:
         if waited_for:
             for group in waited_for:
                 group.waiters.append(warp)
-            warp.waiting = Wait(ins, tuple(waited_for), lambda: f"{len(waited_for)} bulk groups")
+            warp.cta.cluster.suspend(warp, Wait(ins, tuple(waited_for), lambda: f"{len(waited_for)} bulk groups"))
             return BLOCK
         for t in threads:
             t.waited(count, ins)

@@ -254,7 +254,7 @@ def _suspend(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
         hint = f"; it has seen {seen} phases complete, {late} have passed since: two phases late?" if late > 1 else ""
         return f"{shown} of {barrier}{hint}"
 
-    warp.waiting = Wait(ins, (barrier,), text, peek=not for_good)
+    warp.cta.cluster.suspend(warp, Wait(ins, (barrier,), text, peek=not for_good))
     return BLOCK
 
 

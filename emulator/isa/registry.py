@@ -181,7 +181,7 @@ LOWERINGS: Final[dict[str, Lowering]] = {}
 def executes(*opcodes: str, **facts: Any) -> Callable[[Callable[[Instr], Action]], Callable[[Instr], Action]]:
     """Register the handler of `opcodes`. facts: fields of `Facts` and `Handler`.
 
-    A blocking action may return BLOCK after it set `warp.waiting`; it runs again when the warp resumes.
+    A blocking action may return BLOCK after it suspended the warp; it runs again when the warp resumes.
     """
 
     def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:

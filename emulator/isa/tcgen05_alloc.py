@@ -43,7 +43,8 @@ def _alloc(ins: Instr) -> Action:
         if column is None:
             tmem.waiters.append(warp)
             live = ", ".join(f"{c} to {c + n - 1}" for c, (n, *_) in sorted(tmem.allocations.items()))
-            warp.waiting = Wait(ins, (tmem,), lambda: f"{count} free columns of tensor memory; allocated: {live}")
+            lacking = f"{count} free columns of tensor memory; allocated: {live}"
+            warp.cta.cluster.suspend(warp, Wait(ins, (tmem,), lambda: lacking))
             return BLOCK
         offset = smem.local_offset(same(address, mask) or 0, ins, warp, ins.opcode)
         smem.check_span(offset, 4, ins, warp, "tcgen05.alloc's result")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +17,7 @@ from .memory.global_shadow import GlobalShadow
 from .memory.shared import SharedMemory
 from .memory.tmem import TensorMemory
 from .order.access import Access, Issuer
-from .order.completion import Agents, Completion
+from .order.completion import Agents, Completion, Wait
 from .order.flags import Flags
 from .order.history import History
 from .synchronisation.barriers import ClusterBarrier, NamedBarrier
@@ -59,6 +59,10 @@ class Cluster:
         self.lookups: dict[Any, Any] = {}
         """Results of mbarrier lookups by address. They hold until an mbarrier is invalidated."""
         self.ready = deque(self.warps)
+        self.wanted: Counter[Any] = Counter()
+        """The objects that suspended warps wait for, with the number of these warps."""
+        self.tested: Counter[Any] = Counter()
+        """The same for warps that only test their wait."""
         self.flags = Flags()
         """Clocks released to shared memory, by (memory, offset)."""
         self.polls = 0
@@ -76,6 +80,11 @@ class Cluster:
         """True if all its warps have ended."""
         return not self.running
 
+    def suspend(self, warp: Warp, wait: Wait) -> None:
+        """Let a warp wait until `resume`."""
+        warp.waiting = wait
+        self._waited_for(wait).update(wait.targets)
+
     def wake(self, warps: Iterable[Warp]) -> None:
         """Make warps runnable again whose wait has ended."""
         self.polls = 0
@@ -84,9 +93,20 @@ class Cluster:
 
     def resume(self, warp: Warp) -> None:
         """Make a suspended warp runnable again."""
-        if warp.waiting is not None:
-            warp.waiting = None
-            self.ready.append(warp)
+        wait = warp.waiting
+        if wait is None:
+            return
+        warp.waiting = None
+        self.ready.append(warp)
+        counts = self._waited_for(wait)
+        for target in wait.targets:
+            if counts[target] == 1:
+                del counts[target]
+            else:
+                counts[target] -= 1
+
+    def _waited_for(self, wait: Wait) -> Counter[Any]:
+        return self.tested if wait.peek else self.wanted
 
     def take_over(self) -> Dim3 | None:
         """Take the next cluster off the launch. Return its first CTA; None if none is left or, at random, if denied."""

@@ -56,12 +56,12 @@ class Notes:
         self.warps = list(cta.warps)
         shadow = self._shadow
         self.writes = np.full(shadow.writer.size, UNWRITTEN)
-        self.reads = untouched(len(self.warps), shadow.writer.size)
+        self.reads = untouched(len(self._in_cluster), shadow.writer.size)
         self.noted = np.zeros(shadow.writer.size, np.uint8)
         self.row: np.ndarray
         """The MEMORY_ROW of these notes, uint64[32]."""
         self.words = np.array([address_of(self.reads), len(self.warps)])
-        """The address of `reads` and the number of warps, which change when a guest comes."""
+        """The address of `reads`, and the number of warps, which grows when a guest comes."""
         self.components = np.zeros(len(self._in_cluster), np.int64)
         self.components[: len(self.warps)] = [warp.component for warp in self.warps]
         self._of_warp = np.zeros(COMPONENTS_MAX, bool)
@@ -69,24 +69,25 @@ class Notes:
         self.copy_from_shadow(np.flatnonzero((shadow.writer | shadow.reader) != 0))
 
     def number(self, warp: Warp) -> int:
-        """Return the number of a warp among `warps`. A new guest gets a number and a row of reads."""
+        """Return the number of a warp among `warps`. A new guest gets the next."""
         if warp.cta is self._cta:
             return warp.index
-        if len(self.warps) == len(self.reads):
-            larger = untouched(len(self._in_cluster), self.writes.size)
-            larger[: len(self.reads)] = self.reads
-            self.reads = larger
         self.components[len(self.warps)] = warp.component
         self.warps.append(warp)
-        self.words[:] = address_of(self.reads), len(self.warps)
+        self.words[1] = len(self.warps)
         return len(self.warps) - 1
 
     def unseen(self, clock: Clock) -> bool:
         """Return whether guests noted anything that `clock` does not cover."""
-        guests = range(len(self._cta.warps), len(self.warps))
-        if any(self.reads[i].max() >> TIME_BITS > clock.at(self.warps[i].component) for i in guests):
+        guests = slice(len(self._cta.warps), len(self.warps))
+        if guests.start == guests.stop:
+            return False
+        cells = np.flatnonzero(self.noted)
+        read = self.reads[guests, cells].max(axis=1, initial=0)
+        if (read >> TIME_BITS > clock.v[ORDERED, self.components[guests]]).any():
             return True
-        own = self.writes[self.writes & ID >= FIRST_ID] if guests else self.writes[:0]
+        written = self.writes[cells]
+        own = written[written & ID >= FIRST_ID]
         return bool((own >> TIME_BITS > clock.v[ORDERED, own >> COMPONENT_BITS & COMPONENTS_MAX - 1]).any())
 
     def end(self) -> None:

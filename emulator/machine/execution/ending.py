@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
@@ -12,7 +11,7 @@ from ..agents.products import WARPS
 from ..compiled.accesses import CompiledAccesses
 from ..compiled.notes import Notes
 from ..memory.tmem import DEALLOC
-from ..order.clocks import ORDERED, Clock
+from ..order.clocks import Clock
 from ..order.shadow import distinct
 from ..reports.suspects import PendingOverwrites
 from ..synchronisation.mbarrier import MBarrier
@@ -119,12 +118,9 @@ def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
     shadow = cta.smem.shadow
     if isinstance(shadow.notes, Notes) and shadow.notes.unseen(seen):
         shadow.notes.flush_all()
-    unseen = cta.cluster.history.unseen(seen)
-    if not any(_may_come_late(access, cta, kind) for access in unseen for kind in ("writes", "reads")):
-        return late  # accesses of any memory: the shadow of this one need not be searched
     for kind, numbers in (("writes", shadow.writer), ("reads", shadow.reader)):
-        for access in _accesses(cta, distinct(numbers)):
-            if _may_come_late(access, cta, kind) and not access.seen_by(seen, ORDERED):
+        for access in cta.cluster.history.unseen(seen, distinct(numbers)):
+            if _may_come_late(access, cta, kind):
                 _report_late(access, cta, kind)
                 late.append(access.instr)
     return late
@@ -134,13 +130,6 @@ def _sends(cta: Cta, seen: Clock) -> bool:
     """Return whether a bulk store of the CTA may still read its shared memory."""
     threads = (thread for warp in cta.warps for thread in warp.bulk.values())
     return any(seen.at(thread.component) < thread.issued for thread in threads)
-
-
-def _accesses(cta: Cta, numbers: Iterable[int]) -> Iterator[Access]:
-    for number in numbers:
-        access = cta.cluster.history.accesses[number]
-        if access is not None:
-            yield from access.parts or (access,)
 
 
 def _may_come_late(access: Access, cta: Cta, kind: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...errors import BudgetExceeded, Deadlock, Interrupted, UnwrittenRead, source
 from ...garbage import uncollected
@@ -237,12 +237,9 @@ def _unblock(cluster: Cluster) -> bool:
         return True
     if not agents.pending:
         return False
-    polled_long = cluster.polls > POLLS // 2
-    wanted: set[Any] = set()
-    for warp in cluster.warps:
-        wait = warp.waiting
-        if wait is not None and (polled_long or not wait.peek):
-            wanted.update(wait.targets)
+    wanted = cluster.wanted.keys()
+    if cluster.polls > POLLS // 2:
+        wanted = wanted | cluster.tested.keys()
     completed = False
     while not cluster.ready and agents.complete_for(wanted):  # until a warp can continue
         completed = True

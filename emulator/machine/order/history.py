@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -84,11 +84,12 @@ class History:
         epochs: np.ndarray = self._table[numbers]
         return epochs
 
-    def unseen(self, clock: Clock) -> Iterator[Access]:
-        """Yield the accesses that do not happen before the owner of a clock, each part separately."""
-        epochs = self._table[: len(self.accesses)]
+    def unseen(self, clock: Clock, numbers: Collection[int]) -> Iterator[Access]:
+        """Yield those of the accesses that do not happen before the owner of a clock, each part separately."""
+        among = np.fromiter(numbers, np.intp, len(numbers))
+        epochs = self._table[among]
         seen = clock.v[ORDERED, epochs >> COMPONENT_BITS & COMPONENTS_MAX - 1]
-        for number in np.flatnonzero((epochs == NOT_KNOWN) | (epochs >> TIME_BITS > seen)).tolist():
+        for number in among[(epochs == NOT_KNOWN) | (epochs >> TIME_BITS > seen)].tolist():
             access = self.accesses[number]
             if access is not None:
                 yield from (part for part in access.parts or (access,) if not part.seen_by(clock))

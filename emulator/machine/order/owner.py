@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .access import Issuer, IssuerCta
 
 if TYPE_CHECKING:
+    from .completion import Wait
     from .history import History
 
 
 class ClusterOwner(Protocol):
-    """The cluster: its history, its warps, and the wake-up of waiting warps."""
+    """The cluster: its history, its warps, and those of them that wait."""
 
     history: History
     lookups: dict[Any, Any]
@@ -27,6 +28,9 @@ class ClusterOwner(Protocol):
     @property
     def running(self) -> int:
         """The number of warps that have not ended."""
+
+    def suspend(self, warp: Any, wait: Wait) -> None:
+        """Let a warp wait."""
 
     def wake(self, warps: Iterable[Any]) -> None:
         """Make warps runnable again whose wait has ended."""

@@ -141,4 +141,5 @@ def wait_for(generation: Generation, warp: Issuer, instr: Instr, barrier: NamedB
     """Suspend `warp` until `generation` is over."""
     warp.wait_result = generation
     generation.waiters.append(warp)
-    warp.waiting = Wait(instr, (barrier,), barrier.state)
+    cluster = barrier.cluster if isinstance(barrier, ClusterBarrier) else barrier.cta.cluster
+    cluster.suspend(warp, Wait(instr, (barrier,), barrier.state))

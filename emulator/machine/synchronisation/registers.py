@@ -42,7 +42,7 @@ class RegisterPool:
         need = (count - have) * LANES
         if need > self.free:
             self.waiters.append(warp)
-            warp.waiting = Wait(instr, (self,), lambda: self._lacking(need, count))
+            self.cta.cluster.suspend(warp, Wait(instr, (self,), lambda: self._lacking(need, count)))
             return False
         self.of[warp.index] = count
         self.free -= need
