@@ -46,11 +46,26 @@ READS = (
 def met(read: str, completion: Mode, expected: str = "%r1", seed: int = 0) -> np.ndarray:
     """Return what each CTA wrote, and what it then read from the next. A read without acquire needs a fence."""
     count, out = np.zeros(1, np.uint32), np.zeros((2, CTAS), np.uint32)
-    fence = "" if "acquire" in read else "fence.acq_rel.gpu;"
-    body = MEET.replace("READ", read).replace("ALL", expected).replace("FENCE", fence)
-    text = kernel("meet", ".param .u64 count, .param .u64 out", body)
+    text = meeting(read, expected)
     launch(text, [count, out], grid=(CTAS, 1, 1), block=(64, 1, 1), completion=completion, seed=seed)
     return out
+
+
+def meeting(read: str, expected: str = "%r1") -> str:
+    fence = "" if "acquire" in read else "fence.acq_rel.gpu;"
+    body = MEET.replace("READ", read).replace("ALL", expected).replace("FENCE", fence)
+    return kernel("meet", ".param .u64 count, .param .u64 out", body)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_the_polls_of_a_cta_do_not_grow_with_the_others(completion: Mode) -> None:
+    def instructions_of_each(ctas: int) -> float:
+        count, out = np.zeros(1, np.uint32), np.zeros((2, ctas), np.uint32)
+        grid, block = (ctas, 1, 1), (64, 1, 1)
+        stats = launch(meeting(READS[0]), [count, out], grid=grid, block=block, completion=completion)
+        return stats.instructions / ctas
+
+    assert instructions_of_each(50) < 1.1 * instructions_of_each(10)
 
 
 @pytest.mark.parametrize("completion", MODES)

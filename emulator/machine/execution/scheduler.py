@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...errors import BudgetExceeded, Deadlock, Interrupted, UnwrittenRead, source
 from ...garbage import uncollected
@@ -127,6 +127,17 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
     """Run clusters in order, each until it ends or only polls."""
     running: list[Cluster] = []
     fruitless = 0
+
+    def start_more() -> bool:
+        """Start clusters until one does not only poll, or the device holds no more. Return whether it started any."""
+        held = len(running)
+        while len(running) < launch.resident_clusters and (index := next(indices, None)) is not None:
+            running.append(start(index))
+            _run_cluster(running[-1], program)
+            if running[-1].ended:
+                break
+        return len(running) > held
+
     try:
         while True:
             gone_on = max([False, *(_run_cluster(cluster, program) for cluster in running)])
@@ -135,12 +146,11 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
             if gone_on and running:
                 fruitless = 0
                 continue
-            index = next(indices, None) if len(running) < launch.resident_clusters else None
-            if index is not None:
-                running.append(start(index))
-            elif not running:
+            if start_more():
+                continue
+            if not running:
                 return
-            elif (fruitless := fruitless + 1) * len(running) > PATIENCE:
+            if (fruitless := fruitless + 1) * len(running) > PATIENCE:
                 raise Deadlock(*stopped(running, program, STUCK))
     except KeyboardInterrupt:
         if not running:
@@ -237,7 +247,7 @@ def _unblock(cluster: Cluster) -> bool:
         return True
     if not agents.pending:
         return False
-    wanted = cluster.wanted.keys()
+    wanted: Set[Any] = cluster.wanted.keys()
     if cluster.polls > POLLS // 2:
         wanted = wanted | cluster.tested.keys()
     completed = False
