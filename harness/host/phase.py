@@ -8,7 +8,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -58,27 +58,28 @@ def be_private() -> None:
     _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def run(
-    argv: list[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    log: Path,
-    grace_s: float,
-    tick: Callable[[float], Stop | None],
-) -> Ended:
-    """Run `argv` until it ends, or until `tick`, called with the seconds so far, returns a reason to stop it.
+@dataclass(frozen=True)
+class Started:
+    """A phase that was started; `process` is None if its command could not be."""
 
-    Output goes to `log`. To stop it, SIGTERM is sent, and SIGKILL after `grace_s` seconds. In any case, processes that
-    it left running are killed.
-    """
-    started = time.monotonic()
+    process: subprocess.Popen[bytes] | None
+
+    def tell(self, text: str) -> None:
+        """Write `text` to the input of the phase, and close it. A phase that has ended does not read it."""
+        if self.process is not None and self.process.stdin is not None:
+            with suppress(OSError), self.process.stdin as stream:
+                stream.write(text.encode())
+
+
+def start(argv: list[str], cwd: Path, env: Mapping[str, str], log: Path) -> Started:
+    """Start `argv`. Its output goes to `log`; its input is open until `Started.tell`."""
     with open(log, "ab") as output:
         try:
             process = subprocess.Popen(
                 argv,
                 cwd=cwd,
                 env=dict(env),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -86,19 +87,42 @@ def run(
             )
         except OSError as error:
             output.write(f"{argv[0]}: {error.strerror}\n".encode())
-            return Ended(127, 0.0)
+            return Started(None)
+    return Started(process)
+
+
+def follow(
+    started: Started, grace_s: float, tick: Callable[[float], Stop | None], waiting: Sequence[Started] = ()
+) -> Ended:
+    """Wait until a phase ends, or until `tick`, called with the seconds so far, returns a reason to stop it.
+
+    To stop it, SIGTERM is sent, and SIGKILL after `grace_s` seconds. In any case, processes that it left running are
+    killed, but for those of `waiting`.
+    """
+    process, began = started.process, time.monotonic()
+    if process is None:
+        return Ended(127, 0.0)
+    spared = frozenset(each.process.pid for each in waiting if each.process is not None)
     stop = None
     while process.poll() is None and stop is None:
-        stop = tick(time.monotonic() - started)
+        stop = tick(time.monotonic() - began)
         with suppress(subprocess.TimeoutExpired):
             process.wait(POLL_S)
     if stop is not None:
-        _signal(process, signal.SIGTERM)
+        _signal(signal.SIGTERM, spared)
         with suppress(subprocess.TimeoutExpired):
             process.wait(grace_s)
-    stuck = not _kill_all(process)
+    stuck = not _kill_all(process, spared)
     code = process.poll()
-    return Ended(-signal.SIGKILL if code is None else code, time.monotonic() - started, stop, stuck)
+    return Ended(-signal.SIGKILL if code is None else code, time.monotonic() - began, stop, stuck)
+
+
+def end(started: Started) -> None:
+    """Kill a phase that nobody follows."""
+    if started.process is not None:
+        with started.process as process:
+            process.kill()
+            _kill_all(process, frozenset())
 
 
 def kill_marked(mark: str) -> list[int]:
@@ -120,21 +144,21 @@ def _bind_to_parent() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
 
 
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    for pid in descendants(os.getpid()):
+def _signal(number: int, spared: frozenset[int]) -> None:
+    for pid in descendants(os.getpid(), spared):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
-def _kill_all(process: subprocess.Popen[bytes]) -> bool:
-    """Kill every descendant until none is left. Return False if some are still there after VANISH_S."""
+def _kill_all(process: subprocess.Popen[bytes], spared: frozenset[int]) -> bool:
+    """Kill every descendant but those below `spared`. Return False if some are still there after VANISH_S."""
     deadline = time.monotonic() + VANISH_S
     while time.monotonic() < deadline:
         process.poll()
-        left = descendants(os.getpid())
+        left = descendants(os.getpid(), spared)
         if not left:
             return True
-        _signal(process, signal.SIGKILL)
+        _signal(signal.SIGKILL, spared)
         for pid in left - {process.pid}:
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
@@ -142,8 +166,8 @@ def _kill_all(process: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def descendants(root: int) -> set[int]:
-    """Return the ids of all processes below `root`, including zombies."""
+def descendants(root: int, spared: frozenset[int] = frozenset()) -> set[int]:
+    """Return the ids of all processes below `root`, including zombies, without `spared` and those below them."""
     parents: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
@@ -152,6 +176,6 @@ def descendants(root: int) -> set[int]:
     found: set[int] = set()
     grown = {root}
     while grown:
-        grown = {pid for pid, parent in parents.items() if parent in grown} - found
+        grown = {pid for pid, parent in parents.items() if parent in grown} - found - spared
         found |= grown
     return found

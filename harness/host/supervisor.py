@@ -18,6 +18,7 @@ import sys
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 from harness.host import catalogue, checkout, evidence, lock, phase, protected, ruling, walls
@@ -74,6 +75,8 @@ class Supervisor:
         self.builder: list[str] = []
         #: Records that were believed, by path, with their SHA-256: a later phase must leave them alone.
         self.believed: dict[Path, str] = {}
+        #: Phases that wait for their turn, by name.
+        self.ahead: dict[str, phase.Started] = {}
         self.cache: KernelCache | None = None
         self.stopping: Stop | None = None
         self.interrupted = False
@@ -220,19 +223,15 @@ class Supervisor:
     def _run_phases(self, tree: Checkout) -> None:
         before = self._fingerprint(tree, "before")
         self.ruling = replace(self.ruling, before=before)
-        canary = [self.job.canary] if self.job.canary else []
-        for step in (*canary, *self.job.steps):
-            fresh = secrets.randbelow(10**9) if step.milestone else None
-            pinned = self._catalogue(tree, step) if step.milestone else None
-            ended = self._run(tree, step, fresh)
-            ruled = evidence.judge(self.folder, self.job, step, ended, pinned, fresh)
-            if ended.stop is Stop.TIME_LIMIT or ended.stuck:
-                self._examine_device(tree, ended.stuck)
-            if ruled:
-                raise ruled
-            if step.milestone:
-                path = self.folder.out / step.record / evidence.RECORD_NAME
-                self.believed[path] = evidence.digest(path)
+        steps = [*([self.job.canary] if self.job.canary else []), *self.job.steps]
+        try:
+            for step, then in zip_longest(steps, steps[1:]):
+                self._still_the_commit(tree)
+                self._start_ahead(tree, then)
+                self._take(tree, step)
+        finally:
+            for started in self.ahead.values():
+                phase.end(started)
         after = self._fingerprint(tree, "after")
         self.ruling = replace(self.ruling, after=after)
         changed = sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))
@@ -243,7 +242,30 @@ class Supervisor:
                 raise Ruled(Verdict.TAMPERED, f"a later phase changed {path.relative_to(self.folder.out)}")
         self._still_the_commit(tree)
 
+    def _start_ahead(self, tree: Checkout, step: Step | None) -> None:
+        """Start the phase that judges beside the one that records: it imports its modules and waits for its seed.
+
+        Only behind walls, which keep the candidate's processes from seeing it.
+        """
+        if self.builder and step is not None and step.milestone:
+            self.ahead[step.name] = self._start(tree, step)
+
+    def _take(self, tree: Checkout, step: Step) -> None:
+        """Run one step. Raises Ruled unless the run continues after it."""
+        fresh = secrets.randbelow(10**9) if step.milestone else None
+        pinned = self._catalogue(tree, step) if step.milestone else None
+        ended = self._run(tree, step, fresh)
+        ruled = evidence.judge(self.folder, self.job, step, ended, pinned, fresh)
+        if ended.stop is Stop.TIME_LIMIT or ended.stuck:
+            self._examine_device(tree, ended.stuck)
+        if ruled:
+            raise ruled
+        if step.milestone:
+            path = self.folder.out / step.record / evidence.RECORD_NAME
+            self.believed[path] = evidence.digest(path)
+
     def _fingerprint(self, tree: Checkout, when: str) -> dict[str, str]:
+        self._still_the_commit(tree)
         step = replace(self.job.fingerprint, name=f"fingerprint {when}")
         ruled = evidence.judge(self.folder, self.job, step, self._run(tree, step))
         if ruled:
@@ -252,19 +274,25 @@ class Supervisor:
 
     def _catalogue(self, tree: Checkout, step: Step) -> Catalogue:
         """Return the judging tree's catalogue of the milestone that a step judges."""
-        self._still_the_commit(tree)
         try:
             return catalogue.read((self.judging or tree).folder / "stages", step.milestone, gpu="cuda" in step.modes)
         except CatalogueError as error:
             raise Ruled(Verdict.TAMPERED, str(error)) from error
 
-    def _run(self, tree: Checkout, step: Step, fresh: int | None = None) -> phase.Ended:
-        """Run one phase in the checkout, after checking that it still equals the commit.
+    def _start(self, tree: Checkout, step: Step) -> phase.Started:
+        """Start one phase in the checkout.
 
-        A phase that judges, with the fresh seed, runs there as well, for its sources are shown in reports; but its code
-        is that of the judging tree.
+        A phase that judges runs there as well, for its sources are shown in reports; but its code is that of the
+        judging tree.
         """
-        self._still_the_commit(tree)
+        argv, environment = step.argv, self._environment(step)
+        if step.milestone and self.judging is not None:
+            argv = [argv[0], "-P", *argv[1:], "--wait", "--commit", self.subject.commit]
+            environment |= {"PYTHONPATH": str(self.judging.folder)}
+        return phase.start(self._walled(step, argv), tree.folder, environment, self._log(step))
+
+    def _run(self, tree: Checkout, step: Step, fresh: int | None = None) -> phase.Ended:
+        """Run one phase to its end. A phase that judges gets the fresh seed."""
         self.ruling = replace(self.ruling, phase=step.name)
         self.journal.say("phase", name=step.name, budget_s=step.budget_s)
         log = self._log(step)
@@ -278,12 +306,9 @@ class Supervisor:
                 return Stop.TIME_LIMIT
             return Stop.COMPILE_LIMIT if growing.overdue else self._stop_asked()
 
-        argv, environment = step.argv, self._environment(step)
-        if fresh is not None and self.judging is not None:
-            argv = [argv[0], "-P", *argv[1:], "--seed", str(fresh), "--commit", self.subject.commit]
-            environment |= {"PYTHONPATH": str(self.judging.folder)}
-        argv = self._walled(step, argv)
-        ended = phase.run(argv, tree.folder, environment, log, self.job.grace_s, tick)
+        started = self.ahead.pop(step.name, None) or self._start(tree, step)
+        started.tell("" if fresh is None else f"{fresh}\n")
+        ended = phase.follow(started, self.job.grace_s, tick, tuple(self.ahead.values()))
         if ended.code and ended.stop is None and not self.job.lock:
             time.sleep(TOLD_WITHIN_S)
             ended = replace(ended, stop=self._stop_asked())
@@ -298,6 +323,7 @@ class Supervisor:
         """Run the canary again after a hang, and mark the device broken if the canary fails."""
         sick = "a process of the run cannot be killed" if stuck else ""
         if self.job.canary and not stuck:
+            self._still_the_commit(tree)
             step = replace(self.job.canary, name="canary after the hang")
             ruled = evidence.judge(self.folder, self.job, step, self._run(tree, step))
             sick = ruled.reason if ruled else ""

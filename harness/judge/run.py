@@ -4,12 +4,14 @@
 `harness.judge.record` left in FOLDER, runs the milestone's module on replays of it (phase "stage" of
 FOLDER/record.json), predicts the time of its first case (phase "clock", on the emulated device only), writes the
 verdict into the record and exits with the verdict's code. Of the kernel this process imports the references only.
-Without --seed it first records what is in this checkout, and draws the seed.
+With --wait the process imports its modules and then reads the seed from its input, so that it can be started while the
+candidate's process records. With neither it first records what is in this checkout, and draws the seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import re
 import secrets
@@ -38,6 +40,17 @@ if TYPE_CHECKING:
 OTHERS = 0.1
 #: Names of files that a candidate's process may leave beside its record.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,120}")
+#: Modules that are imported where they are used.
+USED = (
+    "pytest",
+    "matplotlib.backends.backend_agg",
+    "emulator.clock.predict",
+    "emulator.clock.skeleton",
+    "harness.judge.plugin",
+    "harness.judge.recorded",
+    "harness.judge.replay_on",
+    "stages.every",
+)
 QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
 # Paths are passed to pytest relative to here: it expands a $ in a path, and the path of a checkout may have one.
 OPTIONS = (
@@ -67,15 +80,19 @@ def main() -> int:
         help="folder of results; its name, or its parent's, is the run id",
     )
     parser.add_argument("--seed", type=int, help="the fresh seed; FOLDER has the recordings")
+    parser.add_argument("--wait", action="store_true", help="read the fresh seed from the first line of the input")
     parser.add_argument("--commit", default="", help="the commit that was recorded")
     args = parser.parse_args()
     milestone: Milestone = args.milestone
     args.out.mkdir(parents=True, exist_ok=True)
+    device = DEVICES[args.device]()
+    if args.wait:
+        import_all(milestone)
+        args.seed = int(sys.stdin.readline())
     if args.seed is None:
         code = record_here(milestone, args.device, args.target, args.out)
         if code:
             return code
-    device = DEVICES[args.device]()
     tree = record.Tree(args.commit, []) if args.commit else working_tree()
     opened = record.Record(run_of(args.out), milestone.id, args.target, record.now(), tree, toolchain())
     try:
@@ -87,6 +104,13 @@ def main() -> int:
     verdict, reason = (rejected(milestone), opened.reason) if opened.reason else run(milestone, device, recorder)
     recorder.judge(verdict, reason)
     return verdict.exit_code
+
+
+def import_all(milestone: Milestone) -> None:
+    """Import the modules that judging a milestone needs. Nothing of the candidate's is read."""
+    for name in USED:
+        importlib.import_module(name)
+    milestone.load()
 
 
 def record_here(milestone: Milestone, device: str, target: str, out: Path) -> int:
