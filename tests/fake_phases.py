@@ -50,6 +50,9 @@ def main() -> int:
     record.save(options.out)
     if kernel["compile_hang"]:
         time.sleep(3600)
+    if kernel["meets"] and not appears(options.out / "judge.txt", kernel["meets"]):
+        print("nobody judges yet", flush=True)
+        return 12
     if kernel["compile"] == "error":
         print("CompileError: no such layout", flush=True)
         return 12
@@ -61,6 +64,8 @@ def main() -> int:
 
 def judge(options: argparse.Namespace, kernel: Kernel) -> int:
     """Judge what was recorded: by the settings of the candidate's kernel, in the folder that phases run in."""
+    if kernel["meets"]:
+        (options.out / "judge.txt").touch()
     fresh = int(sys.stdin.readline())
     record = load(options.out)
     record.phases.append(Phase("stage", now()))
@@ -91,6 +96,13 @@ class Kernel:
 
     def __getitem__(self, name: str) -> Any:
         return self.settings.get(name + self.suffix, self.settings.get(name))
+
+
+def appears(path: Path, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return path.exists()
 
 
 def misbehave(kernel: Kernel, out: Path) -> None:

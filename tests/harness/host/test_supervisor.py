@@ -193,6 +193,13 @@ def test_a_phase_changes_no_file_of_its_checkout(place, path):
         assert ruling.verdict is Verdict.REJECT_GATE and "Read-only file system" in ruling.reason
 
 
+def test_the_phase_that_judges_starts_beside_the_one_that_records_if_there_are_walls(place):
+    place.project.kernel(cosine=1.0, meets=5.0)
+    ruling = place.run(place.job())
+    alone = any(wall.startswith("no walls") for wall in ruling.walls)
+    assert ruling.verdict is (Verdict.COMPILE_ERROR if alone else Verdict.ACCEPT), ruling.reason
+
+
 def test_daemons_of_a_phase_end_with_it(place):
     length = length_of_its_own()
     place.project.kernel(cosine=1.0, spawn=length)
