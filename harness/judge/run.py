@@ -43,7 +43,7 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,120}")
 #: Modules that are imported where they are used.
 USED = (
     "pytest",
-    "matplotlib.backends.backend_agg",
+    "PIL.PngImagePlugin",
     "emulator.clock.predict",
     "emulator.clock.skeleton",
     "harness.judge.plugin",

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from matplotlib.figure import Figure
+from harness.report.canvas import Canvas, text_width
 
-DPI = 100
-WIDTH, ROW = 9.0, 0.2
+WIDTH, ROW, MARGIN = 900, 20, 12
 #: Gaps narrower than this fraction of the picture cannot be seen, so the spans beside them are merged.
 NARROW = 1 / 1500
 RUNS, WAITS, ENGINE, BARRIER, NAMED = "#3b82d6", "#a8a8a8", "#2f9e63", "#d9822b", "#c0303a"
+LEGEND = "cycles. Blue: warp runs, grey: warp waits, green: unit is busy, orange: barrier is waited for"
 WAITS_FOR = "waits for "
 #: The process number of the first CTA in a trace.
 FIRST_CTA = 1
@@ -37,24 +36,20 @@ def picture(trace: str, roles: Mapping[int, str], named: Iterable[int] = ()) -> 
     shown = [event for event in events if event["ph"] == "X"]
     rows = list(_rows(events, shown, roles))
     end = max((event["ts"] + event["dur"] for event in shown), default=1.0)
-    figure = Figure(figsize=(WIDTH, 0.9 + ROW * len(rows)), dpi=DPI, layout="constrained")
-    axes = figure.subplots()
+    left, bottom = 16 + max((text_width(row.name) for row in rows), default=0), ROW * len(rows) + 8
+    canvas, scale = Canvas(WIDTH, bottom + 44), (WIDTH - MARGIN - left) / end
     for i, row in enumerate(rows):
+        top = 4 + ROW * i
+        canvas.text(left - 8, top + ROW / 2, row.name, "rm")
         for colour in dict.fromkeys(colour for *_, colour in row.spans):
-            spans = _merged([span[:2] for span in row.spans if span[2] == colour], end * NARROW)
-            axes.broken_barh(spans, (i - 0.4, 0.8), color=colour, linewidth=0)
+            for start, length in _merged([span[:2] for span in row.spans if span[2] == colour], end * NARROW):
+                x = left + start * scale
+                canvas.draw.rectangle((x, top + 2, x + max(0.0, length * scale - 1), top + ROW - 3), colour)
     for start in {event["ts"] for event in shown if event["args"]["PTX line"] in set(named)}:
-        axes.axvline(start, color=NAMED, linewidth=0.8, linestyle=":")
-    axes.set_yticks(range(len(rows)), [row.name for row in rows])
-    axes.set(xlim=(0, end), ylim=(len(rows) - 0.5, -0.5))
-    axes.set_xlabel(
-        "cycles. Blue: warp runs, grey: warp waits, green: unit is busy, orange: barrier is waited for", fontsize=8
-    )
-    axes.tick_params(labelsize=8)
-    axes.spines[:].set_visible(False)
-    png = io.BytesIO()
-    figure.savefig(png, format="png")
-    return png.getvalue()
+        canvas.draw.point([(left + start * scale, y) for y in range(4, bottom, 2)], NAMED)
+    canvas.ticks(left, WIDTH - MARGIN, bottom, 0, end, 8)
+    canvas.text((left + WIDTH - MARGIN) / 2, bottom + 24, LEGEND, "mt")
+    return canvas.png()
 
 
 def _rows(events: Sequence[Any], shown: Sequence[Any], roles: Mapping[int, str]) -> Iterator[Row]:

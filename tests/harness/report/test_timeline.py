@@ -22,7 +22,12 @@ def event(tid: int, name: str, start: float, cycles: float, line: int = 1) -> di
 def drawn(*named: int) -> np.ndarray:
     """Make a trace of the tensor core and of two warps, one of which waits for the other."""
     tracks = {0: "warp 0", 1: "warp 1", 100: "tensor core"}
-    events = [event(0, "runs", 0, 40), event(0, "waits for p_full", 40, 60, 7), event(100, "tcgen05.mma", 10, 20)]
+    events = [
+        event(0, "runs", 0, 40),
+        event(1, "runs", 5, 0),
+        event(0, "waits for p_full", 40, 60, 7),
+        event(100, "tcgen05.mma", 10, 20),
+    ]
     names = [
         {"name": "thread_name", "ph": "M", "pid": FIRST_CTA, "tid": tid, "args": {"name": name}}
         for tid, name in tracks.items()
