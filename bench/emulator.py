@@ -13,6 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import functools
+import math
 import multiprocessing
 import pickle
 import resource
@@ -22,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import torch
 
@@ -42,6 +43,9 @@ ADDITIONS: Final = 1_000_000
 SHORT: Final = Problem(256, 1024, 128)
 GOALS_S: Final = {Problem(128, 4096, 128): 0.07, Problem(128, 4096, 512): 0.27}
 """The goal for the CPU seconds of a launch with every check on: 4 GFLOP/s."""
+DECODE: Final = Problem(128, 4096, 512)
+DECODE_GOAL_S: Final = 1.0
+"""The goal for the CPU seconds of one call that splits the keys by default."""
 PEERS: Final = (SHORT, Problem(128, 1024, 512))
 PEER_GOAL_RATIO: Final = 0.35
 COMPLETIONS: Final[tuple[Completion, ...]] = ("eager", "lazy")
@@ -91,7 +95,7 @@ class Line:
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
-    for lines in (yardstick, front_end, start, launches, peers, processes):
+    for lines in (yardstick, front_end, start, launches, decode, peers, processes):
         for line in lines():
             print(line, flush=True)
 
@@ -149,6 +153,15 @@ def launches() -> Iterator[Line]:
             yield Line(f"{problem}, {completion}", seconds, "s", goal)
             yield Line("  GFLOP/s", problem.gflop / seconds, "")
         yield Line("  a warp-instruction", seconds / instructions * 1e6, "us")
+
+
+def decode() -> list[Line]:
+    """Measure a decode step as users call it: the keys are split over clusters of CTAs."""
+    inputs = DECODE.inputs()
+    with emulator.emulate() as device:
+        check(DECODE, attention(DECODE, *inputs, splits="auto"), "the kernel with split keys")
+        seconds = best(functools.partial(attention, DECODE, *inputs, splits="auto"), REPETITIONS)
+    return [Line(f"{DECODE}, a launch of {math.prod(device.launches[-1].grid)} CTAs", seconds, "s", DECODE_GOAL_S)]
 
 
 def peers() -> Iterator[Line]:
@@ -243,12 +256,11 @@ def run_kernel(problem: Problem, times: int = 1) -> torch.Tensor:
     return attention(problem, q.repeat(times, 1), k, v)
 
 
-def attention(problem: Problem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Run this project's kernel on all queries and return [queries, hd].
-
-    The keys are not split: emulating eight splits takes twice the time.
-    """
-    out = kernel.fmha(q.view(1, -1, 128, problem.head_dim), k[None], v[None], partials=False, splits=1)
+def attention(
+    problem: Problem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, splits: int | Literal["auto"] = 1
+) -> torch.Tensor:
+    """Run this project's kernel on all queries and return [queries, hd]."""
+    out = kernel.fmha(q.view(1, -1, 128, problem.head_dim), k[None], v[None], partials=False, splits=splits)
     return out.o.reshape(len(q), -1)
 
 
