@@ -12,10 +12,12 @@ import numpy as np
 
 from ..chip import LANES, RANK_SHIFT, TMEM_LANES
 from ..isa.spaces import LOCAL_BASE, SHARED_BASE
+from ..machine.launch.shared_names import shared_variable, source_name
 from ..machine.memory.shared import OFFSET_MASK
 
 if TYPE_CHECKING:
     from ..machine.topology import Cta, Warp
+    from ..ptx.syntax import Kernel
 
 SHARED: Final = 1 << 56
 TENSOR: Final = 2 << 56
@@ -126,12 +128,14 @@ class Writers:
         return [(int(page), pages == page) for page in np.unique(pages)]
 
 
-def describe(address: int) -> str:
-    """Describe a byte outside of global memory."""
+def describe(address: int, kernel: Kernel) -> str:
+    """Describe a byte outside of global memory, shared memory by the array that holds it."""
     space, inside = address >> 56, address & (1 << CTA_SHIFT) - 1
     match space:
         case 1:
-            return f"shared memory {inside:#x}"
+            array = shared_variable(kernel, inside, inside)
+            text = f"shared memory {inside:#x}"
+            return text if array is None else f"{source_name(array.name)} ({text})"
         case 2:
             column, lane = divmod(inside // 4, TMEM_LANES)
             return f"tensor memory column {column} lane {lane}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..machine.formats.descriptors import MatrixDescriptor
+from ..machine.launch.shared_names import shared_variable, source_name
 from ..machine.launch.source import source_place
 from ..ptx.kinds import Kind
 from .addresses import UNKNOWN, describe
@@ -312,7 +313,7 @@ class Blame:
             origin = "outside of the tensor" if source == UNKNOWN else self._place(source + second + offset)
             return f" from {origin} to {self._place(int(event.targets[first]) + second + offset)}"
         if isinstance(event, Multiplied):
-            return _product_text(event, first, second)
+            return self._product(event, first, second)
         assert isinstance(event, Executed)
         if event.access is None:
             return ""
@@ -323,9 +324,27 @@ class Blame:
         address = int(event.access.places[index, min(piece, event.access.places.shape[1] - 1), second]) + inside
         return f" {'to' if first < 0 else 'from'} {self._place(address)}"
 
+    def _product(self, event: Multiplied, n: int, m: int) -> str:
+        """Describe one element of a product: its place, its rows of A and B, and the descriptors."""
+        step = event.product.steps[0]
+        more = "" if event.old is None else f" added to {event.old[n, m]:.6g}"
+        a, b = event.a_of(n), event.b
+        left = "tensor memory" if step.a_in_tmem else self._descriptor(step.a)
+        return (
+            f" in {self._place(int(event.places[n, m]))}: K = {b.values.shape[1]}{more}; "
+            f"A row {m} {_preview(a.values[m])}, {a.kind}, {left}; B row {n} {_preview(b.values[n])}, {b.kind}, "
+            f"{self._descriptor(step.b)}; D is {event.product.shape.idesc.d}"
+        )
+
+    def _descriptor(self, bits: int) -> str:
+        found = MatrixDescriptor.decode(bits)
+        array = shared_variable(self.recording.kernel, found.start, found.start)
+        start = f"{found.start:#x}" if array is None else f"{source_name(array.name)} ({found.start:#x})"
+        return f"at {start} with LBO {found.leading}, SBO {found.stride}, {found.pattern}"
+
     def _place(self, address: int) -> str:
         found = place(self.recording.tensors, address)
-        return element(*found) if found is not None else describe(address)
+        return element(*found) if found is not None else describe(address, self.recording.kernel)
 
     def inputs(self) -> Iterator[str]:
         """Yield the elements of each tensor that reach the value, and other inputs."""
@@ -339,7 +358,7 @@ class Blame:
                 if found is not None:
                     reached.setdefault(found[0].name, set()).add(found[1])
                 else:
-                    other.setdefault(source.text or describe(source.address))
+                    other.setdefault(source.text or describe(source.address, self.recording.kernel))
         for name, indices in reached.items():
             yield f"{name}[{_box(indices, self.recording.tensors[name].shape)}]"
         constants = [text for text in other if text and not text.startswith("%")]
@@ -422,24 +441,6 @@ def _follows(first: tuple[int, ...], last: tuple[int, ...], index: tuple[int, ..
 
 def _span(first: tuple[int, ...], last: tuple[int, ...]) -> str:
     return ", ".join(str(a) if a == b else f"{a}:{b + 1}" for a, b in zip(first, last, strict=True))
-
-
-def _product_text(event: Multiplied, n: int, m: int) -> str:
-    """Describe one element of a product: its place, its rows of A and B, and the descriptors."""
-    step = event.product.steps[0]
-    more = "" if event.old is None else f" added to {event.old[n, m]:.6g}"
-    a, b = event.a_of(n), event.b
-    left = "tensor memory" if step.a_in_tmem else _descriptor(step.a)
-    return (
-        f" in {describe(int(event.places[n, m]))}: K = {b.values.shape[1]}{more}; "
-        f"A row {m} {_preview(a.values[m])}, {a.kind}, {left}; B row {n} {_preview(b.values[n])}, {b.kind}, "
-        f"{_descriptor(step.b)}; D is {event.product.shape.idesc.d}"
-    )
-
-
-def _descriptor(bits: int) -> str:
-    found = MatrixDescriptor.decode(bits)
-    return f"at {found.start:#x} with LBO {found.leading}, SBO {found.stride}, {found.pattern}"
 
 
 def _preview(values: np.ndarray) -> str:
