@@ -17,6 +17,7 @@ from planted import PLANTED, PROBLEMS, PRODUCT, Planted, Problem
 from ptx_launch import kernel
 
 import emulator
+from emulator.cli import main
 from emulator.debug.blame import pattern
 from emulator.debug.recording import Recording
 from emulator.debug.report import Question, report
@@ -175,8 +176,10 @@ def test_patterns_of_indices(indices: range | list[int], size: int, text: str) -
     assert pattern(np.array(indices), size) == text
 
 
-def test_the_command_line(tmp_path: Path) -> None:
-    """Two scripts, a right one and a wrong one that fails its own check."""
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two scripts, a right one and a wrong one that fails its own check, in this process."""
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
     bug = PLANTED["wrong scale"]
     for name, ptx in (("right", bug.program), ("wrong", bug.ptx)):
         (tmp_path / f"{name}.py").write_text(
@@ -187,16 +190,17 @@ def test_the_command_line(tmp_path: Path) -> None:
             f"    np.save({str(tmp_path / 'ref.npy')!r}, problem.expected)\n"
             "    np.testing.assert_allclose(o, problem.expected, rtol=1e-5)\nmain()\n"
         )
-    command = [sys.executable, "-m", "emulator", "blame", "--output", "o"]
+    command = ["blame", "--output", "o"]
     right, wrong = str(tmp_path / "right.py"), str(tmp_path / "wrong.py")
-    done = subprocess.run([*command, "--against", right, wrong], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "wrong.py ended with AssertionError" in done.stderr
-    assert "128 of 4096 elements of o are wrong: o[:, 7]" in done.stdout
-    assert "the right version has: mul.f32 %f7, %f7, 0f3D800000" in done.stdout
-    reference = ["--expected", str(tmp_path / "ref.npy"), "--element", "3,7"]
-    done = subprocess.run([*command, *reference, wrong], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "o[3, 7] is " in done.stdout and "b[7, 0:256]" in done.stdout
-    assert subprocess.run([*command, wrong], cwd=ROOT, capture_output=True, check=False).returncode == 2
+    assert main([*command, "--against", right, wrong]) == 0
+    said = capsys.readouterr()
+    assert "wrong.py ended with AssertionError" in said.err
+    assert "128 of 4096 elements of o are wrong: o[:, 7]" in said.out
+    assert "the right version has: mul.f32 %f7, %f7, 0f3D800000" in said.out
+    assert main([*command, "--expected", str(tmp_path / "ref.npy"), "--element", "3,7", wrong]) == 0
+    said = capsys.readouterr()
+    assert "o[3, 7] is " in said.out and "b[7, 0:256]" in said.out
+    assert main([*command, wrong]) == 2
 
 
 CUTEDSL = """

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -108,23 +111,36 @@ def test_two_commits(there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=True).stdout == before
 
 
-def test_the_same_commit_differs_in_nothing(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compared("v1", "v1", "bench/script.py", "32") == 0
-    said = capsys.readouterr().out
-    assert "(the same PTX)" in said and "%" not in said
-
-
 def test_a_script_of_the_working_tree_and_a_commit(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (there / "bench/other.py").write_text(SCRIPT.replace("import work", "sys.path.insert(0, 'x'); import kept as work"))
     (there / "bench/kept.py").write_text(WORK)
-    assert compared("bench/other.py", "bench/other.py") == 0
+    assert compared("bench/other.py", "bench/other.py", "32") == 0
+    said = capsys.readouterr().out
+    assert "(the same PTX)" in said and "%" not in said, "a version beside itself differs in nothing"
     assert compared("v1", "bench/other.py") == 2, "the commit has no such script"
     assert "BASE v1" in capsys.readouterr().err
 
 
-def test_launches_are_paired_by_kernel(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compared("v1", "v3", "bench/script.py") == 0
-    said = capsys.readouterr().out
+@dataclass(frozen=True)
+class Page:
+    """The page of a comparison, and what was printed beside it."""
+
+    file: Path
+    said: str
+
+
+@pytest.fixture(scope="module")
+def page(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+        patch.chdir(repository)
+        assert main(["time", "--html", str(file), "--compare", "v1", "v3", "bench/script.py"]) == 0
+    return Page(file, said.getvalue())
+
+
+def test_launches_are_paired_by_kernel(page: Page) -> None:
+    said = page.said
     assert "1 work " in said and "only in head: first, last" in said and said.count("launch 1: work") == 1
 
 
@@ -228,20 +244,11 @@ def chromium() -> Iterator[Browser]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def page(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("page") / "page.html"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(repository)
-        assert main(["time", "--html", str(file), "--compare", "v1", "v3", "bench/script.py"]) == 0
-    return file
-
-
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
-def test_the_page_in_a_browser(page: Path, chromium: Browser, width: int, dark: bool) -> None:
+def test_the_page_in_a_browser(page: Page, chromium: Browser, width: int, dark: bool) -> None:
     chromium.look(width, dark)
-    chromium.open(page)
+    chromium.open(page.file)
     assert chromium.errors == []
     assert chromium.ask("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the screen"
     assert chromium.ask("performance.getEntriesByType('resource').length") == 0

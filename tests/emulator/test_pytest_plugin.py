@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 TESTS = """
 import ctypes
@@ -92,22 +90,20 @@ def test_child(emulated_device):
 """
 
 
-@pytest.fixture
-def run(tmp_path: Path):
-    """Return a function that runs TESTS with options and returns pytest's summary, without colours."""
-    (tmp_path / "test_them.py").write_text(TESTS)
-
-    def run(*options: str) -> str:
-        command = [sys.executable, "-m", "pytest", "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider", *options]
-        env = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
-        return re.sub(r"\x1b\[\d+m", "", done.stdout)
-
-    return run
+WRITES = ("--emulator-report=report.json", "--junit-xml=junit.xml")
 
 
-def test_a_report_fails_the_test_and_what_is_formal_is_a_warning(run) -> None:
-    said = run("--emulator-completion=lazy", "--emulator-completion=random")
+def run(folder: Path, *options: str, tests: str = TESTS) -> str:
+    """Run tests with options in a folder. Return what pytest printed, without colours."""
+    (folder / "test_them.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider", *options]
+    env = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    return re.sub(r"\x1b\[\d+m", "", done.stdout + done.stderr)
+
+
+def test_a_report_fails_the_test_and_what_is_formal_is_a_warning(tmp_path: Path) -> None:
+    said = run(tmp_path, "--emulator-completion=lazy", "--emulator-completion=random", *WRITES)
     assert "6 failed, 9 passed, 2 warnings" in said, said
     for name in ("test_c_host_that_ignores_the_error", "test_c_host_that_fails"):
         assert f"FAILED test_them.py::{name}[lazy] - emulator.err" in said, said
@@ -116,28 +112,34 @@ def test_a_report_fails_the_test_and_what_is_formal_is_a_warning(run) -> None:
     assert "emulator/machine" not in said
     assert "FAILED test_them.py::test_wrong[lazy] - emulator.errors.UnwrittenRead" in said
     assert "test_them.py::test_formal[lazy]\n" in said and "EmulatorWarning: formal: PTX forbids it" in said
+    verdicts_are_written(tmp_path)
 
 
-def test_the_level_is_what_is_asked_for(run) -> None:
-    said = run("--emulator-level=formal", "-k", "formal")
+def test_the_level_is_what_is_asked_for(tmp_path: Path) -> None:
+    said = run(tmp_path, "--emulator-level=formal", "-k", "formal")
     assert "1 failed" in said and "warning" not in said, said
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
-def test_the_verdict_of_each_test_is_written(run, tmp_path: Path, workers: tuple[str, ...]) -> None:
-    said = run("--emulator-report=report.json", "--junit-xml=junit.xml", "-k", "right or wrong or formal", *workers)
+def test_the_verdicts_of_xdists_workers_are_written(tmp_path: Path) -> None:
+    said = run(tmp_path, *WRITES, "-k", "right or wrong or formal", "-p", "xdist", "-n", "1")
     assert "1 failed, 2 passed" in said, said
-    report = json.loads((tmp_path / "report.json").read_text())
+    verdicts_are_written(tmp_path)
+
+
+def verdicts_are_written(folder: Path) -> None:
+    """Check the verdict of each test in the files that WRITES names."""
+    report = json.loads((folder / "report.json").read_text())
     tests = {test["test"].partition("::")[2]: test for test in report["tests"]}
-    assert {name: (test["verdict"], test["outcome"]) for name, test in tests.items()} == {
+    expected = {
         "test_right[lazy]": ("clean", "passed"),
         "test_wrong[lazy]": ("fault", "failed"),
         "test_formal[lazy]": ("formal", "passed"),
     }
+    assert {name: (tests[name]["verdict"], tests[name]["outcome"]) for name in expected} == expected
     assert report["verdict"] == "fault"
     (found,) = tests["test_wrong[lazy]"]["findings"]
     assert (found["class"], found["kernel"]) == ("UnwrittenRead", "k")
-    assert '<property name="emulator_verdict" value="formal"' in (tmp_path / "junit.xml").read_text()
+    assert '<property name="emulator_verdict" value="formal"' in (folder / "junit.xml").read_text()
 
 
 MARKED = """
@@ -172,24 +174,7 @@ def test_positional(emulated_device):
 
 def test_options_and_the_marker(tmp_path):
     """The closest marker goes before others, and markers go before the command line."""
-    (tmp_path / "test_marked.py").write_text(MARKED)
     options = ["--emulator-diagnostics", "report", "--emulator-budget", "9", "--emulator-seed", "1", "--strict-markers"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "emulator.pytest_plugin", *options, "test_marked.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "give options of emulate() by name" in done.stdout + done.stderr
-    (tmp_path / "test_marked.py").write_text(MARKED.partition('@pytest.mark.emulator("random")')[0])
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "emulator.pytest_plugin", *options, "test_marked.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "2 passed" in done.stdout, done.stdout
+    assert "give options of emulate() by name" in run(tmp_path, *options, "-k", "positional", tests=MARKED)
+    right = MARKED.partition('@pytest.mark.emulator("random")')[0]
+    assert "2 passed" in (said := run(tmp_path, *options, tests=right)), said

@@ -517,45 +517,51 @@ def test_time_names_its_chips(capsys):
     assert all(name in said for name in ("b200", "b300", "gb300", "h200"))
 
 
-def test_the_command_and_its_help(tmp_path):
+def test_the_command_and_its_help(tmp_path, capsys):
     script = tmp_path / "script.py"
     script.write_text("import sys, torch\nprint(torch.zeros(1, device='cuda').device, 'cutlass' in sys.modules)\n")
-    command = [sys.executable, "-m", "emulator", "run"]
-    said = [
-        subprocess.run([*command, argument], cwd=ROOT, capture_output=True, text=True, timeout=120)
-        for argument in (str(script), "--help", "nowhere.py")
-    ]
-    assert (said[0].returncode, said[0].stdout) == (0, "cuda:0 False\n"), "CuTeDSL costs a second"
-    assert "--completion {eager,lazy,random,all}" in said[1].stdout
-    assert "--processes N" in said[1].stdout
-    assert (said[2].returncode, said[2].stderr) == (2, "SCRIPT: there is no file 'nowhere.py'\n")
+    command = [sys.executable, "-m", "emulator", "run", str(script)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "cuda:0 False\n"), "CuTeDSL costs a second"
+    assert main(["run", "nowhere.py"]) == 2
+    assert capsys.readouterr().err == "SCRIPT: there is no file 'nowhere.py'\n"
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", "--help"])
+    said = capsys.readouterr().out
+    assert "--completion {eager,lazy,random,all}" in said and "--processes N" in said
 
 
-def timed(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
-    """Return the finished run of a script under `time`."""
-    (tmp_path / "timed.py").write_text(body)
-    command = [sys.executable, "-m", "emulator", "time", str(tmp_path / "timed.py")]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+@pytest.fixture
+def timed(tmp_path, capsys, monkeypatch):
+    """Return a function that runs a script under `time` in this process."""
+
+    def timed(body):
+        (tmp_path / "timed.py").write_text(body)
+        monkeypatch.setattr(sys, "argv", list(sys.argv))
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        return Finished(main(["time", str(tmp_path / "timed.py")]), *capsys.readouterr())
+
+    return timed
 
 
 ENTRY = '".version 8.8\\n.target sm_100a\\n.address_size 64\\n.entry k() {{ {} ret; }}"'
 
 
-def test_a_script_that_enters_a_device_itself_is_predicted(tmp_path):
+def test_a_script_that_enters_a_device_itself_is_predicted(timed):
     launch = ENTRY.format("bar.sync 0;")
-    done = timed(tmp_path, f"import emulator\nwith emulator.emulate() as device: emulator.launch({launch})")
+    done = timed(f"import emulator\nwith emulator.emulate() as device: emulator.launch({launch})")
     assert (done.returncode, done.stdout.count("predicted")) == (0, 1), done.stderr
 
 
-def test_a_launch_that_cannot_be_predicted_is_an_error_with_its_reason(tmp_path):
+def test_a_launch_that_cannot_be_predicted_is_an_error_with_its_reason(timed):
     launch = ENTRY.format("suld;")
     body = f"import emulator\ntry: emulator.launch({launch})\nexcept emulator.EmulatorError: pass"
-    done = timed(tmp_path, body)
+    done = timed(body)
     assert (done.returncode, done.stdout) == (REPORT_EXIT, "") and done.stderr, done.stdout
 
 
-def test_a_script_that_launches_nothing_gets_a_message(tmp_path):
-    done = timed(tmp_path, "pass")
+def test_a_script_that_launches_nothing_gets_a_message(timed):
+    done = timed("pass")
     assert done.returncode == 0 and "nothing was launched" in done.stderr
 
 
