@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from harness.host.verdict import Verdict
 from harness.report.record import load
@@ -75,6 +76,9 @@ def test_a_broken_kernel_is_refused(broken: Break, checkout: Checkout, tmp_path:
     )
     record = load(tmp_path / "out")
     assert (done.returncode, record.verdict) == (Verdict.REJECT_GATE.exit_code, "REJECT_GATE"), record.reason
+    assert record.prediction is None
+    shown = [case for case in record.cases if case.timeline]
+    assert shown == record.cases[:1] and Image.open(tmp_path / "out" / shown[0].timeline).width == 900
     held = [case for case in record.cases if case.seed is not None]
     assert {case.outcome for case in held} == {"failed"}
     for case in held:
