@@ -5,6 +5,7 @@ import re
 import runpy
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -33,11 +34,17 @@ def test_an_unknown_milestone_ends_with_2_and_names_those_that_exist() -> None:
 
 
 @pytest.mark.parametrize("module", ["judge.run", "judge.compile", "judge.sweep", "tools.layout"])
-def test_the_modules_behind_refuse_it_as_well(module: str) -> None:
-    done = call(sys.executable, "-m", f"harness.{module}", "D99")
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith(
-        f"python -m harness.{module}: error: argument milestone: no milestone 'D99'; there are D1.1, "
+def test_the_modules_behind_refuse_it_as_well(
+    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [module, "D99"])
+    with pytest.raises(SystemExit) as ended:
+        import_module(f"harness.{module}").main()
+    assert ended.value.code == 2
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .startswith(f"python -m harness.{module}: error: argument milestone: no milestone 'D99'; there are D1.1, ")
     )
 
 

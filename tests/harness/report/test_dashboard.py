@@ -5,6 +5,7 @@ import io
 import json
 import random
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from harness.report import compare, dashboard, history
 from harness.report.page import Run
 from harness.report.record import Case, Compile, Figure, Launch, Phase, Prediction, Record, Tree, load
 from stages.catalog import CATALOG
-from tests.browser import browser
+from tests.browser import Browser, browser
 from tests.system import ROOT
 
 MESSAGE = "D1.1 hd=64 n=128 seed={}: outside its pins\nO.cosine = 0.3\nat kernel/config.py:12 of it"
@@ -62,84 +63,84 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return dashboard.write(results, runs[::-1], Repository(ROOT))
 
 
-@pytest.mark.browser
-def test_five_hundred_runs_open_soon_and_lead_to_each_other(pages: Path) -> None:
-    with browser() as opened:
-        took = min(opened.open(pages) for _ in range(3))
-        assert took < 2.0, f"{took:.2f} s"
-        assert opened.ask("document.querySelectorAll('.runs tbody tr').length") == 500
-        hrefs = opened.ask("[...document.links].map(each => decodeURIComponent(each.pathname))")
-        assert len(hrefs) > 500 and [each for each in set(hrefs) if not Path(each).exists()] == []
-        newest = opened.click(".runs tbody a")
-        assert opened.ask("document.querySelector('[rel=next]')") is None
-        before = opened.click("[rel=prev]")
-        assert opened.click("[rel=next]") == newest and opened.back() == before and opened.back() == newest
-        assert opened.click("nav a").endswith("/index.html")
-        assert opened.errors == []
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Browser]:
+    """Provide a browser for all tests of the module."""
+    with browser() as started:
+        yield started
 
 
 @pytest.mark.browser
-def test_the_list_shows_what_was_accepted_or_the_rest(pages: Path) -> None:
+def test_five_hundred_runs_open_soon_and_lead_to_each_other(opened: Browser, pages: Path) -> None:
+    took = min(opened.open(pages) for _ in range(3))
+    assert took < 2.0, f"{took:.2f} s"
+    assert opened.ask("document.querySelectorAll('.runs tbody tr').length") == 500
+    hrefs = opened.ask("[...document.links].map(each => decodeURIComponent(each.pathname))")
+    assert len(hrefs) > 500 and [each for each in set(hrefs) if not Path(each).exists()] == []
+    newest = opened.click(".runs tbody a")
+    assert opened.ask("document.querySelector('[rel=next]')") is None
+    before = opened.click("[rel=prev]")
+    assert opened.click("[rel=next]") == newest and opened.back() == before and opened.back() == newest
+    assert opened.click("nav a").endswith("/index.html")
+    assert opened.errors == []
+
+
+@pytest.mark.browser
+def test_the_list_shows_what_was_accepted_or_the_rest(opened: Browser, pages: Path) -> None:
     shown = "[...document.querySelectorAll('.runs tbody tr')].filter(row => row.checkVisibility()).length"
-    with browser() as opened:
-        opened.open(pages)
-        for choice, count in (("accepted", 400), ("others", 100), ("every", 500)):
-            opened.ask(f"document.getElementById('{choice}').click()")
-            assert opened.ask(shown) == count
+    opened.open(pages)
+    for choice, count in (("accepted", 400), ("others", 100), ("every", 500)):
+        opened.ask(f"document.getElementById('{choice}').click()")
+        assert opened.ask(shown) == count
 
 
 @pytest.mark.browser
-def test_what_failed_comes_first_and_once_with_its_source(pages: Path) -> None:
-    with browser() as opened:
-        opened.open(sorted(pages.parent.glob("2*.html"))[4])
-        assert opened.ask("document.querySelectorAll('.failure').length") == 1
-        assert opened.ask("document.querySelector('.failure').open") is True
-        assert "n=128 seed=1 and 1 more like it" in opened.ask(
-            "document.querySelector('.failure > summary').textContent"
-        )
-        assert opened.ask("document.querySelector('.source mark').textContent").split()[0] == "12"
-        assert opened.ask("document.querySelectorAll('details details')[0].open") is False
-        opened.ask("document.querySelector('.failure > summary').click()")
-        assert opened.ask("document.querySelector('.message').checkVisibility()") is False
-        assert opened.errors == []
+def test_what_failed_comes_first_and_once_with_its_source(opened: Browser, pages: Path) -> None:
+    opened.open(sorted(pages.parent.glob("2*.html"))[4])
+    assert opened.ask("document.querySelectorAll('.failure').length") == 1
+    assert opened.ask("document.querySelector('.failure').open") is True
+    assert "n=128 seed=1 and 1 more like it" in opened.ask("document.querySelector('.failure > summary').textContent")
+    assert opened.ask("document.querySelector('.source mark').textContent").split()[0] == "12"
+    assert opened.ask("document.querySelectorAll('details details')[0].open") is False
+    opened.ask("document.querySelector('.failure > summary').click()")
+    assert opened.ask("document.querySelector('.message').checkVisibility()") is False
+    assert opened.errors == []
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1200])
-def test_a_milestone_is_drawn_on_any_screen(pages: Path, width: int, dark: bool) -> None:
-    with browser() as opened:
-        opened.look(width, dark)
-        opened.open(pages.parent / "D1.1.html")
-        assert opened.ask("document.documentElement.scrollWidth") <= width
-        charts = opened.ask("[...document.querySelectorAll('.charts svg')].map(each => each.clientWidth)")
-        assert len(charts) == 6 and all(250 < each <= width for each in charts), charts
-        ink, paper = (
-            opened.ask(f"getComputedStyle(document.querySelector('{where}')).{what}")
-            for where, what in ((".charts svg text", "fill"), ("body", "backgroundColor"))
-        )
-        bright = [sum(map(int, each.strip("rgb()").split(","))) for each in (ink, paper)]
-        assert (bright[0] > 600 > 150 > bright[1]) if dark else (bright[1] > 600 > 150 > bright[0]), (ink, paper)
-        assert opened.click(".charts a").endswith(".html")
-        assert opened.errors == []
+def test_a_milestone_is_drawn_on_any_screen(opened: Browser, pages: Path, width: int, dark: bool) -> None:
+    opened.look(width, dark)
+    opened.open(pages.parent / "D1.1.html")
+    assert opened.ask("document.documentElement.scrollWidth") <= width
+    charts = opened.ask("[...document.querySelectorAll('.charts svg')].map(each => each.clientWidth)")
+    assert len(charts) == 6 and all(250 < each <= width for each in charts), charts
+    ink, paper = (
+        opened.ask(f"getComputedStyle(document.querySelector('{where}')).{what}")
+        for where, what in ((".charts svg text", "fill"), ("body", "backgroundColor"))
+    )
+    bright = [sum(map(int, each.strip("rgb()").split(","))) for each in (ink, paper)]
+    assert (bright[0] > 600 > 150 > bright[1]) if dark else (bright[1] > 600 > 150 > bright[0]), (ink, paper)
+    assert opened.click(".charts a").endswith(".html")
+    assert opened.errors == []
 
 
 @pytest.mark.browser
-def test_no_table_of_the_first_page_is_cut_off(pages: Path) -> None:
+def test_no_table_of_the_first_page_is_cut_off(opened: Browser, pages: Path) -> None:
     """On a phone a table scrolls, and its first column stays."""
-    with browser() as opened:
-        for width in (360, 1400, 2000):
-            opened.look(width, dark=width == 1400)
-            for name in ("index.html", "matrix.html", "D1.1.html"):
-                opened.open(pages.parent / name)
-                hidden = opened.ask("[...document.querySelectorAll('.wide')].map(e => e.scrollWidth - e.clientWidth)")
-                assert max(hidden) <= 0 or width == 360, (name, width, hidden)
-                assert opened.ask("document.documentElement.scrollWidth") <= width
-        opened.look(360, dark=False)
-        opened.open(pages)
-        opened.ask("document.querySelector('.wide').scrollLeft = 200")
-        assert opened.ask("document.querySelector('.wide td').getBoundingClientRect().left") < 20
-        assert opened.errors == []
+    for width in (360, 1400, 2000):
+        opened.look(width, dark=width == 1400)
+        for name in ("index.html", "matrix.html", "D1.1.html"):
+            opened.open(pages.parent / name)
+            hidden = opened.ask("[...document.querySelectorAll('.wide')].map(e => e.scrollWidth - e.clientWidth)")
+            assert max(hidden) <= 0 or width == 360, (name, width, hidden)
+            assert opened.ask("document.documentElement.scrollWidth") <= width
+    opened.look(360, dark=False)
+    opened.open(pages)
+    opened.ask("document.querySelector('.wide').scrollLeft = 200")
+    assert opened.ask("document.querySelector('.wide td').getBoundingClientRect().left") < 20
+    assert opened.errors == []
 
 
 def test_milestones_by_commit_and_those_that_were_not_accepted(pages: Path) -> None:
