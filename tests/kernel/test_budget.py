@@ -21,21 +21,37 @@ SMALL = kernel.FmhaConfig(head_dim=64)
 FEWER_ROWS = replace(CONFIGS[-1], block_rows=32)
 #: Two Q tiles in flight, with all features that a call may ask for; the causal ones spill first.
 TWO_TILES = [
-    pytest.param(
-        FmhaConfig(
-            head_dim=hd,
-            mask=mask,
-            shared_kv=keys != "none",
-            partials=partials,
-            compressed=keys,
-            sink=True,
-            variant=variant("two Q tiles", hd),
-        ),
-        marks=[] if mask == "causal" and partials else pytest.mark.long,
+    FmhaConfig(
+        head_dim=hd,
+        mask=mask,
+        shared_kv=keys != "none",
+        partials=partials,
+        compressed=keys,
+        sink=True,
+        variant=variant("two Q tiles", hd),
     )
     for hd, mask, partials, keys in itertools.product(
         (64, 128), get_args(Mask), (False, True), get_args(Compressed)[:2]
     )
+]
+#: Checked in every run: those that other tests compile too, and of each variant the one with most features.
+EVERY_RUN = {
+    "fmha_hd64_smem_partials",
+    "fmha_hd64_tmem_partials",
+    "fmha_hd128_smem_partials",
+    "fmha_hd128_tmem_causal_shared_kv_blocks_two_q_tiles_sink_partials",
+    "fmha_hd256_smem_partials",
+    "fmha_hd256_tmem_partials_cta_pair",
+    "fmha_hd512_smem_partials",
+    "fmha_hd512_smem_causal_shared_kv_sink_cta_pair",
+    "fmha_hd512_smem_causal_shared_kv_blocks_sink_cta_pair",
+    "fmha_hd512_smem_causal_shared_kv_topk_sink_cta_pair",
+    "fmha_hd512_smem_causal_shared_kv_topk_sink",
+    "fmha_hd512_smem_causal_shared_kv_topk_sink_splits16_rows32",
+}
+COMPILED = [
+    pytest.param(each, marks=[] if each.name in EVERY_RUN else pytest.mark.long)
+    for each in (*CONFIGS, FEWER_ROWS, *TWO_TILES)
 ]
 
 
@@ -52,7 +68,7 @@ def test_the_drawing_has_a_mark_for_eight_columns() -> None:
     assert all(len(drawing(config)) == 512 // 8 + 1 for config in CONFIGS)
 
 
-@pytest.mark.parametrize("config", [*CONFIGS, FEWER_ROWS, *TWO_TILES], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", COMPILED, ids=lambda config: config.name)
 def test_nothing_is_spilled_and_registers_fit(config: kernel.FmhaConfig) -> None:
     """The register file of an SM holds 65,536 registers, handed out by eight a thread."""
     taken = resources(kernel.compile(config).cubin)

@@ -15,7 +15,6 @@ from harness.host.job import KERNELS
 PROGRAM = Path(__file__).with_name("sm90_program.py")
 ROOT = PROGRAM.parents[2]
 CASES = [
-    ("D1.1", "hd=64 n=128"),
     ("D1.2", "hd=64 n=580 splits=2 peak=128"),
     ("D1.4", "hd=512 n=256 H=70 scale=0.3"),
     ("D2", "hd=256 n=321 B=3 T=3 H=64 growing sms=2"),
