@@ -2,8 +2,7 @@
 
 AssertionError and RuntimeError are raised where FlashMLA raises them. What it rejects and the kernel can do is
 accepted: 1 to 128 heads, any number of indices, lengths of each token, bf16 caches, pages of any stride that is a
-multiple of 16 bytes. What is not built is rejected by name: keys of 576 columns, and caches other than bf16 and 584
-bytes a key.
+multiple of 16 bytes. What is not built is rejected by name: caches other than bf16, 584 and 656 bytes a key.
 """
 
 from __future__ import annotations
@@ -58,10 +57,11 @@ def flash_mla_with_kvcache(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Decode: attention of each token over the keys that its indices list in one or two paged caches.
 
-    q: [b, s_q, h_q, 512] bf16. k_cache, extra_k_cache: [pages, page, 1, 512] bf16, or [pages, page, 1, 584] bytes.
+    q: [b, s_q, h_q, d] bf16, d = 512 or 576. k_cache, extra_k_cache: [pages, page, 1, d] bf16, or bytes: [pages, page,
+    1, 584] for d = 512, [pages, page, 1, 656] for 576.
     indices, extra_indices_in_kvcache: [b, s_q, topk] int32, page * page size + offset; others name no key. topk_length,
     extra_topk_length: [b] or [b, s_q] int32, how many count. Without indices: the first cache_seqlens[b] keys of each
-    sequence, by block_table [b, columns]; with s_q > 1 only causal. softmax_scale defaults to 512^-0.5. attn_sink:
+    sequence, by block_table [b, columns]; with s_q > 1 only causal. softmax_scale defaults to d^-0.5. attn_sink:
     [h_q] fp32. enable_batch_invariant: the bits of a request do not depend on the batch. out: [b, s_q, h_q, 512] bf16.
 
     Returns out [b, s_q, h_q, 512] bf16, and lse [b, h_q, s_q] fp32: natural logarithm, without the sink, +inf where no
@@ -77,7 +77,6 @@ def flash_mla_with_kvcache(
     require(extra_k_cache is None or indices is not None, "extra_k_cache needs indices of k_cache")
     require(extra_topk_length is None or extra_k_cache is not None, "extra_topk_length needs extra_k_cache")
     require(q.dim() == 4, f"q.shape is {tuple(q.shape)}; allowed: [b, s_q, h_q, d]")
-    check_columns("q", q)
     with errors_of_flash_mla():
         main: IndexedCache | TableCache
         if indices is not None:
@@ -130,8 +129,8 @@ def flash_mla_sparse_fwd(
 ) -> tuple[torch.Tensor, ...]:
     """Prefill: attention of each token over the keys that its indices list in a flat tensor.
 
-    q: [s_q, h_q, 512] bf16. kv: [s_kv, 1, 512] bf16. indices: [s_q, 1, topk] int32; outside 0 to s_kv - 1 they name no
-    key. topk_length: [s_q] int32. attn_sink: [h_q] fp32. out: [s_q, h_q, 512] bf16.
+    q: [s_q, h_q, d] bf16, d = 512 or 576. kv: [s_kv, 1, d] bf16. indices: [s_q, 1, topk] int32; outside 0 to s_kv - 1
+    they name no key. topk_length: [s_q] int32. attn_sink: [h_q] fp32. out: [s_q, h_q, 512] bf16.
 
     Returns out, max_logits and lse [s_q, h_q] fp32, natural logarithms: where no key is seen max_logits is -inf and lse
     +inf. With indexer_topk also lse over the first indexer_topk indices, by a second launch. Raises RuntimeError.
@@ -140,7 +139,6 @@ def flash_mla_sparse_fwd(
     require(kv.dim() == 3 and kv.shape[1] == 1, f"kv.shape is {tuple(kv.shape)}; allowed: [s_kv, 1, d]")
     heads = f"indices.shape is {tuple(indices.shape)}; allowed: [s_q, 1, topk]"
     require(indices.dim() == 3 and indices.shape[1] == 1, heads)
-    check_columns("q", q)
     lse = None if out is None else q.new_empty(q.shape[:2], dtype=torch.float32)
     results = None if out is None or lse is None else kernel.Attention(out, lse, m=torch.empty_like(lse))
     keys, listed = kv[:, 0], indices[:, 0]
@@ -159,12 +157,6 @@ def require(holds: bool, message: str) -> None:
     """Raise RuntimeError with a message unless a condition holds."""
     if not holds:
         raise RuntimeError(message)
-
-
-def check_columns(name: str, tensor: torch.Tensor) -> None:
-    """Reject keys of other sizes than 512 columns by name. Raises RuntimeError."""
-    if tensor.shape[-1] == 576:
-        raise RuntimeError(f"{name}.shape[-1] is 576: keys of 576 columns (DeepSeek-V3.2) are not built; allowed: 512")
 
 
 @contextmanager

@@ -61,7 +61,8 @@ def shared_memory(config: FmhaConfig) -> tuple[Region, ...]:
     sizes = {"barriers": config.smem.reserved_bytes, "Q": config.smem.q_bytes}
     rings = ("K", "V") if config.loads_v else ("KV",)
     sizes |= {f"{ring}{i}": config.smem.kv_tile_bytes for ring in rings for i in range(config.smem.depth)}
-    sizes |= {name: size for name, size in (("P", config.smem.p_bytes), ("O", config.smem.o_bytes)) if size}
+    others = (("rope", config.smem.rope_bytes), ("P", config.smem.p_bytes), ("O", config.smem.o_bytes))
+    sizes |= {name: size for name, size in others if size}
     regions, start = [], 0
     for name, size in sizes.items():
         regions.append(Region(name, start, size))

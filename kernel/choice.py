@@ -42,11 +42,13 @@ def _whole_variant(problem: Problem, p_path: PPath) -> Variant:
     """Return the variant for a problem whose keys are not split.
 
     Up to head_dim 128 a CTA has two Q tiles in flight if a group has more rows than one. At 256 it is one of a pair
-    then. At 512 it is one of a pair if heads fill pairs.
+    then. At 512 it is one of a pair if heads fill pairs, unless V lacks K's rotary columns: a pair has no shared memory
+    for those.
     """
     one = variant("one Q tile", problem.head_dim)
     if problem.head_dim == 512:
-        return variant("CTA pair at 512", 512) if problem.heads % (2 * one.tile_m) == 0 else one
+        pairs = problem.heads % (2 * one.tile_m) == 0 and problem.rope_dim == 0
+        return variant("CTA pair at 512", 512) if pairs else one
     if problem.rows <= one.tile_m:
         return one
     if problem.head_dim == 256:

@@ -68,13 +68,13 @@ class Mbarriers:
 
 @dataclass(frozen=True)
 class Ring:
-    """The slots of K, or of V if V is not read as K. A KV tile comes in slices, each loaded by one warp.
+    """The slots of K, of V if V is not read as K, or of rotary columns. A KV tile has slices, each loaded by one warp.
 
     box: keys and dims of a slice. along_keys: slices divide the tile's keys, else its dims. clears_tail: the warp
     overwrites keys that may be NaN with zeros.
     """
 
-    name: Literal["k", "v"]
+    name: Literal["k", "v", "rope"]
     warps: tuple[int, ...]
     box: tuple[int, int]
     along_keys: bool
@@ -138,12 +138,15 @@ class FmhaConfig(Features, Mbarriers):
         if row.q_tiles > 1 and (self.p_path == "smem" or self.by_token):
             # Its load warps keep too few registers to copy top-k keys, and it has P in tensor memory only.
             raise ArgumentError("variant", repr(row.name), "another one with P in smem or top-k indices")
+        if self.rope_dim and row.mma_ctas == 2:  # shared memory of a pair is full
+            raise ArgumentError("variant", repr(row.name), "another one with rope_dim above 0")
 
     @property
     def name(self) -> str:
         """Name of the kernel in PTX, profiles and reports."""
         parts = [f"fmha_hd{self.head_dim}", self.p_path] + [self.mask] * (self.mask != "none")
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
+        parts += [f"rope{self.rope_dim}"] * (self.rope_dim > 0)
         parts += [each.name for each in self.caches] + ["maxima"] * self.maxima
         parts += ["two_q_tiles"] * (self.q_tiles == 2)
         parts += ["sink"] * self.sink + ["partials"] * self.partials
@@ -254,7 +257,7 @@ class FmhaConfig(Features, Mbarriers):
     @property
     def smem(self) -> SharedMemory:
         """The buffers of shared memory."""
-        return SharedMemory(self.variant, self.head_dim, self.p_path, 2 if self.loads_v else 1)
+        return SharedMemory(self.variant, self.head_dim, self.p_path, 2 if self.loads_v else 1, self.rope_dim)
 
     @property
     def partial_row(self) -> int:
@@ -270,10 +273,11 @@ class FmhaConfig(Features, Mbarriers):
 
     @property
     def rings(self) -> tuple[Ring, ...]:
-        """The ring of K, and the ring of V unless V is read as K."""
+        """The ring of K, the ring of V unless V is read as K, and the slot of K's rotary columns if it has any."""
         k = Ring("k", self.roles.load, self.k_slice, along_keys=False, clears_tail=not self.loads_v)
         v = Ring("v", self.roles.values, self.v_slice, along_keys=self.mma_ctas == 2, clears_tail=True)
-        return (k, v) if self.loads_v else (k,)
+        rope = Ring("rope", self.roles.values[:1], (self.block_n, self.rope_dim), along_keys=False, clears_tail=False)
+        return (k,) + (v,) * self.loads_v + (rope,) * (self.rope_dim > 0)
 
     @property
     def loaders(self) -> tuple[tuple[tuple[int, ...], Ring | None], ...]:
@@ -304,6 +308,8 @@ class FmhaConfig(Features, Mbarriers):
             Barrier("k_empty", slots, 1, "mma", "load"),
             Barrier("v_full", slots * self.loads_v, ctas, "values of each CTA", "mma"),
             Barrier("v_empty", slots * self.loads_v, 1, "mma", "values"),
+            Barrier("rope_full", int(self.rope_dim > 0), 1, "values", "mma"),
+            Barrier("rope_empty", int(self.rope_dim > 0), 1, "mma", "values"),
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
             Barrier("p_full", S_STAGES * len(self.p_parts), softmax, "softmax", "mma"),

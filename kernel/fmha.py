@@ -23,7 +23,9 @@ MMA only the leader CTA's MMA warp issues instructions; it waits for and signals
 
     queries, load --q_full, k_full-->   mma                  Q (by load if there is no queries warp), slices of K
     values       -----v_full-------->   mma                  slices of V, unless V is read as K
+    values       ----rope_full------>   mma                  K's rotary columns if V lacks them, by the first warp
                  <-k_empty, v_empty--   mma                  a slice was read
+                 <----rope_empty-----   mma                  QK has read the rotary columns
     queries      <----q_empty--------   mma                  the row tile's last QK has completed
     load, values -----tail_full----->   the same warp        a slice with invalid keys, which the warp clears
     mma          ------s_full------->   softmax              S[i] = Q K[i]' is in tensor memory
@@ -50,24 +52,26 @@ from cutlass.cute.nvgpu import cpasync
 from cutlass.experimental import primitives
 
 from kernel.arguments import Arguments, Operands
-from kernel.config import FmhaConfig
+from kernel.config import FmhaConfig, Ring
 from kernel.roles import has_role
 from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.combine import Combine, Partial
 from kernel.sm100.cta import Cta, Fragments, Smem
-from kernel.sm100.dequantise import QuantisedWarp
+from kernel.sm100.dequantise import CodesWarp, QuantisedWarp
 from kernel.sm100.epilogue import Epilogue
-from kernel.sm100.load import CacheWarp, LoadWarp, load
+from kernel.sm100.load import CacheWarp, LoadWarp, RopeWarp, load
 from kernel.sm100.mma import multiply
 from kernel.sm100.softmax import RowThread, RunningSoftmax, SoftmaxWarp, p_rows
 from kernel.sm100.tiles import smaller
 
 
-def load_role(config: FmhaConfig) -> type[LoadWarp]:
-    """Return the kind of warp that loads keys."""
+def load_role(config: FmhaConfig, ring: Ring | None) -> type[LoadWarp]:
+    """Return the kind of warp that loads the keys of a ring."""
+    if ring is not None and ring.name == "rope":
+        return RopeWarp
     if config.quantised:
-        return QuantisedWarp
+        return CodesWarp if config.rope_dim else QuantisedWarp
     return CacheWarp if config.caches else LoadWarp
 
 
@@ -121,7 +125,7 @@ class Fmha:
                 cute.arch.setmaxregister_decrease(config.variant.registers[1])
             for warps, ring in config.loaders:
                 if has_role(warps, warp):
-                    load(cta, ring, warp - warps[0], load_role(config))
+                    load(cta, ring, warp - warps[0], load_role(config, ring))
             if warp == roles.mma[0] and (
                 config.mma_ctas == 1 or cute.arch.block_idx_in_cluster() == config.variant.leader
             ):

@@ -74,12 +74,16 @@ class TensorMemory:
 
 @dataclass(frozen=True)
 class SharedMemory:
-    """Bytes of shared memory: barriers, Q, a ring of K, one of V unless V is read as K, P, O's staging buffer."""
+    """Bytes of shared memory: barriers, Q, a ring of K, one of V unless V is read as K, P, O's staging buffer.
+
+    With rotary columns behind those of V, Q has them, too, and K's have a slot of their own.
+    """
 
     variant: Variant
     head_dim: int
     p_path: PPath
     rings: int
+    rope_dim: int = 0
 
     @property
     def reserved_bytes(self) -> int:
@@ -89,12 +93,17 @@ class SharedMemory:
     @property
     def q_bytes(self) -> int:
         """All Q tiles in flight."""
-        return self.variant.q_tiles * self.variant.tile_m * self.head_dim * BF16_BYTES
+        return self.variant.q_tiles * self.variant.tile_m * (self.head_dim + self.rope_dim) * BF16_BYTES
 
     @property
     def kv_tile_bytes(self) -> int:
         """A tile of K or V in one CTA: half of it with 2-CTA MMA."""
         return self.variant.block_n * self.head_dim * BF16_BYTES // self.variant.mma_ctas
+
+    @property
+    def rope_bytes(self) -> int:
+        """The rotary columns of a tile of K."""
+        return self.variant.block_n * self.rope_dim * BF16_BYTES
 
     @property
     def p_bytes(self) -> int:
@@ -124,7 +133,7 @@ class SharedMemory:
     @property
     def depth(self) -> int:
         """KV tiles that a ring holds: as many as fit, a power of two."""
-        free = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.p_bytes - self.o_bytes
+        free = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.rope_bytes - self.p_bytes - self.o_bytes
         fits = free // (self.kv_tile_bytes * self.rings)
         return min(MAX_DEPTH, 1 << fits.bit_length() - 1)
 
@@ -136,4 +145,4 @@ class SharedMemory:
     @property
     def total_bytes(self) -> int:
         """All buffers."""
-        return self.reserved_bytes + self.q_bytes + self.p_bytes + self.o_bytes + self.kv_bytes
+        return self.reserved_bytes + self.q_bytes + self.rope_bytes + self.p_bytes + self.o_bytes + self.kv_bytes

@@ -11,7 +11,8 @@ from kernel.variants import HEAD_DIMS
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
 Compressed = Literal["none", "blocks", "topk"]
-Layout = Literal["bf16", "v4"]
+Layout = Literal["bf16", "v4", "v32"]
+ROPE_DIMS = (0, 64)
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Features:
     written beside O and lse. compressed: further keys, none, all visible blocks of a second tensor ("blocks") or those
     of each token's top-k indices ("topk"); they need shared_kv. sink: a logit of each head joins the denominator of O.
     caches: the keys are in one or two paged caches, and there are no others; they need head_dim 512 and shared_kv.
-    maxima: m, the largest logit of a row, is written beside O and lse; it needs caches.
+    maxima: m, the largest logit of a row, is written beside O and lse; it needs caches. rope_dim: columns of Q and K
+    behind those of V, which count in the logits alone; they need caches.
     Raises ArgumentError.
     """
 
@@ -59,6 +61,7 @@ class Features:
     sink: bool = False
     caches: tuple[CacheKind, ...] = ()
     maxima: bool = False
+    rope_dim: int = 0
 
     def __post_init__(self) -> None:
         if self.head_dim not in HEAD_DIMS:
@@ -69,10 +72,14 @@ class Features:
             raise ArgumentError("compressed", repr(self.compressed), "'none', 'blocks' or 'topk'")
         if self.compressed != "none" and not self.shared_kv:
             raise ArgumentError("shared_kv", False, "True with compressed keys")
+        if self.rope_dim not in ROPE_DIMS:
+            raise ArgumentError("rope_dim", self.rope_dim, f"one of {ROPE_DIMS}")
         if self.caches:
             self._check_caches()
         elif self.maxima:
             raise ArgumentError("maxima", True, "False without caches")
+        elif self.rope_dim:
+            raise ArgumentError("rope_dim", self.rope_dim, "0 without caches")
 
     def _check_caches(self) -> None:
         alone = (self.head_dim, self.mask, self.shared_kv, self.partials, self.compressed)
@@ -83,6 +90,14 @@ class Features:
             raise ArgumentError("caches", self.cache_names, "two; the second with indices")
         if len({each.layout for each in self.caches}) > 1:
             raise ArgumentError("caches", self.cache_names, "two of one layout")
+        layouts = ("bf16", "v32") if self.rope_dim else ("bf16", "v4")
+        if self.caches[0].layout not in layouts:
+            raise ArgumentError("caches", self.cache_names, f"layouts {layouts} with rope_dim={self.rope_dim}")
+
+    @property
+    def qk_dim(self) -> int:
+        """Columns of Q and K."""
+        return self.head_dim + self.rope_dim
 
     @property
     def quantised(self) -> bool:

@@ -123,7 +123,7 @@ def _over_keys(
     """Compute one softmax per query token and head over the token's keys, keys[b][t]."""
     q, k, v = q.double(), k.double(), v.double()
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    u = torch.zeros_like(q)
+    u = q.new_zeros(*q.shape[:3], v.shape[-1])
     lse = torch.full(q.shape[:3], NEG_INF, dtype=torch.float64)
     m = lse.clone()
     for b, tokens in enumerate(keys):

@@ -237,7 +237,8 @@ def codes(a: Arguments, *shape: int) -> torch.Tensor:
 SERVING = (
     BadCall("rank of q", lambda a: a | {"q": a["q"][0]}, "q.shape", "[B, T, H, D]"),
     BadCall("dtype of q", lambda a: a | {"q": a["q"].half()}, "q.dtype", "bfloat16"),
-    BadCall("576 columns", lambda a: a | {"q": zeros(a, 2, 3, 4, 576)}, "q.shape", "(2, 3, 4, 512)"),
+    BadCall("640 columns", lambda a: a | {"q": zeros(a, 2, 3, 4, 640)}, "q.shape", "(512, 576)"),
+    BadCall("576 columns", lambda a: a | {"q": zeros(a, 2, 3, 4, 576)}, "main.pages.shape", "576 columns of q"),
     BadCall("129 heads", lambda a: a | {"q": zeros(a, 2, 3, 129, 512)}, "q.shape[2]", "at most 128"),
     BadCall("address of q", lambda a: a | {"q": zeros(a, 12289)[1:].view(2, 3, 4, 512)}, "q.data_ptr", "0"),
     BadCall("row stride of q", lambda a: a | {"q": zeros(a, 2, 3, 4, 516)[..., :512]}, "q.stride(2)", "8"),

@@ -91,4 +91,63 @@ class V4:
         return pages[:, : size * row].view(count, size, 1, row)
 
 
-LAYOUTS: Mapping[str, Bf16 | V4] = {"bf16": Bf16(), "v4": V4()}
+class V32:
+    """DeepSeek-V3.2: 512 e4m3 codes, 4 fp32 scales of 128 columns each, and 64 bf16 a key, one key after another."""
+
+    codes, columns, group, bytes = 512, 576, 128, 656
+    largest = 448.0
+    nan = 0xFF  # as a code, and in all bytes of a scale or a bf16
+
+    def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim].
+
+        Scales are no powers of two, and up to 8 times as large as they must be.
+        """
+        groups = values[:, : self.codes].reshape(len(values), -1, self.group).double()
+        least = (groups.abs().amax(2) / self.largest).clamp(min=2.0**-14)
+        scales = (least * 8 ** torch.rand(least.shape, generator=generator).double()).float()
+        codes = (groups / scales[..., None]).flatten(1).float().to(torch.float8_e4m3fn).view(torch.uint8)
+        return self.meant(codes, scales, values[:, self.codes :].bfloat16())
+
+    def meant(
+        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the bytes of keys with these codes, scales [S, 4] fp32 and other columns, and their meaning in bf16.
+
+        The product of a code and its scale is rounded to fp32, then to bf16.
+        """
+        factors = scales.repeat_interleave(self.group, 1)
+        rounded = (codes.view(torch.float8_e4m3fn).float() * factors).bfloat16()
+        rows = torch.cat([codes, scales.view(torch.uint8), others.contiguous().view(torch.uint8)], 1)
+        return rows, torch.cat([rounded, others], 1)
+
+    def parts(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return codes, scales and other columns of keys from their bytes."""
+        scales_end = self.codes + 4 * (self.codes // self.group)
+        scales = rows[:, self.codes : scales_end].contiguous().view(torch.float32)
+        return rows[:, : self.codes], scales, rows[:, scales_end:].contiguous().view(torch.bfloat16)
+
+    def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return `keys` keys that have all finite codes, and scales of both signs from 2^-126 to 2^119."""
+        number = torch.arange(keys * 4).view(keys, 4)
+        mantissas = 1 + number * 0.6180339887 % 1
+        scales = (mantissas.double() * 2.0 ** (number * 37 % 245 - 126).double() * (-1.0) ** number).float()
+        codes = (torch.arange(self.codes) + 11 * torch.arange(keys)[:, None]) % 256
+        codes = codes.where(codes & 0x7F != 0x7F, 0).to(torch.uint8)
+        return self.meant(codes, scales, torch.arange(keys * 64).view(keys, 64).float().bfloat16())
+
+    def pages(self, rows: torch.Tensor, seen: torch.Tensor, size: int, gap: int, poison: float) -> torch.Tensor:
+        """Return pages [P, size, 1, 656] with `poison` in keys that are not seen, and NaN in gaps and guards."""
+        count = len(rows) // size
+        lost = torch.full((1, self.bytes), self.nan, dtype=torch.uint8)
+        if poison == poison:  # not NaN
+            codes = torch.full((1, self.codes), 0x7E, dtype=torch.uint8)  # 448
+            others = torch.full((1, self.columns - self.codes), poison).bfloat16()
+            lost, _ = self.meant(codes, torch.full((1, self.codes // self.group), poison / self.largest), others)
+        whole = torch.full((count + 2 * GUARD_PAGES, size * self.bytes + gap), self.nan, dtype=torch.uint8)
+        pages = whole[GUARD_PAGES:-GUARD_PAGES, : size * self.bytes]
+        pages.copy_(torch.where(seen[:, None], rows, lost).view(count, -1))
+        return pages.view(count, size, 1, self.bytes)
+
+
+LAYOUTS: Mapping[str, Bf16 | V4 | V32] = {"bf16": Bf16(), "v4": V4(), "v32": V32()}

@@ -69,7 +69,7 @@ class Case:
     KV tiles.
     strided: inputs and outputs are slices of larger tensors.
     layer: call kernel.dsv4.attention instead of kernel.fmha. Not part of the name.
-    served: keys are in caches alone: call kernel.serving. `keys` is then 0, and V is K.
+    served: keys are in caches alone: call kernel.serving. `keys` is then 0, and V is K, or its first 512 columns.
     """
 
     milestone: str
@@ -98,6 +98,11 @@ class Case:
 
     def __post_init__(self) -> None:
         assert self.lens is None or len(self.lens) == self.batch, f"{len(self.lens or ())} lens, batch={self.batch}"
+
+    @property
+    def value_dim(self) -> int:
+        """Columns of V and O: the first of K's."""
+        return min(self.head_dim, 512)
 
     @property
     def name(self) -> str:
@@ -161,7 +166,8 @@ class Case:
 
         kinds = (CacheKind(each.layout, each.window is not None, each.lens is not None) for each in served.caches)
         return Problem(
-            head_dim=self.head_dim,
+            head_dim=self.value_dim,
+            rope_dim=self.head_dim - self.value_dim,
             heads=self.heads,
             tokens=self.tokens,
             batch=self.batch,
@@ -198,7 +204,7 @@ class Case:
         if self.head_dim < 256:
             return TILE
         rows = self.heads if self.by_token else self.tokens * self.heads
-        pairs = rows > TILE if self.head_dim == 256 else self.heads % TILE == 0
+        pairs = rows > TILE if self.head_dim == 256 else self.heads % TILE == 0 and self.head_dim == 512
         return TILE if pairs and self.splits == 1 else TILE // 2
 
     @property

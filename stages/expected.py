@@ -50,6 +50,7 @@ def cached(case: Case, inputs: Inputs) -> list[Partial]:
         selection(
             inputs.q,
             cache.keys.expand(case.batch, -1, -1),
+            cache.keys[:, : case.value_dim].expand(case.batch, -1, -1),
             topk_indices=cache.indices,
             topk_lens=cache.counts.clamp(0, cache.indices.shape[2]),
             scale=case.scale,
@@ -66,7 +67,7 @@ def joined(parts: list[Partial]) -> Partial:
 
 
 def outputs_of(case: Case, attention: kernel.Attention) -> Outputs:
-    """Return the results as float64 arrays: O and U [rows, head_dim], lse and m [rows]."""
+    """Return the results as float64 arrays: O and U [rows, value_dim], lse and m [rows]."""
     tensors = {"O": attention.o, "U": attention.u, "lse": attention.lse, "m": attention.m}
     outputs = {}
     for name in case.tensors:

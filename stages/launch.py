@@ -39,7 +39,8 @@ def outputs(case: Case, q: torch.Tensor) -> list[Poisoned]:
     """Return guarded buffers for the outputs of each launch of a case."""
     partials, flat = case.writes_partials, has_topk(case)
     maxima = case.served is not None and case.served.maxima
-    return [Poisoned.like(q, partials, case.strided, flat, maxima) for _ in range(launches(case))]
+    like = q[..., : case.value_dim]
+    return [Poisoned.like(like, partials, case.strided, flat, maxima) for _ in range(launches(case))]
 
 
 def placed(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISONS[0]) -> Tensors:

@@ -136,7 +136,8 @@ def _keys_of(case: Case, inputs: Inputs, sequence: int, token: int) -> tuple[Arr
     """Return the keys and values that a token sees, and the name of the KV tile of each."""
     n = callers[-1].tiles(case).keys
     if case.served is not None:
-        return _keys_of_caches(inputs, sequence, token, n)
+        cached, of_caches = _keys_of_caches(inputs, sequence, token, n)
+        return cached, cached[:, : case.value_dim], of_caches
     v = inputs.k if inputs.v is None else inputs.v
     seen = torch.nonzero(case.visible[sequence, token])[:, 0]
     keys, values = [inputs.k[sequence, seen]], [v[sequence, seen]]
@@ -156,11 +157,11 @@ def _keys_of(case: Case, inputs: Inputs, sequence: int, token: int) -> tuple[Arr
     return torch.cat(keys).double().numpy(), torch.cat(values).double().numpy(), tiles
 
 
-def _keys_of_caches(inputs: Inputs, sequence: int, token: int, n: int) -> tuple[Array, Array, list[str]]:
-    """Return the keys that a token sees in caches, as keys and values, and the name of the KV tile of each."""
+def _keys_of_caches(inputs: Inputs, sequence: int, token: int, n: int) -> tuple[Array, list[str]]:
+    """Return the keys that a token sees in caches, and the name of the KV tile of each."""
     keys, tiles = [], []
     for name, cache in zip(NAMES, inputs.caches, strict=False):
         places = torch.nonzero(cache.counted()[sequence, token])[:, 0].tolist()
         keys.append(cache.keys[cache.indices[sequence, token, places].long()].double().numpy())
         tiles += [f"{name} KV tile {j // n} (indices {j // n * n} to {j // n * n + n - 1})" for j in places]
-    return np.concatenate(keys), np.concatenate(keys), tiles
+    return np.concatenate(keys), tiles

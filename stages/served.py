@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from stages.cache_layouts import LAYOUTS, V4
+from stages.cache_layouts import LAYOUTS, Bf16
 from stages.caches import NAMES, Paged
 from stages.case import Case
 
@@ -50,7 +50,9 @@ def draw_caches(case: Case, q: torch.Tensor, size: float, generator: torch.Gener
             values[:shared] = found[0].keys[:shared].float()
         rows, keys = LAYOUTS[paged.layout].encode(values, generator)
         if case.served.codes:
-            rows, keys = V4().every_code(paged.keys)
+            layout = LAYOUTS[paged.layout]
+            assert not isinstance(layout, Bf16)
+            rows, keys = layout.every_code(paged.keys)
             tokens = torch.arange(case.tokens, dtype=torch.int32).view(1, -1, 1)
             found.append(CacheInputs(paged, keys, rows, tokens, torch.ones(1, case.tokens, dtype=torch.int32)))
             continue

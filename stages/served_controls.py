@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from stages.cache_layouts import V32
 from stages.caches import Paged
 from stages.case import Case
 from stages.served import CacheInputs
@@ -25,6 +26,7 @@ def cache_controls(case: Case, paged: Paged) -> dict[str, Change]:
     }
     if paged.size & (paged.size - 1):
         tiles["pages of a power of two of keys"] = lambda cache: _listing(cache, _by_power_of_two(cache))
+    tiles |= _misread(case, paged)
     if case.peak > 1:
         return tiles
     return tiles | {
@@ -35,6 +37,34 @@ def cache_controls(case: Case, paged: Paged) -> dict[str, Change]:
         "a repeated index counted once": lambda cache: _listing(cache, _without_repeats(cache.indices)),
         "no lengths": lambda cache: replace(cache, counts=torch.full_like(cache.counts, cache.indices.shape[2])),
     }
+
+
+def _misread(case: Case, paged: Paged) -> dict[str, Change]:
+    """Return the changes of a cache whose keys have rotary columns behind those of V, or fp32 scales."""
+    if case.value_dim == case.head_dim:
+        return {}
+    end = case.value_dim
+    found: dict[str, Change] = {
+        "no rotary columns": lambda cache: _with_rotary(cache, end, torch.zeros_like(cache.keys[:, end:])),
+        "rotary columns of the key before": lambda cache: _with_rotary(cache, end, cache.keys[:, end:].roll(1, 0)),
+    }
+    if paged.layout == "v32":
+        found |= {
+            "scales truncated to powers of two": lambda cache: _with_scales(cache, lambda x: 2 ** x.log2().floor()),
+            "scales rounded to bf16": lambda cache: _with_scales(cache, lambda x: x.bfloat16().float()),
+            "scales of the next columns": lambda cache: _with_scales(cache, lambda x: x.roll(1, 1)),
+            "scales of the next key": lambda cache: _with_scales(cache, lambda x: x.roll(1, 0)),
+        }
+    return found
+
+
+def _with_rotary(cache: CacheInputs, end: int, rotary: torch.Tensor) -> CacheInputs:
+    return replace(cache, keys=torch.cat([cache.keys[:, :end], rotary], 1))
+
+
+def _with_scales(cache: CacheInputs, change: Callable[[torch.Tensor], torch.Tensor]) -> CacheInputs:
+    codes, scales, others = V32().parts(cache.rows)
+    return replace(cache, keys=V32().meant(codes, change(scales), others)[1])
 
 
 def _listing(cache: CacheInputs, indices: torch.Tensor) -> CacheInputs:

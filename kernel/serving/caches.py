@@ -10,10 +10,11 @@ import torch
 from kernel.arguments import TMA_ALIGN_BYTES
 from kernel.checks import MAX_KEYS, UNBOUNDED, check_alignment, check_shape, check_tensor
 from kernel.errors import ArgumentError
-from kernel.layouts import V4
-from kernel.problem import CacheKind, Layout
+from kernel.layouts import QUANTISED
+from kernel.problem import ROPE_DIMS, CacheKind, Layout
 
-HEAD_DIM = 512
+HEAD_DIM = 512  # columns of V
+QK_DIMS = tuple(HEAD_DIM + rope_dim for rope_dim in ROPE_DIMS)  # columns of Q and K
 CODES = (torch.uint8, torch.int8, torch.float8_e4m3fn)  # dtypes of the bytes of quantised keys
 
 Values = dict[str, torch.Tensor | float | None]
@@ -23,9 +24,10 @@ Values = dict[str, torch.Tensor | float | None]
 class IndexedCache:
     """A paged cache, and the keys of it that each token sees, by indices.
 
-    pages: [P, N, 1, D] or [P, N, D], P pages of N keys: D = 512 bf16, whose strides are multiples of 16 bytes, or
-    D = 584 bytes of uint8, int8 or float8_e4m3fn in DeepSeek-V4's layout (kernel.layouts), whose pages are. A flat
-    tensor of keys is S pages of one key. indices: [B, T, K] int32, page * N + offset of each key, in any order; one
+    pages: [P, N, 1, D] or [P, N, D], P pages of N keys, whose strides are multiples of 16 bytes: D = 512 or 576 bf16,
+    as q has; or bytes of uint8, int8 or float8_e4m3fn in a layout of kernel.layouts, D = 584 (DeepSeek-V4) if q has 512
+    columns, and D = 656 (DeepSeek-V3.2) if it has 576. Keys of V4 lie together in their page. A flat tensor of keys is
+    S pages of one key. indices: [B, T, K] int32, page * N + offset of each key, in any order; one
     that occurs twice counts twice, and one outside 0 to P * N - 1 names no key and reads nothing. lens: how many
     indices count, [B] int32 for all tokens of a sequence or [B, T] for each; None: all K. The device clamps lengths to
     0 to K.
@@ -112,8 +114,10 @@ class TableCache:
 
 
 def layout_of(pages: torch.Tensor) -> Layout:
-    """Return the layout of the keys in a cache, by dtype. Raises ArgumentError."""
-    return "bf16" if pages.dtype == torch.bfloat16 else "v4"
+    """Return the layout of the keys in a cache whose pages were checked, by dtype and bytes of a key."""
+    if pages.dtype == torch.bfloat16:
+        return "bf16"
+    return "v32" if pages.shape[-1] == QUANTISED["v32"].bytes else "v4"
 
 
 def check_rows(name: str, tensor: torch.Tensor) -> None:
@@ -126,24 +130,26 @@ def check_rows(name: str, tensor: torch.Tensor) -> None:
 def check_pages(name: str, pages: Any, q: torch.Tensor) -> None:
     """Check the pages of a cache. Raises ArgumentError."""
     form, rank = "[P, N, 1, D] or [P, N, D]", 3
+    columns = q.shape[-1]
+    layout = next(each for each in QUANTISED.values() if each.columns == columns)
     if isinstance(pages, torch.Tensor):
         rank = 4 if pages.dim() == 4 else 3
         if pages.dtype not in (torch.bfloat16, *CODES):
-            raise ArgumentError(
-                f"{name}.dtype", pages.dtype, f"bfloat16, or {', '.join(map(str, CODES))} for {V4.bytes} bytes"
-            )
+            allowed = f"bfloat16, or {', '.join(map(str, CODES))} for {layout.bytes} bytes"
+            raise ArgumentError(f"{name}.dtype", pages.dtype, allowed)
     quantised = isinstance(pages, torch.Tensor) and pages.dtype in CODES
     check_tensor(name, pages, pages.dtype if quantised else torch.bfloat16, rank, form, q)
-    last = V4.bytes if quantised else HEAD_DIM
-    if pages.shape[-1] != last or pages.shape[2:-1] not in ((), (1,)):
-        allowed = f"{form} with {HEAD_DIM} bf16, or {V4.bytes} bytes (V4); other layouts are not built"
+    if pages.shape[-1] != (layout.bytes if quantised else columns) or pages.shape[2:-1] not in ((), (1,)):
+        allowed = f"{form} with {columns} bf16 or {layout.bytes} bytes for {columns} columns of q; no other is built"
         raise ArgumentError(f"{name}.shape", tuple(pages.shape), allowed)
     if pages.numel() == 0:
         raise ArgumentError(f"{name}.shape", tuple(pages.shape), f"{form} with at least one key")
     size, row = pages.shape[1], pages.stride(1)
-    if quantised and size > 1 and row != V4.bytes:
-        raise ArgumentError(f"{name}.stride(1)", row, f"{V4.bytes}: keys of a page lie together, then their scales")
-    check_alignment(name, pages[:, 0] if quantised else pages)
+    together = quantised and layout.page_scale_bytes > 0
+    if together and size > 1 and row != layout.bytes:
+        allowed = f"{layout.bytes}: keys of a page lie together, then their scales"
+        raise ArgumentError(f"{name}.stride(1)", row, allowed)
+    check_alignment(name, pages[:, 0] if together else pages)
     if size * row * pages.element_size() > MAX_KEYS:
         raise ArgumentError(f"{name}.shape[1]", size, "a page of less than 2^31 bytes")
 
@@ -155,6 +161,7 @@ def page_values(name: str, pages: torch.Tensor) -> Values:
     row = raw.stride(1) if size > 1 else raw.shape[-1]
     page = raw.stride(0) if count > 1 else TMA_ALIGN_BYTES
     of_page = raw.as_strided((count, (size - 1) * row + raw.shape[-1]), (page, 1))
-    if layout_of(pages) == "v4":
-        row = V4.key_bytes
+    layout = layout_of(pages)
+    if layout != "bf16" and QUANTISED[layout].page_scale_bytes:
+        row = QUANTISED[layout].key_bytes
     return {name: of_page, f"{name}_keys": min(count * size, MAX_KEYS), f"{name}_page": size, f"{name}_row": row}

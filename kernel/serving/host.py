@@ -20,7 +20,7 @@ from kernel.checks import (
 from kernel.chips import chip, configuration
 from kernel.errors import ArgumentError
 from kernel.problem import Problem
-from kernel.serving.caches import HEAD_DIM, IndexedCache, TableCache, Values
+from kernel.serving.caches import HEAD_DIM, QK_DIMS, IndexedCache, TableCache, Values
 from kernel.tensors import Attention
 
 MAX_HEADS = 128
@@ -42,14 +42,15 @@ def attention(
 ) -> Attention:
     """Compute attention of each token over its keys in one or two caches, in one softmax. Keys are also the values.
 
-    q: [B, T, H, D] bf16, 1 to 128 heads of D = 512; strides are multiples of 16 bytes. A key that both caches list
+    q: [B, T, H, D] bf16, 1 to 128 heads of D = 512 or 576; strides are multiples of 16 bytes. Values are the first 512
+    columns of keys. A key that both caches list
     counts twice. scale: factor of the logits, default D^-0.5. sink: [H] fp32, a logit of each head in the denominator
     of o only, not scaled; -inf is none, +inf makes o 0. empty_lse: lse of a token that sees no key; its o is 0. maxima:
     return m, too, the largest scaled logit of a row, -inf if it sees no key. splits, sms: as of kernel.fmha.
     batch_invariant: the bits of a token do not depend on the other tokens; keys are then not split. out: buffers for
     the results; any strides that are multiples of 16 bytes (o), the last one 1.
 
-    Returns o [B, T, H, D] bf16, lse [B, T, H] fp32 (natural logarithm, without the sink), m [B, T, H] fp32 or None.
+    Returns o [B, T, H, 512] bf16, lse [B, T, H] fp32 (natural logarithm, without the sink), m [B, T, H] fp32 or None.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
     check_queries(q)
@@ -60,7 +61,7 @@ def attention(
         if cache is not None:
             cache.check(name, q)
     tokens, heads = q.shape[1:3]
-    scale = HEAD_DIM**-0.5 if scale is None else scale
+    scale = q.shape[3] ** -0.5 if scale is None else scale
     check_scale(scale)
     check_sink(q, sink)
     check_sms(sms)
@@ -105,8 +106,8 @@ def sparse_attention(
 ) -> Attention:
     """Compute attention of each token over the keys that its indices list in a flat tensor of keys.
 
-    q: [T, H, D] bf16. kv: [S, D] bf16. indices: [T, K] int32, outside 0 to S - 1 for none. lens: [T] int32, how many
-    indices count; None: all K. The rest is as of `attention`; results have no dimension B.
+    q: [T, H, D] bf16. kv: [S, D] bf16, D = 512 or 576. indices: [T, K] int32, outside 0 to S - 1 for none. lens: [T]
+    int32, how many indices count; None: all K. The rest is as of `attention`; results have no dimension B.
     """
     for name, tensor, form in (("q", q, "[T, H, D]"), ("kv", kv, "[S, D]"), ("indices", indices, "[T, K]")):
         rank = len(form.split())
@@ -133,7 +134,8 @@ def serving_problem(
     batch, tokens, heads, head_dim = q.shape
     caches = (main,) if extra is None else (main, extra)
     return Problem(
-        head_dim=head_dim,
+        head_dim=HEAD_DIM,
+        rope_dim=head_dim - HEAD_DIM,
         heads=heads,
         tokens=tokens,
         batch=batch,
@@ -151,8 +153,9 @@ def serving_problem(
 def check_queries(q: torch.Tensor) -> None:
     """Check dtype, shape and layout of q."""
     check_tensor("q", q, torch.bfloat16, 4, "[B, T, H, D]", q)
-    batch, tokens, heads, _ = q.shape
-    check_shape("q", q, (batch, tokens, heads, HEAD_DIM), "[B, T, H, D]")
+    batch, tokens, heads, head_dim = q.shape
+    if head_dim not in QK_DIMS:
+        raise ArgumentError("q.shape", tuple(q.shape), f"[B, T, H, D] with D one of {QK_DIMS}")
     if heads > MAX_HEADS:
         raise ArgumentError("q.shape[2]", heads, f"at most {MAX_HEADS} heads")
     if 2 * batch * tokens > MAX_CTAS:
@@ -164,7 +167,7 @@ def check_outputs(out: Attention, q: torch.Tensor, maxima: bool) -> None:
     """Check dtypes, shapes and layouts of the caller's buffers."""
     if not isinstance(out, Attention):
         raise ArgumentError("out", type(out).__name__, "kernel.Attention(o, lse) or None")
-    expected = {"o": (torch.bfloat16, q.shape), "lse": (torch.float32, q.shape[:3])}
+    expected = {"o": (torch.bfloat16, (*q.shape[:3], HEAD_DIM)), "lse": (torch.float32, q.shape[:3])}
     expected |= {"m": (torch.float32, q.shape[:3])} if maxima else {}
     for name in ("o", "lse", "u", "m"):
         tensor = getattr(out, name)
@@ -174,12 +177,12 @@ def check_outputs(out: Attention, q: torch.Tensor, maxima: bool) -> None:
             continue
         dtype, shape = expected[name]
         check_tensor(f"out.{name}", tensor, dtype, len(shape), str(tuple(shape)), q)
-        check_shape(f"out.{name}", tensor, tuple(shape), "[B, T, H, D]"[: 3 * len(shape) - 1] + "]")
+        check_shape(f"out.{name}", tensor, shape, "[B, T, H, 512]" if name == "o" else "[B, T, H]")
     check_alignment("out.o", out.o)
 
 
 def empty_output(q: torch.Tensor, maxima: bool) -> Attention:
     """Allocate the results of a call."""
-    o = torch.empty(q.shape, dtype=torch.bfloat16, device=q.device)
+    o = torch.empty((*q.shape[:3], HEAD_DIM), dtype=torch.bfloat16, device=q.device)
     lse, m = (torch.empty(q.shape[:3], dtype=torch.float32, device=q.device) for _ in range(2))
     return Attention(o, lse, m=m if maxima else None)

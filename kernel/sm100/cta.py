@@ -53,6 +53,7 @@ class Smem(LoopInvariant):
         self.sQ = bf16(config.smem.q_bytes)
         self.sK = bf16(config.smem.depth * config.smem.kv_tile_bytes)
         self.sV = bf16(config.smem.depth * config.smem.kv_tile_bytes) if config.loads_v else self.sK
+        self.sRope = bf16(config.smem.rope_bytes) if config.rope_dim else None
         p = BFloat16, products.p.outer, SMEM_ALIGN, products.p.inner
         self.sP = smem.allocate_tensor(*p) if config.p_path == "smem" else None
         self.sO = (
@@ -104,9 +105,10 @@ class Fragments(LoopInvariant):
         else:  # columns of stage 0
             p_layout = pv.make_fragment_A(cute.make_tensor(tmem, products.p.outer)).layout
             self.tOrP = cute.make_tensor(cute.recast_ptr(tmem + config.tmem.p_start, dtype=BFloat16), p_layout)
-        self.Q = Descriptors(smem.sQ, (config.tile_m, config.head_dim))
+        self.Q = Descriptors(smem.sQ, (config.tile_m, config.qk_dim))
         self.K = Descriptors(smem.sK, config.k_slice)
         self.V = Descriptors(smem.sV, config.v_slice, sums_dims=False)
+        self.rope = Descriptors(smem.sRope, (config.block_n, config.rope_dim)) if config.rope_dim else None
 
     def s(self, stage: Any, part: Any = None) -> cute.Tensor:
         """Return the logits of a stage: all of them, or the part that is `part` in stage 0."""

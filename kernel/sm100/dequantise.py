@@ -13,7 +13,7 @@ from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
 from kernel.hardware import BF16_BYTES, WARP
-from kernel.layouts import V4
+from kernel.layouts import QUANTISED, KeyLayout
 from kernel.sm100.cta import VECTOR_BYTES
 from kernel.sm100.load import FEW_TOKENS, CacheWarp, wait_empty
 
@@ -23,7 +23,12 @@ BATCH = 8  # vectors of codes that a lane has in flight
 
 
 class QuantisedWarp(CacheWarp):
-    """A load warp that converts keys of V4's layout. A lane has 16 columns of a key: 16 codes, or 32 bytes of bf16."""
+    """A load warp that converts quantised keys. A lane has 16 columns of a key: 16 codes, or 32 bytes of bf16."""
+
+    @property
+    def layout(self) -> KeyLayout:
+        """The bytes of a key."""
+        return QUANTISED[self.cta.config.caches[0].layout]
 
     @cute.jit
     def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
@@ -37,8 +42,8 @@ class QuantisedWarp(CacheWarp):
         lanes = dims // CODES  # that convert a key together
         first = (self.rank if self.ring.along_keys else self.warp) * dims  # column of the slice
         column = first + lane % lanes * CODES
-        # 1. Find the keys. A lane has the addresses of its indices and the scales of the slice, a byte for each 64
-        #    columns: those of a slice are in one word. Shuffles bring both to the lanes that convert a key.
+        # 1. Find the keys. A lane has the addresses of its indices and the scales of the slice, which are in one word.
+        #    Shuffles bring both to the lanes that convert a key.
         entries = self.entries(i)
         found = [self.place(entry, indices[n]) for n, entry in enumerate(entries)]
         words = [self.scales(entry, indices[n], first) for n, entry in enumerate(entries)]
@@ -57,10 +62,7 @@ class QuantisedWarp(CacheWarp):
                 slot = wait_empty(self.cta, self.ring, self.warp, number)
             self.write(slot, [key + lane // lanes for key in own], places, codes, scales, column)
         # 3. Signal the MMA warp once the copied columns are complete.
-        cute.arch.cp_async_commit_group()
-        cute.arch.cp_async_wait_group(0)
-        cute.arch.fence_view_async_shared()
-        self.cta.bars.arrive_warp(self.ring.full, slot)
+        self.publish_copies(slot)
 
     @cute.jit
     def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:
@@ -70,18 +72,20 @@ class QuantisedWarp(CacheWarp):
             for n, entry in enumerate(self.entries(i)):
                 if (n * WARP + cute.arch.lane_idx()) // keys_per_warp == self.warp:
                     key = pointer(self.or_first(self.place(entry, indices[n])), BFloat16, VECTOR_BYTES)
-                    primitives.cp_async_bulk_prefetch(key, V4.key_bytes)
+                    primitives.cp_async_bulk_prefetch(key, self.layout.key_bytes)
 
-    def scales(self, entry: Int32, index: Int32, column: Any) -> Int32:
+    def scales(self, entry: Int32, index: Int32, column: Any) -> Int32 | Float32:
         """Load the word with the scales of a slice from `column` on; 0 if the index names no key."""
-        address = self.listed.scale_address(entry, index)
-        word = column // (WORD_BYTES * V4.scale_columns) * WORD_BYTES
-        held = cute.make_tensor(pointer(self.or_first(address) + word, Int32, WORD_BYTES), cute.make_layout(1))
-        return cutlass.select_(address == 0, Int32(0), held[0])
+        layout = self.layout
+        dtype = Float32 if layout.scale_size == WORD_BYTES else Int32
+        address = self.listed.scale_address(entry, index, layout)
+        word = column // (WORD_BYTES // layout.scale_size * layout.scale_columns) * WORD_BYTES
+        held = cute.make_tensor(pointer(self.or_first(address) + word, dtype, WORD_BYTES), cute.make_layout(1))
+        return cutlass.select_(address == 0, dtype(0), held[0])
 
     def codes(self, place: Any, column: Int32) -> cute.Tensor:
         """Load the codes of a key from `column` on, or others in columns that are not quantised."""
-        offset = cutlass.select_(column < V4.code_columns, column, Int32(0))
+        offset = cutlass.select_(column < self.layout.code_columns, column, Int32(0))
         source = pointer(self.or_first(place) + Int64(offset), Int32, VECTOR_BYTES)
         loaded = cute.make_rmem_tensor(CODES // WORD_BYTES, Int32)
         cute.autovec_copy(cute.make_tensor(source, cute.make_layout(CODES // WORD_BYTES)), loaded)
@@ -92,12 +96,13 @@ class QuantisedWarp(CacheWarp):
         self, slot: Int32, keys: list[Any], places: list[Any], codes: list[Any], scales: list[Any], column: Int32
     ) -> None:
         """Write 16 columns of each key, converted, or copied where keys have bf16; zeros for keys that do not exist."""
+        layout = self.layout
         vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
         vectors = CODES // cute.size(vector)
         at = column % self.ring.box[1] // CODES * vectors
         rows = [cute.logical_divide(self.slot(slot)[key, None], vector) for key in keys]
-        if column < V4.code_columns:
-            shift = column // V4.scale_columns % WORD_BYTES * 8
+        if column < layout.code_columns:
+            shift = column // layout.scale_columns % WORD_BYTES * 8
             for row, place, code, word in zip(rows, places, codes, scales, strict=True):
                 values = converted(code, scale_of(word >> shift), place != 0)
                 for j in range(vectors):
@@ -107,7 +112,7 @@ class QuantisedWarp(CacheWarp):
             valid = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
             for row, place in zip(rows, places, strict=True):
                 valid[0] = place != 0
-                offset = V4.code_columns + (column - V4.code_columns) * BF16_BYTES
+                offset = layout.others_offset + (column - layout.code_columns) * BF16_BYTES
                 source = pointer(self.or_first(place) + Int64(offset), BFloat16, VECTOR_BYTES)
                 own = cute.logical_divide(cute.make_tensor(source, cute.make_layout(CODES)), vector)
                 for j in range(vectors):
@@ -116,6 +121,23 @@ class QuantisedWarp(CacheWarp):
     def or_first(self, address: Any) -> Any:
         """Return an address, or the first cache's if it is 0: a place where memory can be read."""
         return cutlass.select_(address == 0, self.cta.kv_tiles.caches[0].base, address)
+
+
+class CodesWarp(QuantisedWarp):
+    """A load warp that converts keys whose columns in the ring of K are all codes. A scale is fp32, one for a slice."""
+
+    def write(
+        self, slot: Int32, keys: list[Any], places: list[Any], codes: list[Any], scales: list[Any], column: Int32
+    ) -> None:
+        """Write 16 columns of each key, converted; zeros for keys that do not exist."""
+        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
+        vectors = CODES // cute.size(vector)
+        at = column % self.ring.box[1] // CODES * vectors
+        for key, place, code, scale in zip(keys, places, codes, scales, strict=True):
+            row = cute.logical_divide(self.slot(slot)[key, None], vector)
+            values = cute.logical_divide(converted(code, scale, place != 0), vector)
+            for j in range(vectors):
+                cute.autovec_copy(values[None, j], row[None, at + j])
 
 
 def pointer(address: Any, dtype: type[cutlass.Numeric], align_bytes: int) -> cute.Pointer:

@@ -6,12 +6,13 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Boolean, Int32, const_expr
+from cutlass import BFloat16, Boolean, Int32, Int64, const_expr
 from cutlass.cute.nvgpu import cpasync
 from cutlass.experimental import primitives
 
 from kernel.config import Ring
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP
+from kernel.layouts import QUANTISED
 from kernel.sm100.cta import VECTOR_BYTES, Cta
 from kernel.sm100.operands import KeyLoads, slice_ring, tma_partition
 from kernel.sm100.tiles import KvTiles, LoopInvariant, TopkTiles, larger, smaller
@@ -59,7 +60,7 @@ def load_q(cta: Cta, q_loads: Int32) -> None:
     """Load Q of a row tile if it sees any key; q_loads: how often the CTA has loaded Q before."""
     config = cta.config
     row_tile = cta.row_tile
-    box = (cta.config.tile_m, cta.config.head_dim)
+    box = (cta.config.tile_m, cta.config.qk_dim)
     atom, mQ = cta.copies.q
     sQ = slice_ring(cta.smem.sQ, box, config.q_tiles)
     if cta.kv_tiles.count > 0:
@@ -80,7 +81,7 @@ def prefetch_q(cta: Cta) -> None:
     row_tile = cta.row_tile
     for i in cutlass.range(cute.arch.lane_idx(), smaller(cta.config.tile_m, row_tile.rows - row_tile.row(0)), WARP):
         row = queries[row_tile.row(i), None, row_tile.group]
-        primitives.cp_async_bulk_prefetch(row.iterator, cta.config.head_dim * BF16_BYTES)
+        primitives.cp_async_bulk_prefetch(row.iterator, cta.config.qk_dim * BF16_BYTES)
 
 
 class LoadWarp(LoopInvariant):
@@ -96,8 +97,8 @@ class LoadWarp(LoopInvariant):
 
     def slot(self, slot: Any) -> Any:
         """Return a slot of the ring, as (key, (dim, chunk))."""
-        buffer = self.cta.smem.sV if self.ring.name == "v" else self.cta.smem.sK
-        slots = self.cta.config.smem.depth * self.cta.config.slices
+        buffer = {"k": self.cta.smem.sK, "v": self.cta.smem.sV, "rope": self.cta.smem.sRope}[self.ring.name]
+        slots = 1 if self.ring.name == "rope" else self.cta.config.smem.depth * self.cta.config.slices
         return slice_ring(buffer, self.ring.box, slots)[None, None, slot]
 
     @cute.jit
@@ -184,7 +185,7 @@ class LoadWarp(LoopInvariant):
             for n, entry in enumerate(self.entries(i)):
                 if (n * WARP + cute.arch.lane_idx()) // keys_per_warp == self.warp:
                     key = self.key_at(self.place(entry, indices[n]))
-                    primitives.cp_async_bulk_prefetch(key.iterator, config.head_dim * BF16_BYTES)
+                    primitives.cp_async_bulk_prefetch(key.iterator, config.qk_dim * BF16_BYTES)
 
     @cute.jit
     def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
@@ -236,10 +237,10 @@ class LoadWarp(LoopInvariant):
         """Signal the MMA warp once the copies into a slot are complete.
 
         With one CTA the copies arrive themselves, and the MMA warp crosses proxies, so this warp goes on. In a CTA pair
-        they cannot arrive at the leader CTA: this warp waits, crosses and arrives.
+        they cannot arrive at the leader CTA, and converted keys are no copies: this warp waits, crosses and arrives.
         """
         bars = self.cta.bars
-        if self.cta.config.mma_ctas == 1:
+        if self.cta.config.crosses_proxies:
             primitives.cp_async_mbarrier_arrive(bars.at(self.ring.full, slot))
         else:
             cute.arch.cp_async_commit_group()
@@ -304,8 +305,21 @@ class CacheWarp(LoadWarp):
         return cute.make_tensor(pointer, cute.make_layout(self.cta.config.head_dim))
 
 
+class RopeWarp(CacheWarp):
+    """A load warp that copies the rotary columns of keys into their only slot. They are bf16 in every layout."""
+
+    def key_at(self, place: Any) -> cute.Tensor:
+        """Return the rotary columns of the key at a place, and those of page 0 of the first cache if there is none."""
+        config = self.cta.config
+        layout = QUANTISED.get(config.caches[0].layout)
+        offset = config.head_dim * BF16_BYTES if layout is None else layout.others_offset
+        address = cutlass.select_(place == 0, self.cta.kv_tiles.caches[0].base, place) + Int64(offset)
+        pointer = cute.make_ptr(BFloat16, address, cute.AddressSpace.gmem, assumed_align=VECTOR_BYTES)
+        return cute.make_tensor(pointer, cute.make_layout(config.rope_dim))
+
+
 def wait_empty(cta: Cta, ring: Ring, slice_: Any, number: Int32) -> Any:
     """Wait until the ring slot for a slice of the CTA's KV tile `number` is free, and return the slot."""
-    slot, phase = cta.bars.slot_and_phase(number, slice_)
+    slot, phase = (0, number & 1) if ring.name == "rope" else cta.bars.slot_and_phase(number, slice_)
     cta.bars.wait(ring.empty, slot, phase ^ 1)
     return slot

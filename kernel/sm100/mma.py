@@ -116,11 +116,24 @@ class MmaWarp(LoopInvariant):
         # 3. Release the slice of K once the last Q tile has read it, unless PV reads it as V.
         if const_expr(q_tile == config.q_tiles - 1 and config.loads_v):
             bars.commit("k_empty", slot)
+        if const_expr(config.rope_dim > 0 and slice_ == config.slices - 1):
+            self.qk_of_rope(number, stage)
         # 4. After the last slice, release Q if no KV tile follows, and hand S to softmax.
         if const_expr(slice_ == config.slices - 1):
             if (q_tile == config.q_tiles - 1) & (i == self.cta.kv_tiles.count - 1):
                 bars.commit("q_empty", 0)
             bars.commit("s_full", stage)
+
+    def qk_of_rope(self, number: Int32, stage: Any) -> None:
+        """Issue S += Q K' over the rotary columns of the CTA's KV tile `number`, and release them: PV reads none."""
+        config, bars, fragments = self.cta.config, self.cta.bars, self.cta.fragments
+        bars.wait("rope_full", 0, number & 1)
+        if config.crosses_proxies:
+            cute.arch.fence_view_async_shared()
+        q = fragments.Q.at(0, config.head_dim)
+        steps = range(config.rope_dim // MMA_K)
+        gemm(fragments.products.qk, fragments.s(stage).iterator, q, fragments.rope.at(0), steps, True)
+        bars.commit("rope_empty", 0)
 
     @cute.jit
     def pv(self, i: Int32, q_tile: cutlass.Constexpr[int], slice_: cutlass.Constexpr[int]) -> None:

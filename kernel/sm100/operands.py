@@ -67,22 +67,24 @@ def products(config: FmhaConfig) -> Products:
 
 def copies(config: FmhaConfig, operands: Operands) -> Copies:
     """Build the TMA loads and stores of a launch, and the tensors that are accessed without TMA."""
-    q = load_atom(config, operands.q, (config.tile_m, config.head_dim))
+    queries = view(operands.q, config.qk_dim)
+    q = load_atom(config, queries, (config.tile_m, config.qk_dim))
     window = KeyLoads() if config.caches else key_loads(config, operands.k, operands.v)
     compressed = KeyLoads()
     if config.compressed == "blocks":
         compressed = key_loads(config, operands.compressed, operands.compressed)
-    topk_keys = view(config, operands.compressed)[None, None, 0] if config.compressed == "topk" else None
+    topk_keys = view(operands.compressed, config.head_dim)[None, None, 0] if config.compressed == "topk" else None
     results = operands.o, operands.u
     if config.splits > 1 and config.caches:
         results = by_group(operands.o), None
     if config.splits == 1:
         results = tuple(None if each is None else store_atom(config, each) for each in results)
-    return Copies(q, view(config, operands.q), window, compressed, topk_keys, *results)
+    return Copies(q, queries, window, compressed, topk_keys, *results)
 
 
 def key_loads(config: FmhaConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:
     """Build the TMA loads of one branch's keys and values."""
+    k, v = view(k, config.head_dim), view(v, config.head_dim)
     load_k = load_atom(config, k, config.k_slice)
     if not config.loads_v:
         return KeyLoads(load_k)
@@ -90,15 +92,15 @@ def key_loads(config: FmhaConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:
     return KeyLoads(load_k, load_atom(config, v, config.v_slice), local)
 
 
-def view(config: FmhaConfig, tensor: cute.Tensor) -> cute.Tensor:
-    """`tensor` [B, rows, D] as (rows, D, B), with D static and the other strides multiples of 16 bytes.
+def view(tensor: cute.Tensor, columns: int) -> cute.Tensor:
+    """`tensor` [B, rows, D] as (rows, D, B), with D = `columns` static and the other strides multiples of 16 bytes.
 
     [B, T, rows, D] becomes (rows, D, (T, B)), whose last mode counts the groups.
     """
     groups, strides = tensor.shape[-3::-1], tuple(cute.assume(Int64(each), divby=8) for each in tensor.stride[-3::-1])
     row_stride = cute.assume(Int64(tensor.stride[-2]), divby=8)
     group, stride = (groups, strides) if len(groups) > 1 else (groups[0], strides[0])
-    layout = cute.make_layout((tensor.shape[-2], config.head_dim, group), stride=(row_stride, 1, stride))
+    layout = cute.make_layout((tensor.shape[-2], columns, group), stride=(row_stride, 1, stride))
     return cute.make_tensor(tensor.iterator, layout)
 
 
@@ -116,15 +118,16 @@ def by_group(tensor: cute.Tensor) -> cute.Tensor:
 
 
 def load_atom(config: FmhaConfig, tensor: cute.Tensor, box: tuple[int, int], local: bool = False) -> cpasync.TmaInfo:
-    """TMA load of a box (rows, columns). It signals the leader CTA of a pair, or with `local` its own CTA."""
+    """TMA load of a box of (row, column, group). It signals the leader CTA of a pair, or with `local` its own CTA."""
     load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE if local else cta_group(config))
-    return cpasync.make_tiled_tma_atom(load, view(config, tensor), box_layout(box), box)
+    return cpasync.make_tiled_tma_atom(load, tensor, box_layout(box), box)
 
 
 def store_atom(config: FmhaConfig, tensor: cute.Tensor) -> cpasync.TmaInfo:
     """TMA store of 128 bytes of each of a warp's rows."""
     box = config.variant.rows_per_warp, SWIZZLE_BYTES * 8 // tensor.element_type.width
-    return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), view(config, tensor), box_layout(box), box)
+    rows = view(tensor, config.head_dim)
+    return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), rows, box_layout(box), box)
 
 
 def box_layout(box: tuple[int, int]) -> cute.ComposedLayout:

@@ -9,7 +9,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Boolean, Int32, Int64, Uint32
 
-from kernel.layouts import V4
+from kernel.layouts import KeyLayout
 from kernel.problem import Mask
 
 
@@ -252,11 +252,14 @@ class CacheTiles(SplitTiles):
         page, offset = self.page_and_offset(entry, index)
         return self.if_key(entry, index, page + Int64(offset) * self.fact(entry, "row_bytes"))
 
-    def scale_address(self, entry: Any, index: Any) -> Any:
-        """Return the address of the scales of the key of `index`, which are behind all keys of its page; or 0."""
+    def scale_address(self, entry: Any, index: Any, layout: KeyLayout) -> Any:
+        """Return the address of the scales of the key of `index`, behind its codes or all keys of its page; or 0."""
         page, offset = self.page_and_offset(entry, index)
-        keys_bytes = Int64(self.fact(entry, "page")) * V4.key_bytes
-        return self.if_key(entry, index, page + keys_bytes + Int64(offset) * V4.scale_bytes)
+        if layout.page_scale_bytes == 0:
+            scales = Int64(offset) * self.fact(entry, "row_bytes") + layout.code_columns
+            return self.if_key(entry, index, page + scales)
+        keys_bytes = Int64(self.fact(entry, "page")) * layout.key_bytes
+        return self.if_key(entry, index, page + keys_bytes + Int64(offset) * layout.page_scale_bytes)
 
     def page_and_offset(self, entry: Any, index: Any) -> tuple[Any, Any]:
         """Return the address of the page of `index`, and its number in the page; those of key 0 if it names no key."""

@@ -17,7 +17,7 @@ from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
 from flash_mla import FlashMLASchedMeta, flash_mla_sparse_fwd, flash_mla_with_kvcache, get_mla_metadata
 from kernel.reference import selection
 from kernel.serving import IndexedCache, TableCache, attention, sparse_attention
-from stages.cache_layouts import V4
+from stages.cache_layouts import V4, V32
 
 HEADS = 8
 ROOT = Path(__file__).parents[2]
@@ -101,6 +101,21 @@ def test_results_of_flash_mla() -> None:
     assert torch.equal(again_lse[:, :, 0], lse)
 
 
+def test_flash_mla_over_keys_of_576_columns() -> None:
+    """656 bytes a key, scales that are no powers of two, pages a key apart: values are the first 512 columns."""
+    random = torch.Generator().manual_seed(2)
+    rows, kv = V32().encode(torch.randn(20, 576, generator=random) / 8, random)
+    pages = V32().pages(rows, torch.ones(20, dtype=torch.bool), 5, V32.bytes, math.nan)
+    q = (torch.randn(1, 1, HEADS, 576, generator=random) * 4).bfloat16()
+    indices = lists([3, 19, -1, 20, 0, 3])[None]
+    with emulator.emulate():
+        metadata, _ = get_mla_metadata()
+        out, lse = flash_mla_with_kvcache(q, pages, None, None, 512, metadata, is_fp8_kvcache=True, indices=indices)
+    want = selection(q, kv[None], kv[None, :, :512], topk_indices=indices)
+    torch.testing.assert_close(out.double(), want.o, atol=2e-3, rtol=2e-2)
+    torch.testing.assert_close(lse.double(), want.lse.transpose(1, 2), atol=4e-6, rtol=1e-6)
+
+
 def v4_pages(kv: torch.Tensor, size: int) -> torch.Tensor:
     rows, _ = V4().encode(kv.float(), torch.Generator().manual_seed(1))
     return V4().pages(rows, torch.ones(len(kv), dtype=torch.bool), size, 0, math.nan)
@@ -119,8 +134,10 @@ def v4_pages(kv: torch.Tensor, size: int) -> torch.Tensor:
         ({"indices": torch.zeros(1, 1, 4)}, RuntimeError, r"^indices\.dtype is torch\.float32"),
         ({"topk_length": torch.zeros(3).int()}, RuntimeError, r"^topk_length\.shape is \(3,\)"),
         ({"attn_sink": torch.zeros(3)}, RuntimeError, r"^attn_sink\.shape"),
-        ({"q": torch.zeros(1, 1, HEADS, 576).bfloat16()}, RuntimeError, "576 columns .* are not built"),
-        ({"k_cache": torch.zeros(2, 64, 1, 656).byte()}, RuntimeError, r"^k_cache\.shape .* not built"),
+        ({"q": torch.zeros(1, 1, HEADS, 640).bfloat16()}, RuntimeError, r"^q\.shape .* one of \(512, 576\)"),
+        ({"q": torch.zeros(1, 1, HEADS, 576).bfloat16()}, RuntimeError, r"^k_cache\.shape .* 656 bytes for 576"),
+        ({"k_cache": torch.zeros(2, 64, 1, 656).byte()}, RuntimeError, r"^k_cache\.shape .* 584 bytes for 512 columns"),
+        ({"k_cache": torch.zeros(2, 64, 1, 528).byte()}, RuntimeError, r"^k_cache\.shape .* no other is built"),
     ],
 )
 def test_errors_of_flash_mla(wrong: dict[str, object], error: type[Exception], said: str) -> None:
