@@ -4,6 +4,7 @@ EmulatorError
 +-- PtxError                 the program's text
 |   +-- PtxSyntaxError       not valid PTX
 |   +-- UnknownInstruction   an opcode, modifier or operand form that is not implemented
++-- AssemblerError           NVIDIA's assembler is missing, or rejects the program
 +-- LaunchError              a launch that the device would reject
 |   +-- CooperativeLaunchTooLarge  more CTAs than the device can hold at a time
 +-- Fault                    an error of one warp: PTX line, warp, address or column, the conflicting warp
@@ -121,6 +122,10 @@ class Decoding:
             raise UnknownInstruction(
                 self.instr, f"this form of {self.instr.opcode} ({type(error).__name__}: {error})"
             ) from error
+
+
+class AssemblerError(EmulatorError):
+    """NVIDIA's assembler or disassembler is missing or rejects the PTX."""
 
 
 class LaunchError(EmulatorError):

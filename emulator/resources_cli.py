@@ -15,7 +15,8 @@ from typing import Any, Final
 from .bridge.modules import load
 from .bridge.result import LaunchResult
 from .chip import DEVICES, NAME
-from .machine_code import AssemblerError, Resources, assembler, resources
+from .errors import AssemblerError
+from .machine_code import Resources, assembler, resources
 from .scripts import elsewhere, launches_of, prepare
 
 OVER: Final = 3

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .bridge.device import EmulatedDevice
 from .clock.chips import names
-from .clock.conditions import USUAL, Conditions, Data, L2State
-from .errors import EmulatorError
+from .clock.conditions import USUAL, Code, Conditions, Data, L2State
+from .errors import AssemblerError, EmulatorError
 from .findings import report_lines
+from .machine_code import assembler, disassembler
 from .scripts import prepare
 
 if TYPE_CHECKING:
@@ -50,6 +51,13 @@ def add_command(commands: Any) -> None:
     )
     timed.add_argument(
         "--ghz", type=float, help="a fixed clock rate (default: the chip's highest, and beside it what power allows)"
+    )
+    timed.add_argument(
+        "--code",
+        choices=get_args(Code),
+        default=USUAL.code,
+        help="the instructions that warps issue: ptx for a list schedule of the PTX; sass for the machine code that "
+        "ptxas makes of it, which needs ptxas and nvdisasm (default: %(default)s)",
     )
     timed.add_argument(
         "--trace",
@@ -91,15 +99,15 @@ def _compare(options: argparse.Namespace) -> int:
     from .comparison.sides import ComparisonError, NotPredicted
     from .comparison.text import text
 
-    conditions = {name: getattr(options, name) for name in ("chip", "l2", "data", "ghz")}
+    conditions = {name: getattr(options, name) for name in ("chip", "l2", "data", "ghz", "code")}
     rest = [*([options.script] if options.script is not None else []), *options.args]
     try:
-        Conditions(options.l2, options.data, options.ghz)
+        _conditions(options)
         found = compare(options.compare[0], options.compare[1], rest, conditions)
     except ComparisonError as why:
         print(f"time --compare: {why}", file=sys.stderr)
         return FAILED if isinstance(why, NotPredicted) else 2
-    except ValueError as why:
+    except (ValueError, AssemblerError) as why:
         print(f"time: {why}", file=sys.stderr)
         return 2
     print(*text(found), sep="\n")
@@ -111,18 +119,26 @@ def _compare(options: argparse.Namespace) -> int:
     return 0
 
 
+def _conditions(options: argparse.Namespace) -> Conditions:
+    """Return the conditions of a launch. Raises ValueError for a wrong one, AssemblerError for missing tools."""
+    if options.code == "sass":
+        assembler()
+        disassembler()
+    return Conditions(options.l2, options.data, options.ghz, options.code)
+
+
 def _time(options: argparse.Namespace) -> int:
+    try:
+        conditions = _conditions(options)
+    except (ValueError, AssemblerError) as why:
+        print(f"time: {why}", file=sys.stderr)
+        return 2
     if not prepare(options.script, options.args):
         return 2
     from . import emulate
     from .host.executable import is_executable, run_main
     from .host.session import emulated_host
 
-    try:
-        conditions = Conditions(options.l2, options.data, options.ghz)
-    except ValueError as why:
-        print(f"time: {why}", file=sys.stderr)
-        return 2
     trace = options.trace is not None
     with emulated_host(), emulate(clock=options.chip, trace=trace, conditions=conditions) as device:
         end = partial(_end, device, options.trace, options.json)

@@ -26,6 +26,8 @@ PARTS: dict[str, tuple[set[str], ...]] = {
     "emulator": (
         {"chip", "garbage", "html", "children"},
         {"ptx", "errors", "patching"},
+        {"machine_code"},
+        {"sass"},
         {"native"},
         {"machine"},
         {"isa"},
@@ -40,7 +42,6 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"host"},
         {"coverage"},
         {"launching", "findings"},
-        {"machine_code"},
         {
             "comparison",
             "sarif",

@@ -315,7 +315,9 @@ class EmulatedDevice:
         from ..clock.trace import Recorder
 
         self.recorder = Recorder() if self.trace else None
-        return predict(chip, launch, partial(module.skeleton, name), self.recorder, self.conditions or USUAL)
+        conditions = self.conditions or USUAL
+        skeletons = partial(module.skeleton, name, code=conditions.code)
+        return predict(chip, launch, skeletons, self.recorder, conditions)
 
     def _record_result(
         self,

@@ -10,9 +10,11 @@ from ..garbage import uncollected
 from ..program import Program
 from ..ptx.parser import parse
 from ..ptx.syntax import Kernel
+from ..sass import MachineKernel, disassembled
 
 if TYPE_CHECKING:
     from ..clock.chips import Chip
+    from ..clock.conditions import Code
     from ..clock.skeleton import Skeleton
 
 
@@ -24,7 +26,7 @@ class LoadedModule:
         with uncollected():  # garbage collection triples the time when torch and CuTeDSL are loaded
             self.syntax = parse(ptx)
         self._programs: dict[str, Program] = {}
-        self._skeletons: dict[tuple[str, Chip], tuple[Skeleton, Program]] = {}
+        self._skeletons: dict[tuple[str, Chip, Code], tuple[Skeleton, Program]] = {}
         self._memory = {v.name: _placed(v.size, v.align) for v in self.syntax.variables}
         self.initialise()
 
@@ -60,15 +62,25 @@ class LoadedModule:
                 self._programs[name] = Program(self.kernel(name), self.variables)
         return self._programs[name]
 
-    def skeleton(self, name: str, chip: Chip) -> tuple[Skeleton, Program]:
-        """Return the part of a kernel that a chip's clock executes, and its lowered program."""
+    @cached_property
+    def machine_code(self) -> dict[str, MachineKernel]:
+        """The machine code of the kernels by name. Raises AssemblerError if ptxas or nvdisasm is missing."""
+        lines = {instr.line for kernel in self.syntax.kernels.values() for instr in kernel.instrs}
+        return disassembled(self.ptx, self.syntax.target, lines)
+
+    def skeleton(self, name: str, chip: Chip, code: Code = "ptx") -> tuple[Skeleton, Program]:
+        """Return the part of a kernel that a chip's clock executes, and its lowered program.
+
+        code: the instructions whose schedule is charged.
+        """
         from ..clock.operations import find
         from ..clock.skeleton import skeleton
 
-        if (name, chip) not in self._skeletons:
-            left = skeleton(self.kernel(name), self.variables, chip)
-            self._skeletons[name, chip] = left, Program(left.kernel, self.variables, find)
-        return self._skeletons[name, chip]
+        if (name, chip, code) not in self._skeletons:
+            machine = self.machine_code[name] if code == "sass" else None
+            left = skeleton(self.kernel(name), self.variables, chip, machine)
+            self._skeletons[name, chip, code] = left, Program(left.kernel, self.variables, find)
+        return self._skeletons[name, chip, code]
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ from typing import Final, Literal, get_args
 
 L2State = Literal["cold", "warm"]
 Data = Literal["random", "zeros"]
+Code = Literal["ptx", "sass"]
 
 
 @dataclass(frozen=True)
@@ -17,17 +18,20 @@ class Conditions:
     it.
     data: the operands of the tensor cores, which decide their power.
     ghz: a fixed clock rate; None for the chip's own, which power limits.
+    code: the instructions that warps issue: "ptx" for a list schedule of the PTX, "sass" for the machine code that
+    ptxas makes of it.
     ranges: also predict the range of the time, which takes three times as long.
     """
 
     l2: L2State = "cold"
     data: Data = "random"
     ghz: float | None = None
+    code: Code = "ptx"
     ranges: bool = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid condition."""
-        for name, kind in (("l2", L2State), ("data", Data)):
+        for name, kind in (("l2", L2State), ("data", Data), ("code", Code)):
             if getattr(self, name) not in get_args(kind):
                 allowed = " or ".join(map(repr, get_args(kind)))
                 raise ValueError(f"{name} is {getattr(self, name)!r}; allowed: {allowed}")

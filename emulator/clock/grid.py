@@ -30,7 +30,7 @@ from .warps import Sm, TimedCluster
 if TYPE_CHECKING:
     from ..machine.launch.launch import Dim3, Launch
     from ..program import Program
-    from .stretch import Stretch
+    from .skeleton import Skeleton
 
 PROBES: Final = 24
 """The number of randomly chosen clusters whose amount of work is determined first."""
@@ -41,6 +41,8 @@ A cluster between two samples is assumed to have the work of the one before it.
 """
 MAX_EXECUTED: Final = 5
 """The maximum number of distinct amounts of work to execute; times between them are interpolated."""
+REGISTERS_TOGETHER: Final = 8
+"""Registers of a thread are allocated in such groups."""
 STEP_LIMIT: Final = 1_000_000
 """The instruction limit of a warp that runs only to determine its work."""
 
@@ -106,9 +108,9 @@ class Grid:
     """The clusters of a launch on a chip."""
 
     def __init__(
-        self, chip: Chip, launch: Launch, program: Program, stretches: Sequence[Stretch], conditions: Conditions
+        self, chip: Chip, launch: Launch, program: Program, skeleton: Skeleton, conditions: Conditions
     ) -> None:
-        self._chip, self._launch, self._program, self._stretches = chip, launch, program, stretches
+        self._chip, self._launch, self._program, self._skeleton = chip, launch, program, skeleton
         self._warm = conditions.l2 == "warm"
         x, y, z = launch.grid_of_clusters
         self._indices: list[Dim3] = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
@@ -188,10 +190,16 @@ class Grid:
         self._probed  # noqa: B018
         return self._shares
 
-    def on(self, chip: Chip, program: Program, stretches: Sequence[Stretch]) -> Grid:
+    @property
+    def registers(self) -> int | None:
+        """Registers of a thread: those of the machine code, else at most those that the PTX allows."""
+        of_code = self._skeleton.registers
+        return self._launch.kernel.maxnreg if of_code is None else of_code
+
+    def on(self, chip: Chip, program: Program, skeleton: Skeleton) -> Grid:
         """Return this grid on a chip with other figures. The work of its clusters is known already."""
         other = copy(self)
-        other._chip, other._program, other._stretches = chip, program, stretches
+        other._chip, other._program, other._skeleton = chip, program, skeleton
         return other
 
     def _with_memory(self, time: GridTime, ghz: float) -> GridTime:
@@ -211,7 +219,7 @@ class Grid:
         sharers = min(self._chip.sms, clusters * self._size)
         how |= {"recorder": recorder, "first_misses": self._first_misses, "merged": self._merged}
         how |= {"holds": self._holds, "ordinary_misses": self._ordinary}
-        return Timeline(self._chip, self._launch, self._program, self._stretches, sharers, self._misses, **how)
+        return Timeline(self._chip, self._launch, self._program, self._skeleton.stretches, sharers, self._misses, **how)
 
     def _occupancy(self, tmem_columns: int) -> Occupancy:
         launch = self._launch
@@ -222,8 +230,9 @@ class Grid:
         }
         if any(instr.kind is Kind.REGISTER_POOL for instr in launch.kernel.instrs):  # ptxas gives one CTA all registers
             limits["registers"] = 1
-        elif launch.kernel.maxnreg is not None:  # ptxas may use fewer
-            limits["registers"] = REGISTERS_AN_SM // (launch.kernel.maxnreg * launch.warps * LANES)
+        elif self.registers is not None:
+            each = -(-self.registers // REGISTERS_TOGETHER) * REGISTERS_TOGETHER
+            limits["registers"] = REGISTERS_AN_SM // (each * launch.warps * LANES)
         if tmem_columns:
             limits["tensor memory"] = TMEM_COLUMNS // tmem_columns
         limit = min(limits, key=lambda name: limits[name])

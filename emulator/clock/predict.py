@@ -79,7 +79,7 @@ def predict(
     if recorder is not None:
         recorder.source = places.source
     noting, figures = reading(chip)
-    timed = Timed(noting, Grid(noting, launch, program, skeleton.stretches, conditions), conditions)
+    timed = Timed(noting, Grid(noting, launch, program, skeleton, conditions), conditions)
     time = timed.grid.time(timed.ghz, recorder)
     sustained = timed.sustained(time)
     pace = timed.pace(time, sustained)
@@ -103,7 +103,8 @@ def predict(
         occupancy.slots,
         occupancy.resident,
         occupancy.limit,
-        launch.kernel.maxnreg,
+        timed.grid.registers,
+        skeleton.schedule,
         tuple(roles(time, places)),
         tuple(lines(time, skeleton.stretches, places)),
         issued(time, skeleton.stretches, places),
@@ -123,7 +124,7 @@ def _ranges(
     cycles, seconds = [time.cycles], [timed.pace(time, sustained).seconds]
     for wrong in extremes(chip) if timed.conditions.ranges else ():
         skeleton, program = skeletons(wrong)
-        other = Timed(wrong, timed.grid.on(wrong, program, skeleton.stretches), timed.conditions)
+        other = Timed(wrong, timed.grid.on(wrong, program, skeleton), timed.conditions)
         found = other.grid.time(timed.ghz)
         cycles.append(found.cycles)
         seconds.append(other.pace(found, sustained).seconds)

@@ -10,7 +10,7 @@ inputs are ready, while other instructions fill the latencies. They cut the sche
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
@@ -38,7 +38,7 @@ class AwaitedLoad:
 
 
 @dataclass(slots=True)
-class _Node:
+class Node:
     """An instruction to schedule.
 
     after: predecessors, with the delay in cycles or None for the predecessor's latency.
@@ -66,6 +66,14 @@ class _Node:
 
 
 Between = Sequence[Stretch | AwaitedLoad]
+
+
+@dataclass(frozen=True)
+class Charges:
+    """What warps spend before and after each PTX instruction, by its index in the kernel."""
+
+    before: Mapping[int, Between]
+    after: Mapping[int, Between]
 
 
 class Scheduler:
@@ -101,7 +109,7 @@ class Scheduler:
                 issued[i] = min(at for at, later in zip(issued, nodes, strict=True) if i in later.after)
         between: list[Between] = []
         parts: list[Stretch | AwaitedLoad] = []
-        pending: list[tuple[float, _Node]] = []
+        pending: list[tuple[float, Node]] = []
         start = end = 0.0
         for i in sorted(range(len(nodes)), key=lambda i: (issued[i], nodes[i].load is None)):
             node, at = nodes[i], issued[i]
@@ -110,19 +118,19 @@ class Scheduler:
                 end = max(end, at + (node.latency if i not in needed and node.latency > SLICE else node.width))
                 continue
             over = max((at + node.width for at, node in pending), default=start)
-            parts += _stretches(pending, start, at if node.load is None else min(at, over), first)
+            parts += stretches(pending, start, at if node.load is None else min(at, over), first)
             pending, start = [], at
             if node.load is not None:
                 parts.append(AwaitedLoad(node.load))
             else:
                 between.append(parts)
                 parts, start = [], at + 1
-        parts += _stretches(pending, start, end, first)
+        parts += stretches(pending, start, end, first)
         return [*between, parts]
 
-    def _nodes(self, effects: Sequence[Effect]) -> list[_Node]:
+    def _nodes(self, effects: Sequence[Effect]) -> list[Node]:
         """Return a node for each instruction that ptxas does not fold away, with its predecessors."""
-        nodes: list[_Node] = []
+        nodes: list[Node] = []
         made: dict[Reg, frozenset[int]] = {}
         """The producers of each register: numbers of nodes and negated lines of loads."""
         loads: dict[int, int] = {}
@@ -136,7 +144,7 @@ class Scheduler:
                 return of
             if of not in arrivals:
                 arrivals[of] = len(nodes)
-                nodes.append(_Node(ISSUE, 0.0, 0.0, {loads[of]: None} if of in loads else {}, load=-of, line=-of))
+                nodes.append(Node(ISSUE, 0.0, 0.0, {loads[of]: None} if of in loads else {}, load=-of, line=-of))
             return arrivals[of]
 
         for effect in effects:
@@ -161,7 +169,7 @@ class Scheduler:
             accesses = not operation and _is_ordered(effect)
             if accesses:
                 after |= {i: 1.0 for i in behind if nodes[i].operation}
-            nodes.append(_Node(*folding.cost(effect, operation), after, operation, line=instr.line))
+            nodes.append(Node(*folding.cost(effect, operation), after, operation, line=instr.line))
             last = len(nodes) - 1
             nodes[last].loaded, nodes[last].wasted = folding.loaded(effect)
             nodes[last].flops = folding.flops(effect)
@@ -181,7 +189,7 @@ class Scheduler:
         return nodes
 
 
-def _rank(nodes: Sequence[_Node]) -> None:
+def _rank(nodes: Sequence[Node]) -> None:
     """Set the priority of nodes: the first operation that needs them and the longest latency chain behind them."""
     for i in reversed(range(len(nodes))):
         node = nodes[i]
@@ -198,8 +206,8 @@ def _is_ordered(effect: Effect) -> bool:
     return in_memory and {*effect.instr.modifiers}.isdisjoint({"nc", "param", "const", "local"})
 
 
-def _stretches(
-    pending: Sequence[tuple[float, _Node]], start: float, end: float, line: int
+def stretches(
+    pending: Sequence[tuple[float, Node]], start: float, end: float, line: int
 ) -> list[Stretch | AwaitedLoad]:
     """Return what is issued from `start` to `end` as a stretch, or nothing if no time passes.
 
@@ -234,7 +242,7 @@ def _stretches(
     return [Stretch(first, slices, end - start, tuple(demand), sum(loaded), flops, lines)]
 
 
-def _line_costs(pending: Sequence[tuple[float, _Node]], start: float, end: float, line: int) -> Iterator[LineCost]:
+def _line_costs(pending: Sequence[tuple[float, Node]], start: float, end: float, line: int) -> Iterator[LineCost]:
     """Yield the costs of each instruction. What is left at the end is waited for by the last one."""
     for at, node in pending:
         yield LineCost(node.line, 1.0, max(at - start, 0.0), node.conflicts, node.wasted)
@@ -243,7 +251,7 @@ def _line_costs(pending: Sequence[tuple[float, _Node]], start: float, end: float
         yield LineCost(line, stalled=end - start)
 
 
-def _issue(nodes: Sequence[_Node]) -> list[float]:
+def _issue(nodes: Sequence[Node]) -> list[float]:
     """Return the cycle at which each node issues. The arrival of a load takes no issue slot."""
     missing = [len(node.after) for node in nodes]
     followers: list[list[tuple[int, float | None]]] = [[] for _ in nodes]

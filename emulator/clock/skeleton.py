@@ -15,9 +15,11 @@ from ..ptx.dataflow import predecessors, reachable
 from ..ptx.flow import BasicBlock, Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
+from ..sass import MachineKernel
 from .chips import Chip, reading
+from .machine_schedule import MachineSchedule
 from .operations import AWAIT_LOAD, SPIN, STRETCH, is_global_store, operation, waits_at_first_use
-from .schedule import AwaitedLoad, Between, Scheduler
+from .schedule import AwaitedLoad, Between, Charges, Scheduler
 from .spins import repeats
 from .stretch import FLOATS, Stretch
 
@@ -33,16 +35,23 @@ class Skeleton:
 
     decided: floating-point comparisons that decide a branch. They are taken to be false.
     figures: the names of the chip's figures that the stretches depend on.
+    registers: of a thread, None if no machine code was read. schedule: where the order of instructions is from.
     """
 
     kernel: Kernel
     stretches: tuple[Stretch, ...]
     decided: tuple[Instr, ...]
     figures: frozenset[str]
+    registers: int | None = None
+    schedule: str = "a list schedule of the PTX"
 
 
-def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skeleton:
-    """Reduce a kernel to its skeleton. variables: host addresses of the module's variables."""
+def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: MachineKernel | None = None) -> Skeleton:
+    """Reduce a kernel to its skeleton.
+
+    variables: host addresses of the module's variables. code: the machine code whose schedule is charged; without it,
+    a list schedule of the PTX is.
+    """
     found = effects(kernel, variables)
     keep, cut, needed = _Slice(found).run()
     operations = {i: made for i in keep if (made := operation(found[i].instr)) is not None}
@@ -51,7 +60,10 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     }
     flow = Flow(kernel, lambda instr: id(instr) in alone)
     noting, figures = reading(chip)
-    scheduler = Scheduler(found, {id(found[i]) for i in operations}, noting)
+    if code is None:
+        charges = _listed(flow, found, operations.keys(), alone, noting)
+    else:
+        charges = MachineSchedule(flow, found, operations.keys(), code, noting).charges()
     instrs: list[Instr] = []
     stretches: list[Stretch] = []
     moved: dict[int, int] = {}
@@ -77,24 +89,38 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
             instrs.append(instr)
 
     starts = {block.start for block in flow.blocks}
-    for region in _regions(flow, alone):
-        inner = [i for i in region.whole if i not in region.skips and id(kernel.instrs[i]) not in alone]
-        *before, after = scheduler.block([found[i] for i in inner])
-        ends = bool(inner) and found[inner[-1]].instr.kind.ends_block
-        at = {inner[-1] if ends else region.whole.stop: after}
-        for i, part in zip((i for i in inner if i in operations), before, strict=True):
-            at[region.place(i)] = [*at.get(region.place(i), ()), *part]
-        for i in region.whole:
-            if i in starts:
-                moved[i] = len(instrs)
-            spend(at.get(i, ()))
-            leave(i)
-        spend(at.get(region.whole.stop, ()))
+    for i in range(len(kernel.instrs)):
+        if i in starts:
+            moved[i] = len(instrs)
+        spend(charges.before.get(i, ()))
+        leave(i)
+        spend(charges.after.get(i, ()))
     end = len(instrs)
     labels = {name: moved.get(at, end) for name, at in kernel.labels.items()}
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
     decided = tuple(kernel.instrs[i] for i in sorted(cut) if kernel.instrs[i].kind is Kind.COMPARE)
-    return Skeleton(left, tuple(stretches), decided, frozenset(figures))
+    plain = Skeleton(left, tuple(stretches), decided, frozenset(figures))
+    if code is None:
+        return plain
+    return replace(plain, registers=code.resources.registers, schedule=f"machine code of ptxas {code.version}")
+
+
+def _listed(flow: Flow, found: Sequence[Effect], operations: Set[int], alone: Set[int], chip: Chip) -> Charges:
+    """Return the costs of a list schedule of the PTX around its instructions."""
+    scheduler = Scheduler(found, {id(found[i]) for i in operations}, chip)
+    before: dict[int, Between] = {}
+    after: dict[int, Between] = {}
+    for region in _regions(flow, alone):
+        whole = region.whole
+        inner = [i for i in whole if i not in region.skips and id(flow.kernel.instrs[i]) not in alone]
+        *parts, rest = scheduler.block([found[i] for i in inner])
+        for i, part in zip((i for i in inner if i in operations), parts, strict=True):
+            before[region.place(i)] = [*before.get(region.place(i), ()), *part]
+        if inner and found[inner[-1]].instr.kind.ends_block:
+            before[inner[-1]] = rest
+        else:
+            after[whole.stop - 1] = rest
+    return Charges(before, after)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from ..machine_code import AssemblerError, Resources, assembler, resources
+from ..errors import AssemblerError
+from ..machine_code import Resources, assembler, resources
 from .differences import Comparison, launch_change, pairs, totals
 from .measured import finished, start
 from .sides import BASE, HEAD, ComparisonError, Side, sides
@@ -21,7 +22,7 @@ def compare(base: str, head: str, rest: Sequence[str], conditions: Json) -> Comp
     """Predict the launches of two versions and return what differs.
 
     base, head: each a script or a commit. rest: SCRIPT, if neither names one, and its arguments. conditions: `chip`,
-    `l2`, `data` and `ghz`. Raises ComparisonError.
+    `l2`, `data`, `ghz` and `code`. Raises ComparisonError.
     """
     with TemporaryDirectory(prefix="emulator-compare-") as name:
         folder = Path(name).resolve()

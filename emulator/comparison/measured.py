@@ -34,7 +34,10 @@ Json = dict[str, Any]
 
 
 def start(side: Side, arguments: Sequence[str], conditions: Json, out: Path) -> subprocess.Popen[str]:
-    """Start to predict the launches of a version. conditions: chip, l2, data and ghz. out: the file for its figures."""
+    """Start to predict the launches of a version. conditions: chip, l2, data, ghz, code.
+
+    out: the file for its figures.
+    """
     asked = {
         "script": str(side.script),
         "arguments": list(arguments),
