@@ -192,6 +192,7 @@ class Blame:
         yield "inputs that reach it"
         yield from (f"  {line}" for line in self.inputs())
         yield from self._decisions()
+        yield from self._first_nan()
         yield from self._judged(float(held), expected)
 
     def _steps(self) -> Iterator[str]:
@@ -394,6 +395,17 @@ class Blame:
             return source.text or self._place(source.address)
         held = self.slicer.value(source.node, source.kind, source.offset)
         return "?" if held is None else shown(held, source.kind) if source.kind in MANTISSA else str(_signed(int(held)))
+
+    def _first_nan(self) -> Iterator[str]:
+        """Name the first of the values that is NaN, if there is one."""
+        found = [value for value, actual in self.exact.actual.items() if actual is not None and math.isnan(actual)]
+        if not found:
+            return
+        first = min(found, key=lambda value: value[0].event)
+        operands = ", ".join(self._operand(source) for source in self.sources[first][:4] if source.role in DATA)
+        yield "the first value that is NaN"
+        yield f"  {brief(self.recording.kernel, self.instruction(first))}"
+        yield f"      of {operands}, {self._who(self.recording.events[first[0].event], first[0])}"
 
     def _judged(self, held: float, expected: float | None) -> Iterator[str]:
         """Say whether rounding explains the difference, and which instruction's."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from debug_programs import GEMM, bf16, core_matrices, operands
-from planted import PLANTED, PROBLEMS, PRODUCT, Planted, Problem
+from planted import PLANTED, PROBLEMS, PRODUCT, SOFTMAX, Planted, Problem
 from ptx_launch import kernel
 
 import emulator
@@ -94,6 +94,15 @@ def test_beside_the_right_version_the_line_is_named(bug: Planted) -> None:
         assert re.search(r"it writes d\[\d+, \d+\], where the right version writes d\[\d+, \d+\]", beside)
     else:
         assert int(named[0]) in bug.lines(), beside
+
+
+def test_the_first_nan_is_named() -> None:
+    """The mask hides every key of the first rows: the maximum is -inf, and so is the difference's other operand."""
+    ptx = SOFTMAX.replace("setp.le.u32 %p1, %r2, %r3;", "setp.lt.u32 %p1, %r2, %r3;")
+    problem = PROBLEMS[SOFTMAX]()
+    said = "\n".join(report(recorded(ptx, problem), Question("d", problem.expected, (0, 0))))
+    line = next(i for i, text in enumerate(ptx.splitlines(), 1) if "sub.f32 %f23" in text)
+    assert f"the first value that is NaN\n  PTX line {line}: sub.f32 %f23, %f10, %f22\n      of -inf, -inf" in said
 
 
 def test_a_right_element_is_explained_too() -> None:
