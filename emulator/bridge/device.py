@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, get_args
 from .. import chip
 from ..errors import EmulatorError, Fault, Incomplete, LaunchError, Level, same_cause
 from ..machine.execution.scheduler import RunOptions, run
+from ..machine.launch.globalmem import Allocation as GlobalAllocation
 from ..machine.launch.launch import Diagnostics, Launch, LevelName, Numerics
 from ..machine.order.completion import Completion
 from ..program import Program
@@ -283,6 +284,7 @@ class EmulatedDevice:
             diagnostics=self.diagnostics,
             names=self.names(name),
         )
+        launch.memory.name_of = _name_in_program
         started = time.perf_counter()
         if self._chip is not None:
             predicted = self._predict(self._chip, launch, module, name)
@@ -377,6 +379,17 @@ def module_of(compiled: Any) -> LoadedModule | None:
             "import emulator before compiling, or set CUTE_DSL_KEEP=ptx"
         )
     return load(ptx)
+
+
+def _name_in_program(allocation: GlobalAllocation) -> str:
+    """Return the variable of the launching program that holds a tensor there, else the allocation's own name."""
+    from ..debug.tensors import tensors_of_callers  # what a launch without a report does without
+
+    first, end = allocation.address, allocation.address + allocation.size
+    inside = [tensor for tensor in tensors_of_callers().values() if first <= tensor.address < end]
+    whole = next((tensor for tensor in inside if tensor.address == first), None)
+    named = whole or next(iter(inside), None)
+    return allocation.name if named is None else named.name
 
 
 def _kernel(handle: int) -> Kernel:

@@ -69,6 +69,8 @@ class GlobalMemory:
         """The addresses of allocations that are written in this launch, see `machine.memory.global_shadow`."""
         self.on_track: list[Callable[[Allocation], None]] = []
         """Called with each allocation that becomes tracked."""
+        self.name_of: Callable[[Allocation], str] = lambda allocation: allocation.name
+        """Returns the name of an allocation for a report."""
         self._recent: Allocation | None = None
         self._mappings: dict[str, list[Allocation]] = {}
 
@@ -212,14 +214,17 @@ class GlobalMemory:
         return None
 
     def _outside(self, low: int, high: int, instr: Instr, warp: Culprit, what: str) -> OutOfBounds:
-        """Return the fault for bytes `low` to `high - 1`, which names the nearest allocations."""
-        near = sorted(self.allocations, key=lambda a: min(abs(low - a.address), abs(low - a.address - a.size)))[:3]
+        """Return the fault for bytes `low` to `high - 1`, which names the nearest allocations, of far ones one."""
+        distance = {a.address: min(abs(low - a.address), abs(low - a.address - a.size)) for a in self.allocations}
+        near = sorted(self.allocations, key=lambda a: distance[a.address])[:3]
+        near = [a for a in near if a is near[0] or distance[a.address] <= MARGIN[1]]
         return OutOfBounds(
             f"{what} touches global memory {low:#x} to {high - 1:#x}, outside every allocation",
             instr,
             warp,
             tuple(
-                ("near", f"{a.name}: {a.address:#x} to {a.address + a.size - 1:#x} ({_apart(low, a)})") for a in near
+                ("near", f"{self.name_of(a)}: {a.address:#x} to {a.address + a.size - 1:#x} ({_apart(low, a)})")
+                for a in near
             ),
         )
 

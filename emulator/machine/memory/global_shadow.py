@@ -474,7 +474,8 @@ class Area:
     def _shown(self, cells: np.ndarray) -> str:
         first, last = (self._base + self._cell * int(at) for at in (cells.min(), cells.max() + 1))
         count = self._cell * np.unique(cells).size
-        return f"global memory {first:#x} to {last - 1:#x} of {self._allocation.name} ({count} bytes)"
+        name = self._whole._launch.memory.name_of(self._allocation)
+        return f"global memory {first:#x} to {last - 1:#x} of {name} ({count} bytes)"
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         if number == UNWRITTEN:
