@@ -140,7 +140,9 @@ def finding(error: str) -> Lines:
 
 def level(name: str) -> Lines:
     """Yield the checks below the level `fault`."""
-    yield from (f"- **{each['check']}.** {each['because']}" for each in toml(FINDS)["lowered"] if each["level"] == name)
+    for each in toml(FINDS)["lowered"]:
+        if each["level"] == name:
+            yield f"- **{each['check']}.** {each['because']} *Evidence: {', '.join(each['evidence'])}.*"
 
 
 def cheats() -> Lines:

@@ -29,6 +29,13 @@ def test_each_statement_has_tests() -> None:
     assert [each for each in STATEMENTS if not each["shown_by"]] == []
 
 
+def test_each_level_below_fault_has_evidence() -> None:
+    kinds = {"silicon", "machine code", "programs", "PTX alone"}
+    found = [each["evidence"] for each in FINDS["lowered"]]
+    assert all(found) and {kind for each in found for kind in each} == kinds
+    assert [each for each in found if "PTX alone" in each and len(each) > 1] == []
+
+
 def test_the_tests_exist() -> None:
     there = known()
     assert [test for each in STATEMENTS for test in each["shown_by"] if test not in there] == []

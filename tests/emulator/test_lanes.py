@@ -127,6 +127,37 @@ def test_with_a_shuffle_or_fence_in_between_it_is_formal(between: str, completio
         run(body, before, 1, completion, Level.FORMAL)
 
 
+NEXT = "st.shared.u32 [%r51], %t; {0} ld.shared.u32 %r60, [%r51+4]; {1}"
+"""Each lane reads the next lane's word, at a constant distance from its own."""
+NEXT_BEFORE = "st.shared.u32 [box+128], 0; st.shared.u32 [%r51], 7; bar.warp.sync -1;"
+KEPT = (
+    "membar.cta;",
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r70}, [%r50];",
+    "shfl.sync.idx.b32 %r70, %t, 0, 31, -1; mov.u32 %r51, %r51;",
+)
+MOVED = (
+    "shfl.sync.idx.b32 %r70, %t, 0, 31, -1;",
+    "vote.sync.any.pred %p6, %p6, -1;",
+    "redux.sync.add.u32 %r70, %t, -1;",
+    "elect.sync _|%p6, -1;",
+)
+
+
+@pytest.mark.parametrize("between", MOVED)
+def test_a_load_that_the_assembler_moves_above_the_store_is_a_fault(between: str) -> None:
+    run(NEXT.format(SYNC, SYNC), NEXT_BEFORE, level=Level.FORMAL)
+    with pytest.raises(DataRace, match="of the same warp") as caught:
+        run(NEXT.format(between, SYNC), NEXT_BEFORE)
+    assert caught.value.level == Level.FAULT
+
+
+@pytest.mark.parametrize("between", KEPT)
+def test_a_load_that_the_assembler_keeps_behind_the_store_is_formal(between: str) -> None:
+    run(NEXT.format(between, SYNC), NEXT_BEFORE)
+    with pytest.raises(DataRace, match="of the same warp"):
+        run(NEXT.format(between, SYNC), NEXT_BEFORE, level=Level.FORMAL)
+
+
 MATRICES = {
     "ldmatrix reads": (
         "st.shared.u32 [%r51], %t; {0} ldmatrix.sync.aligned.m8n8.x1.shared.b16 {{%r60}}, [%r53]; {1}",
