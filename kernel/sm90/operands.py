@@ -37,6 +37,7 @@ class Smem(LoopInvariant):
             )
         self.sQ, self.sK = bf16(config.smem.q_bytes), bf16(config.smem.depth * config.smem.kv_tile_bytes)
         self.sV = bf16(config.smem.depth * config.smem.kv_tile_bytes) if config.loads_v else self.sK
+        self.sRope = None  # rotary columns beside V's are Blackwell's alone
         self.sP = bf16(config.smem.p_bytes) if config.smem.p_bytes else None
         self.sO = bf16(config.smem.o_bytes)
 
