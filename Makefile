@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard diff clean-runs resume replay cancel revoke doctor trust provision milestones report notes \
-	layout budget bench clock perf pin-cycles mutants survey bugs docs silicon lint test test-long $(MILESTONE)
+	layout budget bench clock perf pin-cycles mutants survey bugs docs silicon lint formatted test test-long $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -163,16 +163,20 @@ silicon: $(READY) ## compare the emulator with this machine's NVIDIA GPU, bit by
 mutants: $(READY) ## run wrong versions of the kernel against the milestones, and list the unnoticed ones (hours; ARGS="--help")
 	@$(PY) -m harness.tools.mutants $(ARGS)
 
-lint: $(READY) ## run ruff and mypy
+lint: $(READY) formatted ## run ruff and mypy
+	@$(PY) -m mypy
+
+formatted: $(READY)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
-	@$(PY) -m mypy
 
 # One worker more than there are cores: tests wait for SSH, Slurm and other processes a quarter of the time.
 PYTEST := $(PY) -m pytest --numprocesses=$$($(PY) -c 'import os; print(os.cpu_count() + 1)') --maxprocesses=4 --dist=worksteal
 
-test: $(READY) lint ## run ruff, mypy and the tests, except the long ones
-	@$(PYTEST)
+# Without its cache mypy takes half a minute of one core, so the tests begin beside it.
+test: $(READY) formatted ## run ruff, mypy and the tests, except the long ones
+	@$(PY) -m mypy & mypy=$$!; $(PYTEST); tested=$$?; \
+		wait $$mypy || { echo "mypy failed: run make lint" >&2; exit 1; }; exit $$tested
 
 test-long: $(READY) ## run the long tests, and those that install packages
 	@$(PYTEST) -m "long or install"
