@@ -40,12 +40,6 @@ def checkout(tmp_path: Path) -> Checkout:
     return make_checkout(tmp_path / "checkout")
 
 
-@pytest.fixture(scope="session")
-def shared_checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """Copy the project once, for tests that only read it, into a folder with spaces, quotes and accents in its name."""
-    return make_checkout(tmp_path_factory.mktemp("shared") / "Ada's $HOME, é")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests marked gpu, install or long unless the marker expression names the marker."""
     for marker in ("gpu", "install", "long"):

@@ -32,6 +32,11 @@ class Checkout:
         done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True, timeout=60)
         return done.stdout
 
+    def copied(self, path: Path) -> "Checkout":
+        """Copy it without its folders of runs, which a supervisor may be removing."""
+        shutil.copytree(self.path, path, symlinks=True, ignore=shutil.ignore_patterns("runs"))
+        return Checkout(path)
+
     def replace(self, path: str, old: str, new: str) -> None:
         """Replace text in a file. Raises AssertionError unless `old` occurs in it exactly once."""
         file = self.path / path

@@ -24,6 +24,7 @@ def test_without_a_browser(env: dict[str, str], outcome: str, processes: str) ->
     assert done.returncode == (0 if outcome == "SKIPPED" else 1)
 
 
-def test_an_edit_that_misses_its_aim_is_an_error(shared_checkout: Checkout) -> None:
+def test_an_edit_that_misses_its_aim_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("all:\n")
     with pytest.raises(AssertionError, match=r"Makefile has 0 times 'no such text'"):
-        shared_checkout.replace("Makefile", "no such text", "")
+        Checkout(tmp_path).replace("Makefile", "no such text", "")

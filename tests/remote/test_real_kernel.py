@@ -19,6 +19,7 @@ class Silent:
     doing = say
 
 
+@pytest.mark.long
 def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, sshd):
     repository = Repository(checkout.path)
     target = Ssh("b200", "b200", str(sshd.folder / "work"), sshd.account.python, "emulator", disk_mb=64)

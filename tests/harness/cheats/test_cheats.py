@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -19,7 +18,8 @@ from harness.host import walls
 from harness.host.repository import Repository
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.tools.bench import loopback
-from tests.system import Checkout, make_checkout
+from tests.harness.conftest import Accepted
+from tests.system import Checkout
 
 CHEATS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("cheats.toml").read_text())["cheat"]
 RIGHT = '"scale_log2": scale * math.log2(math.e)'
@@ -39,7 +39,7 @@ SIM, SSH = "sim", "loopback"
 def accepted_over_ssh(accepted: Checkout, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Checkout, str]]:
     """Return a clone in which the kernel was accepted on an SSH host, and HOME. All cheats share the host."""
     folder = tmp_path_factory.mktemp("ssh")
-    clone = copied(accepted, folder / "clone")
+    clone = accepted.copied(folder / "clone")
     with loopback(clone.path, folder) as home:
         done = stage(clone, SSH, "--again", HOME=home)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -47,19 +47,10 @@ def accepted_over_ssh(accepted: Checkout, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def accepted(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+def accepted(accepted_once: Accepted) -> Checkout:
     """Return a clone in which the kernel was accepted."""
-    checkout = make_checkout(tmp_path_factory.mktemp("cheats") / "clone")
-    done = stage(checkout)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "NOTHING TO COMPARE WITH" in done.stdout
-    return checkout
-
-
-def copied(accepted: Checkout, path: Path) -> Checkout:
-    """Copy a clone without its folders of runs, which a supervisor may be removing."""
-    shutil.copytree(accepted.path, path, symlinks=True, ignore=shutil.ignore_patterns("runs"))
-    return Checkout(path)
+    assert "NOTHING TO COMPARE WITH" in accepted_once.output
+    return accepted_once.checkout
 
 
 def stage(checkout: Checkout, target: str = SIM, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -106,7 +97,7 @@ def test_a_cheat_is_stopped_by_name(
     env: dict[str, str] = {}
     if target == SSH:
         accepted, env["HOME"] = request.getfixturevalue("accepted_over_ssh")
-    checkout = copied(accepted, tmp_path / "clone")
+    checkout = accepted.copied(tmp_path / "clone")
     repository = Repository(checkout.path)
     if "before" in cheat:
         for file in ("kernel/__init__.py", "kernel/host.py", "kernel/fmha.py"):

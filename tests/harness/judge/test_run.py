@@ -24,6 +24,7 @@ from harness.report.record import RECORD_NAME, RECORDINGS, Record, RecordError, 
 from harness.tools.replay import differences, figures, replayed
 from stages.metrics import METRICS
 from stages.tolerances import pins
+from tests.harness.conftest import Accepted
 from tests.system import Checkout, make_checkout, program
 
 OPTIONS = ("D1.1", "--device", "emulator", "--target", "sim", "--out")
@@ -54,13 +55,10 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def accepted(shared_checkout: Checkout) -> Run:
-    command = [sys.executable, "-m", "harness", "stage", "D1.1"]
-    env = os.environ | {"PYTEST_ADDOPTS": "-k nothing"}  # the user's options must not choose what runs
-    done = subprocess.run(command, cwd=shared_checkout.path, capture_output=True, text=True, timeout=300, env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (record,) = shared_checkout.path.glob("results/2*/record.json")
-    return Run(shared_checkout, done.stdout, record.parent, load(record.parent))
+def accepted(accepted_once: Accepted) -> Run:
+    checkout, output = accepted_once.checkout, accepted_once.output
+    (record,) = checkout.path.glob("results/2*/record.json")
+    return Run(checkout, output, record.parent, load(record.parent))
 
 
 @pytest.fixture(scope="module")
@@ -186,15 +184,15 @@ def test_a_kernel_slower_than_its_pin_is_refused_by_name(one_case: Run, tmp_path
     assert all(case.outcome == "passed" for case in record.cases)
 
 
-def test_the_working_tree_is_as_it_was_until_the_notes_are_asked_for(accepted: Run) -> None:
+def test_the_working_tree_is_as_it_was_until_the_notes_are_asked_for(accepted: Run, tmp_path: Path) -> None:
     assert accepted.checkout.git("status", "--porcelain") == ""
+    checkout = accepted.checkout.copied(tmp_path / "copy")
     notes = [sys.executable, "-m", "harness", "notes"]
-    subprocess.run(notes, cwd=accepted.checkout.path, check=True, capture_output=True, timeout=60)
-    assert accepted.checkout.git("status", "--porcelain") == " M STAGE_NOTES.md\n"
+    subprocess.run(notes, cwd=checkout.path, check=True, capture_output=True, timeout=60)
+    assert checkout.git("status", "--porcelain") == " M STAGE_NOTES.md\n"
     cosine = accepted.record.worst("O", "cosine")
     row = f"| D1.1 | sim | {accepted.record.tree} | {cosine:.7f} |"
-    assert row in (accepted.checkout.path / "STAGE_NOTES.md").read_text()
-    accepted.checkout.git("checkout", "STAGE_NOTES.md")
+    assert row in (checkout.path / "STAGE_NOTES.md").read_text()
 
 
 def test_the_report_is_named(accepted: Run) -> None:
@@ -264,25 +262,14 @@ def run(checkout: Checkout, out: Path) -> tuple[int, Record]:
     return done.returncode, load(out)
 
 
-def test_a_kernel_that_does_not_compile_is_refused_by_name(checkout: Checkout, tmp_path: Path) -> None:
-    checkout.replace("kernel/compiled.py", "    kernel = chip().kernel\n", "    kernel = chpi().kernel\n")
-    code = subprocess.run(
-        [*RECORD, str(tmp_path / "out")], cwd=checkout.path, capture_output=True, timeout=300
-    ).returncode
-    record = load(tmp_path / "out")
-    assert code == Verdict.COMPILE_ERROR.exit_code
-    assert record.verdict == "COMPILE_ERROR"
-    assert record.reason == "NameError: name 'chpi' is not defined"
-    assert record.phases[-1].outcome == "failed" and not record.cases
-
-
 def test_a_kernel_that_is_no_python_is_refused(checkout: Checkout, tmp_path: Path) -> None:
     (checkout.path / "kernel/fmha.py").write_text("def (:\n")
     run_id = "20261121-093012-D1.2-ab12cd"
     code, record = run(checkout, tmp_path / run_id / "gate")
     assert record.run == run_id
-    assert code == Verdict.COMPILE_ERROR.exit_code
+    assert (code, record.verdict) == (Verdict.COMPILE_ERROR.exit_code, Verdict.COMPILE_ERROR.name)
     assert record.reason.startswith("SyntaxError: ") and "fmha.py, line 1" in record.reason
+    assert record.phases[-1].outcome == "failed" and not record.cases
 
 
 NOTHING = '"""Nothing."""\n\nCASES = ()\nSEEDS = (1,)\n\n\n'
