@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .bridge.patches import ORIGINAL_ENVIRONMENT
 from .children.sitecustomize import SESSION
@@ -17,6 +17,8 @@ from .chip import DEVICE, DEVICES, VARIABLE
 
 if TYPE_CHECKING:
     from .bridge.result import LaunchResult
+
+NO_OUTPUTS: Final = "under a clock launches compute no outputs: leave comparisons of results out of the script"
 
 
 def elsewhere(device: str) -> int | None:

@@ -16,7 +16,7 @@ from .clock.conditions import USUAL, Code, Conditions, Data, L2State
 from .errors import AssemblerError, EmulatorError
 from .findings import report_lines
 from .machine_code import assembler, disassembler
-from .scripts import prepare
+from .scripts import NO_OUTPUTS, prepare
 
 if TYPE_CHECKING:
     from .bridge.result import LaunchResult
@@ -148,9 +148,11 @@ def _time(options: argparse.Namespace) -> int:
             runpy.run_path(str(options.script), run_name="__main__")
         except EmulatorError as error:
             device.error = device.error or error
-        except (Exception, SystemExit):
+        except (Exception, SystemExit) as error:
             if code := end(0):
                 return code
+            if isinstance(error, AssertionError):
+                error.add_note(NO_OUTPUTS)
             raise
         return end(0)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..bridge.modules import load
-from ..scripts import prepare
+from ..scripts import NO_OUTPUTS, prepare
 from .places import source_text
 from .sides import NotPredicted, Side
 
@@ -56,7 +56,8 @@ def finished(side: Side, process: subprocess.Popen[str], out: Path) -> list[Json
     said, _ = process.communicate()
     if process.returncode or not out.exists():
         lines = "\n".join(said.rstrip().splitlines()[-LAST:])
-        raise NotPredicted(f"{side.label} was not predicted to its end:\n{lines}")
+        hint = f"\n{NO_OUTPUTS}" if "AssertionError" in lines else ""
+        raise NotPredicted(f"{side.label} was not predicted to its end:\n{lines}{hint}")
     launches: list[Json] = json.loads(out.read_text())
     return launches
 

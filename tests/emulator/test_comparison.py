@@ -167,6 +167,15 @@ def test_a_script_outside_of_a_repository(tmp_path: Path, capsys: pytest.Capture
     assert "is in no git repository" in capsys.readouterr().err
 
 
+def test_a_script_that_compares_results_is_told_why_it_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("old.py", "new.py"):
+        (tmp_path / name).write_text("raise AssertionError('not close')\n")
+    assert compared(str(tmp_path / "old.py"), str(tmp_path / "new.py")) == 3
+    assert "leave comparisons of results out of the script" in capsys.readouterr().err
+
+
 def test_launches_in_order_or_by_name() -> None:
     assert pairs(["a", "b"], ["c", "d"]) == [(0, 0), (1, 1)], "a kernel may have another name in the other version"
     assert pairs(["a", "b"], ["x", "a", "b"]) == [(0, 1), (1, 2)]
