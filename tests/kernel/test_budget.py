@@ -68,6 +68,10 @@ def test_the_drawing_has_a_mark_for_eight_columns() -> None:
     assert all(len(drawing(config)) == 512 // 8 + 1 for config in CONFIGS)
 
 
+def test_what_is_checked_in_every_run_is_there() -> None:
+    assert {each.name for each in (*CONFIGS, FEWER_ROWS, *TWO_TILES)} >= EVERY_RUN
+
+
 @pytest.mark.parametrize("config", COMPILED, ids=lambda config: config.name)
 def test_nothing_is_spilled_and_registers_fit(config: kernel.FmhaConfig) -> None:
     """The register file of an SM holds 65,536 registers, handed out by eight a thread."""

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,11 +63,12 @@ def accepted(accepted_once: Accepted) -> Run:
 
 
 @pytest.fixture(scope="module")
-def one_case(tmp_path_factory: pytest.TempPathFactory, kernels: Path) -> Run:
-    """Record D1.1 with one case, for tests that judge it."""
+def recorded(tmp_path_factory: pytest.TempPathFactory, kernels: Path) -> Run:
+    """Record D1.1 with one case."""
     folder = tmp_path_factory.mktemp("one")
     checkout = make_checkout(folder / "checkout")
     (checkout.path / "stages/d1_1.py").write_text(ONE_CASE)
+    checkout.git("commit", "--all", "--quiet", "--message", "One case")
     done = subprocess.run(
         [*RECORD, str(folder / "recorded")],
         cwd=checkout.path,
@@ -77,6 +79,13 @@ def one_case(tmp_path_factory: pytest.TempPathFactory, kernels: Path) -> Run:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return Run(checkout, done.stdout, folder / "recorded", load(folder / "recorded"))
+
+
+@pytest.fixture
+def one_case(recorded: Run) -> Iterator[Run]:
+    """Provide the recording to a test that may change what judges it."""
+    yield recorded
+    recorded.checkout.git("checkout", "--quiet", ".")
 
 
 def judged(recorded: Run, out: Path) -> tuple[int, Record]:
@@ -178,7 +187,6 @@ def test_a_kernel_slower_than_its_pin_is_refused_by_name(one_case: Run, tmp_path
     pinned = one_case.checkout.path / "stages/cycles.toml"
     pinned.write_text(re.sub(r'"D1.1" = \d+', '"D1.1" = 5000', pinned.read_text()))
     code, record = judged(one_case, tmp_path / "out")
-    one_case.checkout.git("checkout", "stages/cycles.toml")
     assert code == Verdict.REJECT_GATE.exit_code
     assert re.match(r"slower: D1\.1 hd=64 n=128 on a B200: [\d,]+ cycles \(at most 5,150\), ", record.reason)
     assert all(case.outcome == "passed" for case in record.cases)
@@ -292,8 +300,6 @@ NOTHING = '"""Nothing."""\n\nCASES = ()\nSEEDS = (1,)\n\n\n'
 def test_a_module_that_verifies_nothing_is_not_passed(
     one_case: Run, tmp_path: Path, module: str, verdict: Verdict
 ) -> None:
-    source = one_case.checkout.path / "stages/d1_1.py"
-    source.write_text(module)
+    (one_case.checkout.path / "stages/d1_1.py").write_text(module)
     code, record = judged(one_case, tmp_path / "out")
-    source.write_text(ONE_CASE)
     assert (code, record.verdict) == (verdict.exit_code, verdict.name), json.dumps(record.reason)
