@@ -42,7 +42,7 @@ def test_the_tests_exist() -> None:
 
 
 def test_every_error_class_has_a_statement() -> None:
-    """But for the roots of the tree, and the classes of errors in the program's text."""
-    roots = {"EmulatorError", "PtxError", "PtxSyntaxError", "UnknownInstruction", "Fault", "Stopped"}
+    """But for the roots of the tree, the classes of errors in the program's text, and a missing assembler."""
+    roots = {"EmulatorError", "PtxError", "PtxSyntaxError", "UnknownInstruction", "AssemblerError", "Fault", "Stopped"}
     classes = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
     assert {each["error"] for each in FINDS["reported"]} == classes - roots - {"CooperativeLaunchTooLarge"}
