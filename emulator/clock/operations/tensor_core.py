@@ -116,7 +116,7 @@ def _queue(warp: TimedWarp, now: float, ctas: int, compute: float, fetch: float,
         sms = [cta.sm for cta in warp.cta.cluster.ctas[first : first + 2]]
     start = now
     for sm in sms:
-        gap = max(now - sm.tensor, 0.0) + max(compute - fetch, 0.0)
+        gap = max(now - max(sm.tensor, sm.fetched), 0.0) + max(compute - fetch, 0.0)
         sm.port_backlog = max(sm.port_backlog - gap, 0.0)
         delay = max(sm.port_backlog - chip.smem_backlog_cycles, 0.0)
         sm.port_backlog -= delay
