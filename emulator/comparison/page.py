@@ -23,7 +23,9 @@ td.number, th.number { text-align: right; white-space: nowrap; }
 .pair svg { display: block; width: 100%; height: 10px; margin: 1px 0; background: var(--soft); }
 path.runs { fill: var(--runs); } path.waits { fill: var(--waits); } path.unit { fill: var(--unit); }
 path.copy { fill: var(--copy); } path.barrier { fill: var(--barrier); }
-@media (max-width: 600px) { .pair { grid-template-columns: 1fr; } td.number, .change { white-space: normal; } }
+@media (max-width: 600px) {
+  .pair { grid-template-columns: 1fr; } td.number, .change { white-space: normal; overflow-wrap: normal; }
+}
 """
 LEGEND: Final = (
     '<p class="note">First CTA. In each row base is above head, both on one scale of {end:,.0f} cycles.</p>'
