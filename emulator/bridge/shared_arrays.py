@@ -59,12 +59,20 @@ _traced = _Traced()
 
 
 def note_shared_arrays(cutlass: ModuleType) -> None:
-    """Make CuTeDSL note the arrays in shared memory of what it compiles. cutlass: the package, imported."""
+    """Make CuTeDSL note the arrays in shared memory of what it compiles. cutlass: the package, imported.
+
+    Versions of CuTeDSL that are made otherwise inside do without names.
+    """
+    with contextlib.suppress(ImportError, AttributeError):
+        _replace(Path(str(cutlass.__file__)).parent)
+
+
+def _replace(library: Path) -> None:
+    """Replace the functions of CuTeDSL that allocate, finish a traced module, and read the PTX of a compiled one."""
     from cutlass._mlir.dialects import cute as dialect
     from cutlass.base_dsl.dsl import BaseDSL
     from cutlass.base_dsl.jit_executor import JitFunctionArtifacts
 
-    library = Path(str(cutlass.__file__)).parent
     allocate, build, read = dialect.memref_alloca, BaseDSL.build_module, JitFunctionArtifacts.__post_init__
 
     @wraps(allocate)
@@ -88,8 +96,9 @@ def note_shared_arrays(cutlass: ModuleType) -> None:
     @wraps(read)
     def post_init(self: Any) -> None:
         read(self)
-        if self.PTX and _traced.comments:
-            self.PTX += _traced.comments
+        comments, _traced.comments = _traced.comments, ""  # of the module that was compiled, not of one restored later
+        if self.PTX and comments not in self.PTX:
+            self.PTX += comments
 
     for_good = Patches()
     for_good.set(dialect, "memref_alloca", memref_alloca)
