@@ -70,7 +70,7 @@ Between = Sequence[Stretch | AwaitedLoad]
 
 @dataclass(frozen=True)
 class Charges:
-    """What warps spend before and after each PTX instruction, by its index in the kernel."""
+    """The costs before and after each PTX instruction, by its index in the kernel."""
 
     before: Mapping[int, Between]
     after: Mapping[int, Between]
