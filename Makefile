@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard diff clean-runs resume replay cancel revoke doctor trust provision milestones report notes \
-	layout budget bench clock perf pin-cycles mutants survey bugs docs silicon lint formatted test test-long $(MILESTONE)
+	layout budget bench clock perf pin-cycles mutants flashmla-tests survey bugs docs silicon lint formatted test test-long $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -141,6 +141,9 @@ else
 	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers $(if $(WRITE),--write))
 	$(if $(WRITE),@$(PY) -m bench.pages predicted peers)
 endif
+
+flashmla-tests: $(READY) ## make flashmla-tests FLASHMLA=path [ARGS="--help"]: run FlashMLA's own tests of sparse attention on flash_mla/
+	@$(PY) -m bench.flashmla $(call quoted,$(FLASHMLA)) $(ARGS)
 
 survey: $(READY) ## print the tables of third-party programs, and write them into docs/reference/survey.md
 	@$(PY) -m bench.pages survey found

@@ -1,0 +1,48 @@
+"""Cases and counts of FlashMLA's own tests, from files as its checkout has them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from bench import flashmla
+
+PREFILL = """
+if __name__ == "__main__":
+    device = start_a_gpu()
+    first_cases = [s_q for s_q in (1, 62)]
+    testcases = first_cases + [213]
+    failed_cases = []
+    for test in testcases:
+        run_test(test)
+"""
+
+
+def test_prefill_cases_are_those_of_the_main_block_which_does_not_run(tmp_path: Path) -> None:
+    file = tmp_path / "prefill.py"
+    file.write_text(PREFILL)
+    module = ModuleType("prefill")
+    module.__file__ = str(file)
+    assert flashmla.prefill_cases(module) == [1, 62, 213]
+
+
+def test_kv_tiles_of_both_caches_and_of_all_row_tiles() -> None:
+    assert flashmla.kv_tiles(SimpleNamespace(s_q=3, h_q=128, topk=133, decode=None)) == 3 * 2 * 3
+    decode = SimpleNamespace(b=4, extra_topk=64)
+    assert flashmla.kv_tiles(SimpleNamespace(s_q=2, h_q=64, topk=128, decode=decode)) == 8 * 3
+
+
+def test_counts_of_each_set() -> None:
+    outcomes = ("passed", "failed", "timed", "too large", "passed")
+    (row,) = flashmla.table([flashmla.Verdict("a", each) for each in outcomes], 150, 32)
+    assert list(row.values()) == ["a", "times 32", "5", "1", "150", "1", "3", "2"]
+
+
+def test_a_checkout_without_the_tests_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["flashmla", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        flashmla.arguments()
+    assert ended.value.code == 2
