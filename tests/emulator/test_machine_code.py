@@ -1,4 +1,4 @@
-"""What NVIDIA's assembler makes of missing waits and fences: the evidence "machine code" of finds.toml."""
+"""Missing waits and fences as NVIDIA's assembler sees them: the evidence "machine code" of finds.toml."""
 
 from __future__ import annotations
 
