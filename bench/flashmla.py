@@ -88,7 +88,7 @@ def set_of(suite: Suite, case: Any) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a case: passed, failed, timed or too large."""
+    """The outcome of a case: passed, failed, timed or too large."""
 
     set: str
     outcome: str
