@@ -19,6 +19,7 @@ from ..patching import Patches
 from . import driver
 from .allocations import argument_memory
 from .device import EmulatedDevice, Names, no_names
+from .positions import remember_positions
 from .shared_arrays import note_shared_arrays
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def keep_ptx() -> None:
             os.environ.setdefault(f"{prefix}_DUMP_DIR", _scratch.name)
             warnings.filterwarnings("ignore", message=CACHE_WARNING)
     Patches().when_imported("cutlass", note_shared_arrays)
+    Patches().when_imported("cutlass", remember_positions)
 
 
 SCRATCH = "emulator-ptx-"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import struct
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -407,3 +409,17 @@ def test_a_child_process_keeps_its_ptx_in_a_folder_of_its_own() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     folder, kept = done.stdout.split()
     assert kept == "ptx" and folder != os.environ["CUTE_DSL_DUMP_DIR"]
+
+
+def test_cutedsl_remembers_positions_as_python_has_them() -> None:
+    from cutlass._mlir_helpers import op
+
+    def both(frame: FrameType) -> tuple[inspect.Traceback, inspect.Traceback]:
+        return op._fast_frameinfo(frame), inspect.getframeinfo(frame)
+
+    places = []
+    for _ in range(2):
+        places.append(both(sys._getframe()))
+        places.append(both(sys._getframe()))
+    assert len({found.positions for found, _ in places}) == 2
+    assert all(found == right and found.positions == right.positions for found, right in places)
