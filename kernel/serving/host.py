@@ -43,12 +43,11 @@ def attention(
     """Compute attention of each token over its keys in one or two caches, in one softmax. Keys are also the values.
 
     q: [B, T, H, D] bf16, 1 to 128 heads of D = 512 or 576; strides are multiples of 16 bytes. Values are the first 512
-    columns of keys. A key that both caches list
-    counts twice. scale: factor of the logits, default D^-0.5. sink: [H] fp32, a logit of each head in the denominator
-    of o only, not scaled; -inf is none, +inf makes o 0. empty_lse: lse of a token that sees no key; its o is 0. maxima:
-    return m, too, the largest scaled logit of a row, -inf if it sees no key. splits, sms: as of kernel.fmha.
-    batch_invariant: the bits of a token do not depend on the other tokens; keys are then not split. out: buffers for
-    the results; any strides that are multiples of 16 bytes (o), the last one 1.
+    columns of keys. A key that both caches list counts twice. scale: factor of the logits, default D^-0.5. sink: [H]
+    fp32, a logit of each head in the denominator of o only, not scaled; -inf is none, +inf makes o 0. empty_lse: lse of
+    a token that sees no key; its o is 0. maxima: return m, too, the largest scaled logit of a row, -inf if it sees no
+    key. splits, sms: as of kernel.fmha. batch_invariant: the bits of a token do not depend on the other tokens; keys
+    are then not split. out: buffers for the results; any strides that are multiples of 16 bytes (o), the last one 1.
 
     Returns o [B, T, H, 512] bf16, lse [B, T, H] fp32 (natural logarithm, without the sink), m [B, T, H] fp32 or None.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
