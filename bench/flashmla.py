@@ -146,9 +146,8 @@ def verdict(suite: Suite, module: ModuleType, case: Any, name: str) -> Verdict:
 
 def run(tests: Path, jobs: int, tiles: int, peak: int) -> list[Verdict]:
     """Run all cases in `jobs` processes on the emulated GPU, and print each that fails."""
-    numbers = [str(each) for each in (jobs, tiles, peak)]
-    command = [sys.executable, "-m", "emulator", "run", "--processes", "1", __file__, str(tests.parent), "--jobs"]
-    command += [numbers[0], "--tiles", numbers[1], "--peak", numbers[2], "--part"]
+    command = [sys.executable, "-m", "emulator", "run", "--processes", "1", __file__, str(tests.parent)]
+    command += ["--jobs", str(jobs), "--tiles", str(tiles), "--peak", str(peak), "--part"]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     }
@@ -160,13 +159,10 @@ def run(tests: Path, jobs: int, tiles: int, peak: int) -> list[Verdict]:
     for process in running:
         assert process.stdout is not None
         for line in process.stdout:
-            found.append(Verdict(**json.loads(line)))
-            if found[-1].outcome in ("passed", "failed"):
-                print(
-                    f"{found[-1].outcome} in {found[-1].seconds:.0f} s: {found[-1].set}\n{found[-1].said}",
-                    end="",
-                    flush=True,
-                )
+            ended = Verdict(**json.loads(line))
+            found.append(ended)
+            if ended.outcome in ("passed", "failed"):
+                print(f"{ended.outcome} in {ended.seconds:.0f} s: {ended.set}\n{ended.said}", end="", flush=True)
         if process.wait():
             raise SystemExit(f"a process of tests ended with exit code {process.returncode}")
     return found

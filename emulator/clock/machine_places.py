@@ -58,7 +58,7 @@ class Places:
         self._over = dominators(flow.ways, 0)
         of_line = {instr.line: self._block_of[i] for i, instr in enumerate(self._instrs)}
         self._made = [Counter(of_line[i.line] for i in block.instrs if i.line in of_line) for block in code.blocks]
-        """How many instructions of each block of machine code were made of each block of PTX."""
+        """By block of machine code: the number of its instructions that were made of each block of PTX."""
         self._repeats: set[tuple[int, int]] = set()
         self.retries: set[int] = set()
         """The blocks of machine code that repeat what has failed in another block. They are not charged."""

@@ -129,7 +129,7 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
     fruitless = 0
 
     def start_more() -> bool:
-        """Start clusters until one does not only poll, or the device holds no more. Return whether it started any."""
+        """Start clusters until one ends, or the device holds no more. Return whether it started any."""
         held = len(running)
         while len(running) < launch.resident_clusters and (index := next(indices, None)) is not None:
             running.append(start(index))
