@@ -23,7 +23,7 @@ CASES = (
     flat(16, 1, 1521, 512, ascending=True, maxima=True, scale=0.03),
     flat(8, 33, 95, 40, sinks=SINKS, sms=4),
     flat(64, 3, 592, 133, (133, 0, 5), sinks=SINKS, strided=True, maxima=True),
-    flat(1, 3, 95, 3),
+    flat(1, 33, 95, 3),
     flat(100, 1, 95, 128, strided=True, sinks=SINKS),
     # Peaked, with several row tiles per CTA.
     flat(64, 3, 592, 330, (330, 133, 64), maxima=True, sms=2, peak=32),

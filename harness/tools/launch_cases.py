@@ -22,6 +22,6 @@ try:
 except ValueError as why:
     parser.error(str(why))
 for case in cases:
-    launch(case, draw(case, 1), "cpu")
+    launch(case, draw(case, 1), "cuda")
 for shape in shapes:
     shape.call()
