@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--html",
-        type=Path,
+        type=_folder,
         metavar="FOLDER",
         help="write a page of each launch to FOLDER: its predicted timeline, what bounds it, its accesses by source "
         "line, its memory over time, its findings. Such a launch takes some 50 times as long",
@@ -130,6 +130,12 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not allowed; give an integer from 1")
     return int(text)
+
+
+def _folder(text: str) -> Path:
+    if text.endswith(".html"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed; give a folder, each launch gets a page in it")
+    return Path(text)
 
 
 def _isa(_options: argparse.Namespace) -> int:

@@ -498,6 +498,12 @@ def test_processes_are_a_number_from_1(run, count):
     assert f"argument --processes: '{count}' is not allowed; give an integer from 1" in finished.stderr
 
 
+def test_a_file_for_pages_is_refused(run):
+    finished = run("    print('ran')", "--html", "page.html")
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "argument --html: 'page.html' is not allowed; give a folder" in finished.stderr
+
+
 def test_time_predicts_each_launch_and_computes_nothing(tmp_path, capsys, monkeypatch):
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(PRELUDE) + "add(*map(from_dlpack, (a, b, c)))\nprint(bool(c.isnan().all()))\n")
