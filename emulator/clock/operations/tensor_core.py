@@ -108,7 +108,7 @@ def _queue(warp: TimedWarp, now: float, ctas: int, compute: float, fetch: float,
     """Enqueue work on the tensor core of an SM or of a CTA pair's SMs; return its start time.
 
     The operands of an MMA are fetched from the time at which the MMA two before it started. Other users of the shared
-    memory port come first, but take what the fetches leave before they delay them.
+    memory port take the time between two fetches. They delay a fetch if that was not enough for them.
     """
     sms, chip = [warp.sm], warp.timeline.chip
     if ctas == 2:
@@ -116,11 +116,11 @@ def _queue(warp: TimedWarp, now: float, ctas: int, compute: float, fetch: float,
         sms = [cta.sm for cta in warp.cta.cluster.ctas[first : first + 2]]
     start = now
     for sm in sms:
-        gap = max(now - max(sm.tensor, sm.fetched), 0.0) + max(compute - fetch, 0.0)
-        sm.port_backlog = max(sm.port_backlog - gap, 0.0)
-        delay = max(sm.port_backlog - chip.smem_backlog_cycles, 0.0)
-        sm.port_backlog -= delay
-        sm.fetched = max(sm.fetched, sm.started[0], now) + delay
+        ready = max(sm.fetched, sm.started[0], now)
+        backlog = max(sm.port_backlog - (ready - sm.fetched), 0.0)
+        delay = max(backlog - chip.smem_backlog_cycles, 0.0)
+        sm.port_backlog = backlog - delay
+        sm.fetched = ready + delay
         start = max(start, sm.tensor, sm.fetched)
     for sm in sms:
         sm.fetched += fetch
