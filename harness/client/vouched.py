@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from harness.client.candidate import CandidateError, identity, user_name
@@ -56,9 +57,9 @@ def notes(repository: Repository, commit: str) -> list[dict[str, Any]]:
     """
     found: dict[str, dict[str, Any]] = {}
     revoked: dict[str, str] = {}
-    for ref in note_refs(repository):
+    for ref, state in note_refs(repository).items():
         try:
-            text = repository.git("notes", f"--ref={ref}", "show", commit)
+            text = _note(repository, ref, state, commit)
         except GitError:
             continue
         for line in text.splitlines():
@@ -71,6 +72,12 @@ def notes(repository: Repository, commit: str) -> list[dict[str, Any]]:
     for run in revoked.keys() & found.keys():
         found[run] |= {"verdict": REVOKED, "reason": revoked[run]}
     return list(found.values())
+
+
+@cache
+def _note(repository: Repository, ref: str, _state: str, commit: str) -> str:
+    """Return the note of a commit in one state of a ref. Raises GitError if it has none."""
+    return repository.git("notes", f"--ref={ref}", "show", commit)
 
 
 def revoked_below(repository: Repository, tip: str) -> Iterator[dict[str, Any]]:
@@ -115,10 +122,11 @@ def noted(repository: Repository) -> set[str]:
     return {row.split()[1] for rows in lists for row in rows}
 
 
-def note_refs(repository: Repository) -> list[str]:
-    """Return the refs of notes, this clone's own first."""
-    own = [NOTES] if repository.resolve(NOTES) else []
-    return own + repository.git("for-each-ref", "--format=%(refname)", FETCHED).split()
+def note_refs(repository: Repository) -> dict[str, str]:
+    """Return the refs of notes with the ids of their commits, this clone's own first."""
+    listed = repository.git("for-each-ref", "--format=%(refname) %(objectname)", NOTES, FETCHED).splitlines()
+    found = dict(row.split(" ") for row in listed)
+    return {ref: found[ref] for ref in sorted(found, key=lambda ref: ref != NOTES)}
 
 
 def is_vouched(repository: Repository, commit: str) -> bool:

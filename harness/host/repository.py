@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ACCEPTED = "refs/heads/accepted"
 NOTES = "refs/notes/verdicts"
 ZERO = "0" * 40
+OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 #: The variables that a git hook sets: those of `git rev-parse --local-env-vars`, and the index.
 LOCAL_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -140,19 +143,23 @@ class Repository:
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Return True if `newer` is `older` or descends from it."""
-        return self.succeeds("merge-base", "--is-ancestor", older, newer)
+        return older == newer or self.succeeds("merge-base", "--is-ancestor", older, newer)
 
     def tree(self, commit: str) -> list[TreeEntry]:
         """Return every file of a commit."""
-        listed = self.git("ls-tree", "-r", "-z", "--full-tree", commit)
+        listed = self._about((commit,), "ls-tree", "-r", "-z", "--full-tree")
         rows = (row.split("\t", 1) for row in listed.split("\0") if row)
         return [TreeEntry(fields.split()[0], fields.split()[2], path) for fields, path in rows]
 
     def changed(self, old: str, new: str) -> list[TreeEntry]:
         """Return the files that differ between two trees, as they are in `new` (mode "000000" if deleted there)."""
-        listed = self.git("diff-tree", "-r", "-z", "--no-renames", old, new).split("\0")
+        listed = self._about((old, new), "diff-tree", "-r", "-z", "--no-renames").split("\0")
         pairs = zip(listed[0::2], listed[1::2], strict=False)
         return [TreeEntry(fields.split()[1], fields.split()[3], path) for fields, path in pairs]
+
+    def _about(self, objects: Sequence[str], *arguments: str) -> str:
+        """Run a command about objects, and only once for the same ids: its output stays the same. Raises GitError."""
+        return (_output if all(map(OBJECT_ID.fullmatch, objects)) else Repository.git)(self, *arguments, *objects)
 
     def move(self, ref: str, new: str, old: str | None, why: str) -> None:
         """Move `ref` from `old` (None: absent) to `new`, atomically. Raises GitError if it is not at `old`."""
@@ -188,3 +195,8 @@ class Repository:
             process.stdin.close()
             if process.wait(timeout=60) != 0:
                 raise GitError(f"git update-ref {ref}: {process.stderr.read().strip()}")
+
+
+@cache
+def _output(repository: Repository, *arguments: str) -> str:
+    return repository.git(*arguments)
