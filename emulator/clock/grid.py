@@ -243,7 +243,8 @@ class Grid:
     def _work_samples(self, loader: int) -> tuple[list[int], list[Work]]:
         """Return (indices of sampled clusters, the work of each, by its warp `loader`).
 
-        First a few random clusters are sampled, then more if those differ.
+        First a few random clusters are sampled, with the first and the last one, which has less work if persistent
+        clusters divide the work unevenly; then more if those differ.
         """
         count, timeline = len(self._indices), self._timeline(len(self._indices), untimed=True)
 
@@ -251,7 +252,7 @@ class Grid:
             walked = (self._walk(self._indices[i], timeline, loader) for i in sampled)
             return [Work(warp.executed, warp.loaded) for warp in (c.ctas[0].warps[loader] for c in walked)]
 
-        few = sorted({0, *Random(0).sample(range(count), min(PROBES, count))})
+        few = sorted({0, count - 1, *Random(0).sample(range(count), min(PROBES, count))})
         found = works(few)
         if len(set(found)) == 1 or count <= PROBES:
             return few, found

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .. import chip
+from ..clock.chips import chip as clock_chip
 
 # Attributes by CUdevice_attribute name without the prefix CU_DEVICE_ATTRIBUTE_. Any other attribute is 0, the value
 # that a driver returns for a missing feature.
@@ -131,8 +132,8 @@ class DeviceProperties:
         return self.attribute(_NUMBERS.get(number, ""))
 
     def active_clusters(self, cluster_size: int) -> int:
-        """Return how many clusters of `cluster_size` CTAs fit at once, with one CTA per SM and no GPC limits."""
-        return self.multi_processor_count // cluster_size
+        """Return how many clusters of `cluster_size` CTAs run at once, one CTA per SM. Each lies in one GPC."""
+        return clock_chip(chip.NAME).slots(cluster_size)
 
 
 B200: Final = DeviceProperties()

@@ -173,7 +173,7 @@ END: ret;""",
 )
 
 
-@pytest.mark.parametrize("tiles", [148, 150, 447, 1000])
+@pytest.mark.parametrize("tiles", [148, 150, 447, 1000, 1035])
 def test_persistent_ctas_with_unequal_work_count_what_they_do(tiles: int) -> None:
     idesc = bench.KIND["BF16"][1] | 128 >> 3 << 17 | 128 >> 4 << 24
     found = predicted(PERSISTENT, [tiles, idesc, np.zeros(256, np.float32)], 148)

@@ -106,7 +106,7 @@ def test_types_stay_what_they_are():
     assert int(driver.CUstream(torch.cuda.current_stream().cuda_stream)) == 0
 
 
-@pytest.mark.parametrize(("size", "clusters"), [(1, 148), (2, 74), (8, 18)])
+@pytest.mark.parametrize(("size", "clusters"), [(1, 148), (2, 74), (4, 34), (8, 16)])
 def test_cutlass_hardware_info(size, clusters):
     import cutlass.utils
 
