@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from functools import cached_property, lru_cache
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
+from ..errors import AssemblerError
 from ..garbage import uncollected
+from ..machine_code import Resources, resources
 from ..program import Program
 from ..ptx.parser import parse
 from ..ptx.syntax import Kernel
@@ -15,6 +19,7 @@ from ..sass import MachineKernel, disassembled
 if TYPE_CHECKING:
     from ..clock.chips import Chip
     from ..clock.conditions import Code
+    from ..clock.registers import Registers
     from ..clock.skeleton import Skeleton
 
 
@@ -68,6 +73,21 @@ class LoadedModule:
         lines = {instr.line for kernel in self.syntax.kernels.values() for instr in kernel.instrs}
         return disassembled(self.ptx, self.syntax.target, lines)
 
+    @cached_property
+    def _resources(self) -> dict[str, Resources]:
+        """The resources of the kernels by name, as ptxas states them; empty if it is missing or rejects the module."""
+        try:
+            return resources(self.ptx, self.syntax.target)
+        except AssemblerError:
+            return {}
+
+    def _registers(self, name: str, estimated: Callable[[], Registers]) -> Registers:
+        """Return the registers of a kernel's thread: ptxas's, else an estimate."""
+        from ..clock.registers import Registers
+
+        asked = self._resources.get(name)
+        return estimated() if asked is None else Registers(asked.registers, "by ptxas")
+
     def skeleton(self, name: str, chip: Chip, code: Code = "ptx") -> tuple[Skeleton, Program]:
         """Return the part of a kernel that a chip's clock executes, and its lowered program.
 
@@ -79,6 +99,8 @@ class LoadedModule:
         if (name, chip, code) not in self._skeletons:
             machine = self.machine_code[name] if code == "sass" else None
             left = skeleton(self.kernel(name), self.variables, chip, machine)
+            if machine is None:
+                left = replace(left, registers=partial(self._registers, name, left.registers))
             self._skeletons[name, chip, code] = left, Program(left.kernel, self.variables, find)
         return self._skeletons[name, chip, code]
 

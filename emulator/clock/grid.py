@@ -21,6 +21,7 @@ from ..errors import Deadlock
 from ..ptx.kinds import Kind
 from .chips import Chip
 from .conditions import Conditions
+from .registers import Registers
 from .stretch import LSU
 from .timeline import Timeline
 from .trace import Recorder
@@ -41,8 +42,6 @@ A cluster between two samples is assumed to have the work of the one before it.
 """
 MAX_EXECUTED: Final = 5
 """The maximum number of distinct amounts of work to execute; times between them are interpolated."""
-REGISTERS_TOGETHER: Final = 8
-"""Registers of a thread are allocated in such groups."""
 STEP_LIMIT: Final = 1_000_000
 """The instruction limit of a warp that runs only to determine its work."""
 
@@ -120,6 +119,8 @@ class Grid:
         self._merged: dict[int, float] = {}
         self._ordinary = 1.0, 1.0
         self._shares: dict[str, float] = {}
+        self.registers: Registers | None = None
+        """The registers of a thread, if something else does not limit an SM to one CTA."""
         self._holds = False
         """True if L2 holds all that the launch reads and writes."""
 
@@ -190,12 +191,6 @@ class Grid:
         self._probed  # noqa: B018
         return self._shares
 
-    @property
-    def registers(self) -> int | None:
-        """Registers of a thread: those of the machine code, else at most those that the PTX allows."""
-        of_code = self._skeleton.registers
-        return self._launch.kernel.maxnreg if of_code is None else of_code
-
     def on(self, chip: Chip, program: Program, skeleton: Skeleton) -> Grid:
         """Return this grid on a chip with other figures. The work of its clusters is known already."""
         other = copy(self)
@@ -230,11 +225,11 @@ class Grid:
         }
         if any(instr.kind is Kind.REGISTER_POOL for instr in launch.kernel.instrs):  # ptxas gives one CTA all registers
             limits["registers"] = 1
-        elif self.registers is not None:
-            each = -(-self.registers // REGISTERS_TOGETHER) * REGISTERS_TOGETHER
-            limits["registers"] = REGISTERS_AN_SM // (each * launch.warps * LANES)
         if tmem_columns:
             limits["tensor memory"] = TMEM_COLUMNS // tmem_columns
+        if min(limits.values()) > 1:
+            self.registers = self._skeleton.registers()
+            limits["registers"] = REGISTERS_AN_SM // (self.registers.allocated * launch.warps * LANES)
         limit = min(limits, key=lambda name: limits[name])
         resident = max(limits[limit], 1)
         slots = self._chip.slots(self._size) * resident

@@ -11,6 +11,7 @@ from ..html import folded, preformatted
 from .conditions import USUAL, Conditions
 from .power import Pace
 from .profile import LEAST, Line, Role
+from .registers import Registers
 from .trace import Recorder
 
 BOUND: Final = 0.5
@@ -51,7 +52,7 @@ class Prediction:
     busy: the utilisation of each part of an SM and of the chip, the highest first.
     flops: of tensor core instructions. instructions: of warps, that take an issue slot. roofline: None without them.
     clusters: in the grid. slots: clusters at a time. resident: CTAs per SM. limit: the resource that limits `resident`.
-    registers: of a thread, None if they are not known.
+    registers: of a thread, None if something else limits an SM to one CTA.
     lines: where the warps' time goes, by source line. issued: instructions of all warps of a CTA, by opcode.
     assumptions: what it depends on and nobody measured. never_compared: classes of instructions that it leans on and
     whose times were never compared with the chip's.
@@ -73,7 +74,7 @@ class Prediction:
     slots: int
     resident: int
     limit: str
-    registers: int | None
+    registers: Registers | None
     schedule: str
     roles: tuple[Role, ...]
     lines: tuple[Line, ...]
@@ -109,6 +110,8 @@ class Prediction:
         for name in ("sustained", "conditions"):
             found[name] = asdict(found[name])
         found["roofline"] = None if self.roofline is None else asdict(self.roofline)
+        count, how = (None, None) if self.registers is None else (self.registers.count, self.registers.how)
+        found |= {"registers": count, "registers_from": how}
         return found | {"tflops": self.tflops, "waves": self.waves, "bound": self.bound}
 
     def __str__(self) -> str:
@@ -154,8 +157,9 @@ class Prediction:
                 f"  roofline: {roof.intensity:,.0f} FLOP per byte of HBM, so {what} allow{'s' * (what == 'HBM')} "
                 f"{roof.tflops:,.0f} TFLOP/s; {self.tflops / roof.tflops:.0%} of that"
             )
-        registers = "registers unknown" if self.registers is None else f"{self.registers} registers a thread"
-        resident = f"{self.resident} CTAs per SM, limited by {self.limit}; {registers}"
+        known = self.registers
+        registers = "" if known is None else f"; {known.count} registers a thread, {known.how}"
+        resident = f"{self.resident} CTAs per SM, limited by {self.limit}{registers}"
         waves = f"{self.waves:.2f} waves, the last {_tail(self.waves):.0%} full"
         yield f"  {self.clusters} clusters, {self.slots} at a time ({resident}): {waves}"
 

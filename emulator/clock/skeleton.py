@@ -6,7 +6,7 @@ only if one of these depends on it. All other instructions become stretches, whi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ..engine.effects import Effect, effects, registers
@@ -19,6 +19,7 @@ from ..sass import MachineKernel
 from .chips import Chip, reading
 from .machine_schedule import MachineSchedule
 from .operations import AWAIT_LOAD, SPIN, STRETCH, is_global_store, operation, waits_at_first_use
+from .registers import Registers, estimated
 from .schedule import AwaitedLoad, Between, Charges, Scheduler
 from .spins import repeats
 from .stretch import FLOATS, Stretch
@@ -35,14 +36,14 @@ class Skeleton:
 
     decided: floating-point comparisons that decide a branch. They are taken to be false.
     figures: the names of the chip's figures that the stretches depend on.
-    registers: of a thread, None if no machine code was read. schedule: where the order of instructions is from.
+    registers: returns those of a thread. schedule: where the order of instructions is from.
     """
 
     kernel: Kernel
     stretches: tuple[Stretch, ...]
     decided: tuple[Instr, ...]
     figures: frozenset[str]
-    registers: int | None = None
+    registers: Callable[[], Registers]
     schedule: str = "a list schedule of the PTX"
 
 
@@ -99,10 +100,11 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
     labels = {name: moved.get(at, end) for name, at in kernel.labels.items()}
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
     decided = tuple(kernel.instrs[i] for i in sorted(cut) if kernel.instrs[i].kind is Kind.COMPARE)
-    plain = Skeleton(left, tuple(stretches), decided, frozenset(figures))
+    plain = Skeleton(left, tuple(stretches), decided, frozenset(figures), lambda: estimated(kernel, found, flow))
     if code is None:
         return plain
-    return replace(plain, registers=code.resources.registers, schedule=f"machine code of ptxas {code.version}")
+    exact, schedule = Registers(code.resources.registers, "machine code"), f"machine code of ptxas {code.version}"
+    return replace(plain, registers=lambda: exact, schedule=schedule)
 
 
 def _listed(flow: Flow, found: Sequence[Effect], operations: Set[int], alone: Set[int], chip: Chip) -> Charges:

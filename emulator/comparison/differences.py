@@ -183,7 +183,7 @@ def _figures(base: Json, head: Json) -> Iterator[Change]:
     yield both("waves", "waves")
     yield both("CTAs per SM", "resident")
     yield both("limited by", "limit")
-    yield both("registers allowed by the kernel", "registers")
+    yield both("registers of a thread", "registers")
     yield change("FLOP per byte of HBM", sides, lambda side: (side["roofline"] or {}).get("intensity"))
     yield change("roofline", sides, _allowed, "TFLOP/s")
     yield change("share of the roofline", sides, _share, "%")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench import clock as bench
-from emulator import emulate, launch
+from emulator import emulate, launch, machine_code
 from emulator.clock.chips import Chip, chip
 from emulator.clock.conditions import Conditions
 from emulator.clock.prediction import Prediction
@@ -248,13 +248,37 @@ def test_loads_and_stores_of_warps_take_bandwidth() -> None:
     assert moved >= 0.5e6 * B200.hbm_bytes_per_us
 
 
-@pytest.mark.parametrize(("most", "resident"), [(32, 8), (64, 4), (128, 2)])
-def test_registers_limit_how_many_ctas_an_sm_holds(most: int, resident: int) -> None:
-    text = bench.entry("u32 rounds", f"{EXPONENTIALS} ret;").replace(
-        "k(.param .u32 rounds)", f"k(.param .u32 rounds) .maxnreg {most}"
-    )
-    found = predicted(text, [1], 148, 256)
-    assert (found.resident, found.limit) == (resident, "registers" if most > 32 else "threads")
+def holding(values: int, directives: str = "") -> str:
+    """Return a kernel in which `values` loaded values are live at a time."""
+    loads = "".join(f"ld.global.u32 %v{i}, [%d1+{4 * i}];" for i in range(values))
+    sums = "".join(f"add.u32 %v0, %v0, %v{i}; st.global.u32 [%d1+{4 * i}], %v0;" for i in range(1, values))
+    text = bench.entry("u64 data", f".reg .b32 %v<{values}>; ld.param.u64 %d1, [data]; {loads} bar.sync 0; {sums} ret;")
+    return text.replace("k(.param .u64 data)", f"k(.param .u64 data) {directives}")
+
+
+@pytest.mark.parametrize("values", [20, 60, 120])
+@pytest.mark.parametrize("installed", [False, True])
+def test_registers_limit_how_many_ctas_an_sm_holds(
+    values: int, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if ptxas is missing: then the values that are live in the PTX count."""
+    if not installed:
+        monkeypatch.setattr(machine_code, "tool", lambda name: None)
+    elif machine_code.tool("ptxas") is None:
+        pytest.skip("ptxas is not installed")
+    found = predicted(holding(values, f"// {installed}\n"), [np.zeros(1024, np.uint8)], 148, 256)
+    assert found.registers is not None and values <= found.registers.count <= 1.3 * values + 16
+    assert found.registers.how == ("by ptxas" if installed else "estimated from the PTX")
+    by_registers = 65536 // (256 * found.registers.allocated)
+    assert found.resident == min(by_registers, 8)
+    assert found.limit == ("registers" if by_registers < 8 else "threads")
+
+
+def test_an_estimate_of_registers_keeps_to_what_the_kernel_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_code, "tool", lambda name: None)
+    for directives, count in ((".maxnreg 64", 64), (".maxntid 512", 120), (".maxntid 512 .minnctapersm 2", 64)):
+        found = predicted(holding(118, directives), [np.zeros(1024, np.uint8)], 148, 256)
+        assert found.registers is not None and found.registers.count == pytest.approx(count, abs=4)
 
 
 def test_bytes_that_another_sm_is_fetching_come_no_sooner_than_from_hbm() -> None:

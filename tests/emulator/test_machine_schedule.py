@@ -15,6 +15,7 @@ from bench import clock as bench
 from emulator import cli
 from emulator.clock.chips import chip
 from emulator.clock.machine_places import loop_depths
+from emulator.clock.registers import Registers
 from emulator.clock.skeleton import Skeleton, skeleton
 from emulator.machine_code import Resources
 from emulator.ptx.parser import parse
@@ -74,7 +75,7 @@ def test_stall_counts_and_scoreboards_take_their_time() -> None:
     )
     made = scheduled(ARRIVE, code)
     assert stretches_before(made, 11) == [4 + B200.mufu_cycles + B200.mufu_latency + 1]
-    assert made.schedule == "machine code of ptxas 13.5" and made.registers == 32
+    assert made.schedule == "machine code of ptxas 13.5" and made.registers() == Registers(32, "machine code")
 
 
 def test_an_instruction_is_charged_where_the_machine_code_has_it() -> None:
