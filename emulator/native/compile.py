@@ -86,9 +86,10 @@ def _compile(operations: Iterable[Operation | LoadStore]) -> None:
     if not missing:
         return
     written = [_function(f"operation{i}", operation) for i, operation in enumerate(missing)]
-    engine = _engine(link((text for text, _ in written), (body for _, body in written)))
+    text = link((text for text, _ in written), (body for _, body in written))
+    find = _lookup(llvm.parse_assembly(text), host_machine())
     for i, operation in enumerate(missing):
-        _addresses[operation] = engine.get_function_address(f"operation{i}")
+        _addresses[operation] = find(f"operation{i}")
 
 
 def _function(name: str, operation: Operation | LoadStore) -> tuple[str, Body]:
@@ -141,29 +142,34 @@ def _constant(body: Body, index: int, kind: str) -> Vec:
     return Vec(body, splat, kind)
 
 
-def _engine(text: str) -> llvm.ExecutionEngine:
-    """Compile a module to machine code that lives as long as the process."""
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), host_machine())
-    engine.finalize_object()
-    _engines.append(engine)
-    return engine
-
-
 def optimised(text: str) -> Callable[[str], int]:
     """Compile an LLVM module and return a lookup of its functions' addresses. For little code that runs often.
 
     These passes take 0.005 s where LLVM's default takes 0.09 s, for equally fast code.
     """
-    module = llvm.parse_assembly(text)
-    machine = _target().create_target_machine(
-        opt=2, cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten()
-    )
+    module, machine = llvm.parse_assembly(text), _optimising_machine()
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.run(module, llvm.create_pass_builder(machine, llvm.PipelineTuningOptions()))
+    return _lookup(module, machine)
+
+
+def machine_code(text: str) -> Callable[[str], int]:
+    """Compile an LLVM module that was optimised before and return a lookup of its functions' addresses."""
+    return _lookup(llvm.parse_assembly(text), _optimising_machine())
+
+
+def _optimising_machine() -> llvm.TargetMachine:
+    return _target().create_target_machine(
+        opt=2, cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten()
+    )
+
+
+def _lookup(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> Callable[[str], int]:
+    """Compile a module to machine code that lives as long as the process."""
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     _engines.append(engine)

@@ -130,7 +130,6 @@ class Shadow:
         self._at = address_of(self._row)
         self._row["epochs"] = history.epochs
         self._replaced, self._taken = self._row["replaced"][0], self._row["taken"][0]
-        self._reads, self._writes = checks()
         self._update_row()
 
     def _update_row(self) -> None:
@@ -200,7 +199,7 @@ class Shadow:
             return False
         me, history = accesses[0], self.history
         number = history.record(me) if len(accesses) == 1 else history.record_all(accesses)
-        check = self._writes if write else self._reads
+        check = checks()[write]
         arguments = (
             self._at,
             cells.at,

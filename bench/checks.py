@@ -1,0 +1,114 @@
+"""`python -m bench.checks`: translate the emulator's checks from restricted Python to LLVM IR, by numba.
+
+The file is kept in the repository, so that the emulator needs neither numba nor its compile time. It is made for the
+vectors of x86-64-v3 but holds nothing of x86: LLVM compiles it for the CPU that it runs on. A test makes it again.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["NUMBA_OPT"] = "0"  # LLVM optimises once, in `_optimise`
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+from numba import njit, types
+from numba.extending import intrinsic, overload, register_jitable
+
+from emulator.native import shadow_check, words
+
+VECTORS_OF: Final = "x86-64-v3"
+TRANSLATED: Final = Path(shadow_check.__file__).with_suffix(".ll")
+ARRAYS: Final[dict[Callable[[int], Any], types.Integer]] = {
+    words.i64: types.int64,
+    words.i32: types.int32,
+    words.u32: types.uint32,
+    words.u8: types.uint8,
+}
+
+
+def main() -> None:
+    """Write the file."""
+    TRANSLATED.write_text(translated())
+
+
+def translated() -> str:
+    """Return the checks as LLVM IR, optimised, without anything of a machine."""
+    for function, element in ARRAYS.items():
+        _declare(function, element)
+    for helper in (*shadow_check.INLINED, *shadow_check.CALLED):
+        register_jitable(helper)
+    module = llvm.parse_assembly("")
+    for check in shadow_check.CHECKS:
+        module.link_in(llvm.parse_assembly(_definition(check)))
+    _optimise(module)
+    return _portable(str(module))
+
+
+def _declare(function: Callable[[int], Any], element: types.Integer) -> None:
+    """Have numba translate a function of `words` to a pointer."""
+
+    @intrinsic
+    def pointer(_: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(element)(types.int64), generate
+
+    overload(function)(lambda address: lambda address: pointer(address))  # type: ignore[call-arg]
+
+
+def _definition(check: Callable[..., int]) -> str:
+    """Return a check's IR, and a function of its name that calls it with C's convention."""
+    signature = (types.int64,) * check.__code__.co_argcount
+    compiled = njit(types.int32(*signature), error_model="numpy")(check)
+    text = compiled.inspect_llvm(signature)
+    name = compiled.overloads[signature].fndesc.mangled_name  # type: ignore[attr-defined]
+    arguments = [f"i64 %{argument}" for argument in check.__code__.co_varnames[: len(signature)]]
+    return f"""{text}
+define i32 @{check.__name__}({", ".join(arguments)}) "no-builtins" {{
+  %answer = alloca i32
+  %raised = call i32 @{name}({", ".join(["ptr %answer", "ptr null", *arguments])}) alwaysinline
+  %found = load i32, ptr %answer
+  ret i32 %found
+}}
+"""
+
+
+def _optimise(module: llvm.ModuleRef) -> None:
+    """Inline what is inlined, then optimise with vectors but without copies of loops."""
+    names = [check.__name__ for check in shadow_check.CHECKS]
+    called = [f"shadow_check{len(helper.__name__)}{helper.__name__}B" for helper in shadow_check.CALLED]
+    for function in module.functions:
+        if not function.is_declaration and function.name not in names:
+            function.linkage = "internal"
+            kept = any(name in function.name for name in called)
+            function.add_function_attribute("noinline" if kept else "alwaysinline")
+    for variable in module.global_variables:
+        if variable.linkage is not llvm.Linkage.external:
+            variable.linkage = "internal"
+    machine = llvm.Target.from_triple(module.triple).create_target_machine(cpu=VECTORS_OF, opt=3)
+    options = llvm.PipelineTuningOptions(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = True
+    options.loop_unrolling = options.loop_interleaving = False
+    builder = llvm.create_pass_builder(machine, options)
+    passes = builder.getModulePassManager()
+    passes.add_strip_symbols_pass()
+    passes.run(module, builder)
+
+
+def _portable(text: str) -> str:
+    """Drop what names a machine or is new in LLVM: layout, triple, metadata and attributes."""
+    text = re.sub(r"^(?:;|source_filename|target|attributes|!).*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(
+        r", ![\w.]+ !\d+| #\d+| *;.*| captures\(none\)| range\(.*?\)| samesign| (?:local_)?unnamed_addr", "", text
+    )
+    return f"; Made from shadow_check.py by `python -m bench.checks`.\n{text}"
+
+
+if __name__ == "__main__":
+    main()
