@@ -2,7 +2,7 @@
 
 AssertionError and RuntimeError are raised where FlashMLA raises them. What it rejects and the kernel can do is
 accepted: 1 to 128 heads, any number of indices, lengths of each token, bf16 caches, pages of any stride that is a
-multiple of 16 bytes. What is not built is rejected by name: caches other than bf16, 584 and 656 bytes a key.
+multiple of 16 bytes. What is not built is rejected by name: caches other than bf16, 584, 656, 528 and 288 bytes a key.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 
 import kernel
 from flash_mla.metadata import Config, FlashMLASchedMeta
+from kernel.layouts import QUANTISED
 from kernel.serving import IndexedCache, TableCache, attention, sparse_attention
 
 D_V = 512
@@ -58,7 +59,7 @@ def flash_mla_with_kvcache(
     """Decode: attention of each token over the keys that its indices list in one or two paged caches.
 
     q: [b, s_q, h_q, d] bf16, d = 512 or 576. k_cache, extra_k_cache: [pages, page, 1, d] bf16, or bytes: [pages, page,
-    1, 584] for d = 512, [pages, page, 1, 656] for 576.
+    1, 584 or 528] for d = 512, [pages, page, 1, 656] for 576. Keys of 528 bytes may have an extra_k_cache of 288.
     indices, extra_indices_in_kvcache: [b, s_q, topk] int32, page * page size + offset; others name no key. topk_length,
     extra_topk_length: [b] or [b, s_q] int32, how many count. Without indices: the first cache_seqlens[b] keys of each
     sequence, by block_table [b, columns]; with s_q > 1 only causal. softmax_scale defaults to d^-0.5. attn_sink:
@@ -76,6 +77,8 @@ def flash_mla_with_kvcache(
     require((extra_k_cache is None) == (extra_indices_in_kvcache is None), "extra_k_cache and its indices go together")
     require(extra_k_cache is None or indices is not None, "extra_k_cache needs indices of k_cache")
     require(extra_topk_length is None or extra_k_cache is not None, "extra_topk_length needs extra_k_cache")
+    fp4 = QUANTISED["v41_fp4"].bytes
+    require(not quantised or k_cache.shape[-1] != fp4, f"k_cache.shape[3] is {fp4}; allowed: in extra_k_cache alone")
     require(q.dim() == 4, f"q.shape is {tuple(q.shape)}; allowed: [b, s_q, h_q, d]")
     with errors_of_flash_mla():
         main: IndexedCache | TableCache

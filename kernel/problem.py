@@ -11,7 +11,8 @@ from kernel.variants import HEAD_DIMS
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
 Compressed = Literal["none", "blocks", "topk"]
-Layout = Literal["bf16", "v4", "v32"]
+Layout = Literal["bf16", "v4", "v32", "v41", "v41_fp4"]
+V41 = {"v41", "v41_fp4"}  # layouts of V4.1, which may be in one call together
 ROPE_DIMS = (0, 64)
 
 
@@ -88,11 +89,12 @@ class Features:
             raise ArgumentError("caches", self.cache_names, allowed)
         if len(self.caches) > 2 or any(each.table for each in self.caches[1:]):
             raise ArgumentError("caches", self.cache_names, "two; the second with indices")
-        if len({each.layout for each in self.caches}) > 1:
-            raise ArgumentError("caches", self.cache_names, "two of one layout")
-        layouts = ("bf16", "v32") if self.rope_dim else ("bf16", "v4")
-        if self.caches[0].layout not in layouts:
-            raise ArgumentError("caches", self.cache_names, f"layouts {layouts} with rope_dim={self.rope_dim}")
+        layouts = {each.layout for each in self.caches}
+        if len(layouts) > 1 and layouts != V41:
+            raise ArgumentError("caches", self.cache_names, "two of one layout, or v41 and v41_fp4")
+        either = {"bf16", "v32"} if self.rope_dim else {"bf16", "v4", *V41}
+        if not layouts <= either:
+            raise ArgumentError("caches", self.cache_names, f"layouts {sorted(either)} with rope_dim={self.rope_dim}")
 
     @property
     def qk_dim(self) -> int:

@@ -64,6 +64,11 @@ class V4:
         rows = torch.cat([codes, others.contiguous().view(torch.uint8), scales, padding], 1)
         return rows, torch.cat([exact.bfloat16(), others], 1)
 
+    def parts(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return codes, scales and other columns of keys from their bytes."""
+        others = rows[:, self.codes : self.key_bytes].contiguous().view(torch.bfloat16)
+        return rows[:, : self.codes], rows[:, self.key_bytes : -1], others
+
     def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return `keys` keys that have all finite codes, and all finite scales from 37 keys on.
 
@@ -91,12 +96,44 @@ class V4:
         return pages[:, : size * row].view(count, size, 1, row)
 
 
-class V32:
-    """DeepSeek-V3.2: 512 e4m3 codes, 4 fp32 scales of 128 columns each, and 64 bf16 a key, one key after another."""
+class KeyAfterKey:
+    """Layouts with all bytes of a key together. Codes come first, then scales, then columns in bf16."""
+
+    codes: int  # columns that are codes
+    columns: int
+    group: int  # columns of a scale
+    bytes: int
+    largest: float  # value of a code
+    nan = 0xFF  # in all bytes of codes, scales and bf16
+
+    def meant(
+        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the bytes of keys with these codes, scales and other columns, and what they mean in bf16."""
+        raise NotImplementedError
+
+    def lost(self, poison: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the codes and scales of a key whose columns have the size of `poison`, which is not NaN."""
+        raise NotImplementedError
+
+    def pages(self, rows: torch.Tensor, seen: torch.Tensor, size: int, gap: int, poison: float) -> torch.Tensor:
+        """Return pages [P, size, 1, bytes] with `poison` in keys that are not seen, and NaN in gaps and guards."""
+        count = len(rows) // size
+        lost = torch.full((1, self.bytes), self.nan, dtype=torch.uint8)
+        if poison == poison:  # not NaN
+            others = torch.full((1, self.columns - self.codes), poison).bfloat16()
+            lost, _ = self.meant(*self.lost(poison), others)
+        whole = torch.full((count + 2 * GUARD_PAGES, size * self.bytes + gap), self.nan, dtype=torch.uint8)
+        pages = whole[GUARD_PAGES:-GUARD_PAGES, : size * self.bytes]
+        pages.copy_(torch.where(seen[:, None], rows, lost).view(count, -1))
+        return pages.view(count, size, 1, self.bytes)
+
+
+class V32(KeyAfterKey):
+    """DeepSeek-V3.2: 512 e4m3 codes, 4 fp32 scales of 128 columns each, and 64 bf16 a key."""
 
     codes, columns, group, bytes = 512, 576, 128, 656
     largest = 448.0
-    nan = 0xFF  # as a code, and in all bytes of a scale or a bf16
 
     def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim].
@@ -136,18 +173,106 @@ class V32:
         codes = codes.where(codes & 0x7F != 0x7F, 0).to(torch.uint8)
         return self.meant(codes, scales, torch.arange(keys * 64).view(keys, 64).float().bfloat16())
 
-    def pages(self, rows: torch.Tensor, seen: torch.Tensor, size: int, gap: int, poison: float) -> torch.Tensor:
-        """Return pages [P, size, 1, 656] with `poison` in keys that are not seen, and NaN in gaps and guards."""
-        count = len(rows) // size
-        lost = torch.full((1, self.bytes), self.nan, dtype=torch.uint8)
-        if poison == poison:  # not NaN
-            codes = torch.full((1, self.codes), 0x7E, dtype=torch.uint8)  # 448
-            others = torch.full((1, self.columns - self.codes), poison).bfloat16()
-            lost, _ = self.meant(codes, torch.full((1, self.codes // self.group), poison / self.largest), others)
-        whole = torch.full((count + 2 * GUARD_PAGES, size * self.bytes + gap), self.nan, dtype=torch.uint8)
-        pages = whole[GUARD_PAGES:-GUARD_PAGES, : size * self.bytes]
-        pages.copy_(torch.where(seen[:, None], rows, lost).view(count, -1))
-        return pages.view(count, size, 1, self.bytes)
+    def lost(self, poison: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return codes of 448, and scales."""
+        codes = torch.full((1, self.codes), 0x7E, dtype=torch.uint8)
+        return codes, torch.full((1, self.codes // self.group), poison / self.largest)
 
 
-LAYOUTS: Mapping[str, Bf16 | V4 | V32] = {"bf16": Bf16(), "v4": V4(), "v32": V32()}
+class V41(KeyAfterKey):
+    """DeepSeek-V4.1: 512 e4m3 codes, then 16 ue8m0 of 32 columns each."""
+
+    codes, columns, group, bytes = 512, 512, 32, 528
+    largest = 448.0
+
+    def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim].
+
+        Scales are up to 8 times as large as they must be, so that some codes are subnormal.
+        """
+        groups = values.reshape(len(values), -1, self.group).double()
+        least = (groups.abs().amax(2) / self.largest).clamp(min=2.0**-14).log2().ceil()
+        exponents = least + torch.randint(0, 4, least.shape, generator=generator)
+        codes = (groups / 2.0 ** exponents[..., None]).flatten(1).float().to(torch.float8_e4m3fn).view(torch.uint8)
+        return self.meant(codes, (exponents + 127).to(torch.uint8), values[:, self.codes :].bfloat16())
+
+    def meant(
+        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the bytes of keys with these codes and scales [S, 16], and what they mean in bf16. others: [S, 0]."""
+        factors = (2.0 ** (scales.double() - 127)).repeat_interleave(self.group, 1)
+        return torch.cat([codes, scales], 1), (codes.view(torch.float8_e4m3fn).double() * factors).bfloat16()
+
+    def parts(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return codes, scales and no other columns of keys from their bytes."""
+        return rows[:, : self.codes], rows[:, self.codes :], rows[:, :0].view(torch.bfloat16)
+
+    def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return `keys` keys that have all finite codes, and all finite scales from 16 keys on.
+
+        Codes of the largest scales are at most 1, so that the product is finite in bf16.
+        """
+        scales = (torch.arange(keys * 16).view(keys, 16) % 255).to(torch.uint8)
+        codes = (torch.arange(self.codes) + 11 * torch.arange(keys)[:, None]) % 256
+        sign, size = codes & 0x80, codes & 0x7F
+        size = size.where(size != 0x7F, 0).where(scales.repeat_interleave(self.group, 1) < 246, size.clamp(max=0x38))
+        return self.meant((sign | size).to(torch.uint8), scales, torch.zeros(keys, 0))
+
+    def lost(self, poison: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return codes of 448, and scales."""
+        scale = int(torch.tensor(poison).log2()) + 127 - 9
+        codes = torch.full((1, self.codes), 0x7E, dtype=torch.uint8)
+        return codes, torch.full((1, self.codes // self.group), scale, dtype=torch.uint8)
+
+
+class V41Fp4(KeyAfterKey):
+    """DeepSeek-V4.1's compressed keys: 512 e2m1 codes, the even column in the lower half of a byte, then 32 scales.
+
+    A scale is e4m3, for 16 columns. `codes` as parameters and results have a byte for each column.
+    """
+
+    codes, columns, group, bytes = 512, 512, 16, 288
+    largest = 6.0
+    values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=torch.float64)  # of the codes without sign
+
+    def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim].
+
+        Scales are up to twice as large as they must be.
+        """
+        groups = values.reshape(len(values), -1, self.group).double()
+        wanted = groups.abs().amax(2) / self.largest * 2 ** torch.rand(groups.shape[:2], generator=generator).double()
+        scales = wanted.clamp(2.0**-9, 448).float().to(torch.float8_e4m3fn)
+        sizes = groups.abs() / scales.double()[..., None]
+        nearest = (sizes[..., None] - self.values).abs().argmin(3)
+        codes = (nearest | (groups < 0).int() << 3).flatten(1).to(torch.uint8)
+        return self.meant(codes, scales.view(torch.uint8), values[:, self.codes :].bfloat16())
+
+    def meant(
+        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the bytes of keys with these codes and scales [S, 32], and what they mean in bf16. others: [S, 0]."""
+        factors = scales.view(torch.float8_e4m3fn).double().repeat_interleave(self.group, 1)
+        signed = self.values[(codes & 7).long()] * (1 - 2 * (codes >> 3).double())
+        return torch.cat([codes[:, ::2] | codes[:, 1::2] << 4, scales], 1), (signed * factors).bfloat16()
+
+    def parts(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return codes, scales and no other columns of keys from their bytes."""
+        packed = rows[:, : self.codes // 2]
+        codes = torch.stack([packed & 0xF, packed >> 4], 2).flatten(1)
+        return codes, rows[:, self.codes // 2 :], rows[:, :0].view(torch.bfloat16)
+
+    def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return `keys` keys that have all codes, each with all finite scales of both signs from 8 keys on."""
+        scales = torch.arange(keys * 32).view(keys, 32) % 256
+        codes = torch.arange(self.codes).repeat(keys, 1) % 16
+        return self.meant(codes.to(torch.uint8), scales.where(scales & 0x7F != 0x7F, 0).to(torch.uint8), codes[:, :0])
+
+    def lost(self, poison: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return codes of 6 and the largest scale: larger values do not exist."""
+        codes = torch.full((1, self.codes), 7, dtype=torch.uint8)
+        return codes, torch.full((1, self.codes // self.group), 0x7E, dtype=torch.uint8)
+
+
+Layout = Bf16 | V4 | V32 | V41 | V41Fp4
+LAYOUTS: Mapping[str, Layout] = {"bf16": Bf16(), "v4": V4(), "v32": V32(), "v41": V41(), "v41_fp4": V41Fp4()}

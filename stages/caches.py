@@ -21,7 +21,7 @@ class Paged:
     pages: int
     size: int
     topk: int
-    layout: Literal["bf16", "v4", "v32"] = "bf16"
+    layout: Literal["bf16", "v4", "v32", "v41", "v41_fp4"] = "bf16"
     gap: int = 0
     lens: tuple[int, ...] | None = None
     window: int | None = None

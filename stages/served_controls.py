@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from stages.cache_layouts import V32
+from stages.cache_layouts import LAYOUTS, Bf16
 from stages.caches import Paged
 from stages.case import Case
 from stages.served import CacheInputs
@@ -40,22 +40,35 @@ def cache_controls(case: Case, paged: Paged) -> dict[str, Change]:
 
 
 def _misread(case: Case, paged: Paged) -> dict[str, Change]:
-    """Return the changes of a cache whose keys have rotary columns behind those of V, or fp32 scales."""
-    if case.value_dim == case.head_dim:
-        return {}
+    """Return the changes of a cache whose keys have scales, or rotary columns behind those of V."""
     end = case.value_dim
-    found: dict[str, Change] = {
-        "no rotary columns": lambda cache: _with_rotary(cache, end, torch.zeros_like(cache.keys[:, end:])),
-        "rotary columns of the key before": lambda cache: _with_rotary(cache, end, cache.keys[:, end:].roll(1, 0)),
-    }
+    found: dict[str, Change] = {}
+    if end < case.head_dim:
+        found |= {
+            "no rotary columns": lambda cache: _with_rotary(cache, end, torch.zeros_like(cache.keys[:, end:])),
+            "rotary columns of the key before": lambda cache: _with_rotary(cache, end, cache.keys[:, end:].roll(1, 0)),
+        }
+    if paged.layout != "bf16":
+        found |= {
+            "scales of the next columns": lambda cache: _with_scales(cache, lambda x: x.roll(1, 1)),
+            "scales of the next key": lambda cache: _with_scales(cache, lambda x: x.roll(1, 0)),
+        }
     if paged.layout == "v32":
         found |= {
             "scales truncated to powers of two": lambda cache: _with_scales(cache, lambda x: 2 ** x.log2().floor()),
             "scales rounded to bf16": lambda cache: _with_scales(cache, lambda x: x.bfloat16().float()),
-            "scales of the next columns": lambda cache: _with_scales(cache, lambda x: x.roll(1, 1)),
-            "scales of the next key": lambda cache: _with_scales(cache, lambda x: x.roll(1, 0)),
         }
+    elif paged.layout != "bf16":
+        found["the last scale one step larger"] = lambda cache: _with_scales(cache, _last_larger)
+    if paged.layout == "v41_fp4":
+        found["both columns of a byte exchanged"] = lambda cache: replace(
+            cache, keys=cache.keys.view(len(cache.keys), -1, 2).flip(2).flatten(1)
+        )
     return found
+
+
+def _last_larger(scales: torch.Tensor) -> torch.Tensor:
+    return torch.cat([scales[:, :-1], scales[:, -1:] + 1], 1)
 
 
 def _with_rotary(cache: CacheInputs, end: int, rotary: torch.Tensor) -> CacheInputs:
@@ -63,8 +76,10 @@ def _with_rotary(cache: CacheInputs, end: int, rotary: torch.Tensor) -> CacheInp
 
 
 def _with_scales(cache: CacheInputs, change: Callable[[torch.Tensor], torch.Tensor]) -> CacheInputs:
-    codes, scales, others = V32().parts(cache.rows)
-    return replace(cache, keys=V32().meant(codes, change(scales), others)[1])
+    layout = LAYOUTS[cache.paged.layout]
+    assert not isinstance(layout, Bf16)
+    codes, scales, others = layout.parts(cache.rows)
+    return replace(cache, keys=layout.meant(codes, change(scales), others)[1])
 
 
 def _listing(cache: CacheInputs, indices: torch.Tensor) -> CacheInputs:

@@ -25,12 +25,12 @@ class IndexedCache:
     """A paged cache, and the keys of it that each token sees, by indices.
 
     pages: [P, N, 1, D] or [P, N, D], P pages of N keys, whose strides are multiples of 16 bytes: D = 512 or 576 bf16,
-    as q has; or bytes of uint8, int8 or float8_e4m3fn in a layout of kernel.layouts, D = 584 (DeepSeek-V4) if q has 512
-    columns, and D = 656 (DeepSeek-V3.2) if it has 576. Keys of V4 lie together in their page. A flat tensor of keys is
-    S pages of one key. indices: [B, T, K] int32, page * N + offset of each key, in any order; one
-    that occurs twice counts twice, and one outside 0 to P * N - 1 names no key and reads nothing. lens: how many
-    indices count, [B] int32 for all tokens of a sequence or [B, T] for each; None: all K. The device clamps lengths to
-    0 to K.
+    as q has; or bytes of uint8, int8 or float8_e4m3fn in a layout of kernel.layouts, D = 584 (DeepSeek-V4), 528 or 288
+    (V4.1) if q has 512 columns, and D = 656 (DeepSeek-V3.2) if it has 576. Keys of V4 lie together in their page. Two
+    caches have one layout, or V4.1's two. A flat tensor of keys is S pages of one key.
+    indices: [B, T, K] int32, page * N + offset of each key, in any order; one that occurs twice counts twice, and one
+    outside 0 to P * N - 1 names no key and reads nothing. lens: how many indices count, [B] int32 for all tokens of a
+    sequence or [B, T] for each; None: all K. The device clamps lengths to 0 to K.
     """
 
     pages: torch.Tensor
@@ -117,7 +117,7 @@ def layout_of(pages: torch.Tensor) -> Layout:
     """Return the layout of the keys in a cache whose pages were checked, by dtype and bytes of a key."""
     if pages.dtype == torch.bfloat16:
         return "bf16"
-    return "v32" if pages.shape[-1] == QUANTISED["v32"].bytes else "v4"
+    return next(name for name, each in QUANTISED.items() if each.bytes == pages.shape[-1])
 
 
 def check_rows(name: str, tensor: torch.Tensor) -> None:
@@ -131,23 +131,24 @@ def check_pages(name: str, pages: Any, q: torch.Tensor) -> None:
     """Check the pages of a cache. Raises ArgumentError."""
     form, rank = "[P, N, 1, D] or [P, N, D]", 3
     columns = q.shape[-1]
-    layout = next(each for each in QUANTISED.values() if each.columns == columns)
+    of_bytes = {each.bytes: each for each in QUANTISED.values() if each.columns == columns}
+    bytes_allowed = f"{' or '.join(map(str, of_bytes))} bytes"
     if isinstance(pages, torch.Tensor):
         rank = 4 if pages.dim() == 4 else 3
         if pages.dtype not in (torch.bfloat16, *CODES):
-            allowed = f"bfloat16, or {', '.join(map(str, CODES))} for {layout.bytes} bytes"
+            allowed = f"bfloat16, or {', '.join(map(str, CODES))} for {bytes_allowed}"
             raise ArgumentError(f"{name}.dtype", pages.dtype, allowed)
     quantised = isinstance(pages, torch.Tensor) and pages.dtype in CODES
     check_tensor(name, pages, pages.dtype if quantised else torch.bfloat16, rank, form, q)
-    if pages.shape[-1] != (layout.bytes if quantised else columns) or pages.shape[2:-1] not in ((), (1,)):
-        allowed = f"{form} with {columns} bf16 or {layout.bytes} bytes for {columns} columns of q; no other is built"
+    if pages.shape[-1] not in (of_bytes if quantised else (columns,)) or pages.shape[2:-1] not in ((), (1,)):
+        allowed = f"{form} with {columns} bf16 or {bytes_allowed} for {columns} columns of q; no other is built"
         raise ArgumentError(f"{name}.shape", tuple(pages.shape), allowed)
     if pages.numel() == 0:
         raise ArgumentError(f"{name}.shape", tuple(pages.shape), f"{form} with at least one key")
     size, row = pages.shape[1], pages.stride(1)
-    together = quantised and layout.page_scale_bytes > 0
-    if together and size > 1 and row != layout.bytes:
-        allowed = f"{layout.bytes}: keys of a page lie together, then their scales"
+    together = quantised and of_bytes[pages.shape[-1]].page_scale_bytes > 0
+    if together and size > 1 and row != pages.shape[-1]:
+        allowed = f"{pages.shape[-1]}: keys of a page lie together, then their scales"
         raise ArgumentError(f"{name}.stride(1)", row, allowed)
     check_alignment(name, pages[:, 0] if together else pages)
     if size * row * pages.element_size() > MAX_KEYS:

@@ -6,14 +6,14 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Boolean, Float32, Int32, Int64
+from cutlass import BFloat16, Boolean, Float32, Int32, Int64, Uint8
 from cutlass._mlir.dialects import llvm
 from cutlass.cute.nvgpu import cpasync
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
 from kernel.hardware import BF16_BYTES, WARP
-from kernel.layouts import QUANTISED, KeyLayout
+from kernel.layouts import CODE_BITS, QUANTISED, KeyLayout
 from kernel.sm100.cta import VECTOR_BYTES
 from kernel.sm100.load import FEW_TOKENS, CacheWarp, wait_empty
 
@@ -72,7 +72,11 @@ class QuantisedWarp(CacheWarp):
             for n, entry in enumerate(self.entries(i)):
                 if (n * WARP + cute.arch.lane_idx()) // keys_per_warp == self.warp:
                     key = pointer(self.or_first(self.place(entry, indices[n])), BFloat16, VECTOR_BYTES)
-                    primitives.cp_async_bulk_prefetch(key, self.layout.key_bytes)
+                    primitives.cp_async_bulk_prefetch(key, self.key_bytes(i))
+
+    def key_bytes(self, i: Int32) -> Any:
+        """Bytes of a key of tile `i`, without scales that are elsewhere in its page."""
+        return self.layout.key_bytes
 
     def scales(self, entry: Int32, index: Int32, column: Any) -> Int32 | Float32:
         """Load the word with the scales of a slice from `column` on; 0 if the index names no key."""
@@ -140,21 +144,103 @@ class CodesWarp(QuantisedWarp):
                 cute.autovec_copy(values[None, j], row[None, at + j])
 
 
+class KeyScalesWarp(CodesWarp):
+    """A load warp that converts keys of V4.1: all columns are codes, and a lane loads its scale, one byte.
+
+    Two caches may have different layouts. A KV tile has keys of one cache.
+    """
+
+    @property
+    def layouts(self) -> list[KeyLayout]:
+        """The layout of each cache."""
+        return [QUANTISED[each.layout] for each in self.cta.config.caches]
+
+    @cute.jit
+    def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
+        """Convert this warp's slice of tile `i`, which is the CTA's KV tile `number`.
+
+        indices: those of the tile; on return, of the next tile. following: those of the next tile, then of the one
+        after it.
+        """
+        first, last = self.layouts[0], self.layouts[-1]
+        # 1. Find the keys. A lane has the addresses of its indices.
+        found = [self.place(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
+        indices.store(following.load())
+        following.store(self.read_indices(i + 2).load())
+        # 2. Convert them by the layout of the tile's cache.
+        if cutlass.const_expr(first == last):
+            self.convert(first, found, number)
+        else:
+            if i < self.cta.kv_tiles.boundary_tile:
+                self.convert(first, found, number)
+            else:
+                self.convert(last, found, number)
+        # 3. Signal the MMA warp.
+        slot, _ = self.cta.bars.slot_and_phase(number, self.warp)
+        self.publish_copies(slot)
+
+    @cute.jit
+    def convert(self, layout: cutlass.Constexpr[KeyLayout], found: list[Any], number: Int32) -> None:
+        """Convert this warp's slice of the CTA's KV tile `number`, in batches whose codes fit into registers.
+
+        found: the addresses of the slice's keys, in the lanes that have their indices. The warp waits for a free slot
+        only when the first codes were asked for.
+        """
+        keys, dims = self.ring.box
+        lane = cute.arch.lane_idx()
+        lanes = dims // CODES  # that convert a key together
+        column = (self.rank if self.ring.along_keys else self.warp) * dims + lane % lanes * CODES
+        step = WARP // lanes
+        slot = Int32(0)
+        for begin in cutlass.range_constexpr(0, keys, step * BATCH):
+            own = [begin + n * step for n in range(BATCH)]
+            places = [cute.arch.shuffle_sync(found[key // WARP], (key + lane // lanes) % WARP) for key in own]
+            codes = [self.own_codes(layout, place, column) for place in places]
+            scales = [self.own_scale(layout, place, column) for place in places]
+            if cutlass.const_expr(begin == 0):
+                slot = wait_empty(self.cta, self.ring, self.warp, number)
+            self.write(slot, [key + lane // lanes for key in own], places, codes, scales, column)
+
+    def own_codes(self, layout: KeyLayout, place: Any, column: Int32) -> cute.Tensor:
+        """Load the 16 codes of a key from `column` on: four words of e4m3, or two of e2m1."""
+        size = CODES * CODE_BITS[layout.code] // 8
+        source = pointer(self.or_first(place) + column * CODE_BITS[layout.code] // 8, Int32, size)
+        loaded = cute.make_rmem_tensor(size // WORD_BYTES, Int32)
+        cute.autovec_copy(cute.make_tensor(source, cute.make_layout(size // WORD_BYTES)), loaded)
+        return loaded
+
+    def own_scale(self, layout: KeyLayout, place: Any, column: Int32) -> Float32:
+        """Load the scale of a key's codes from `column` on; a finite one if there is no key."""
+        source = pointer(self.or_first(place) + layout.code_bytes + column // layout.scale_columns, Uint8, 1)
+        byte = cutlass.select_(place == 0, Int32(0), Int32(cute.make_tensor(source, cute.make_layout(1))[0]))
+        return scale_of(byte) if layout.scale == "ue8m0" else floats_of_e4m3(byte)[0]
+
+    def key_bytes(self, i: Int32) -> Any:
+        """Bytes of a key of tile `i`."""
+        first, last = self.layouts[0].key_bytes, self.layouts[-1].key_bytes
+        before = i < self.cta.kv_tiles.boundary_tile
+        return first if first == last else cutlass.select_(before, Int32(first), Int32(last))
+
+
 def pointer(address: Any, dtype: type[cutlass.Numeric], align_bytes: int) -> cute.Pointer:
     """Return a pointer to global memory."""
     return cute.make_ptr(dtype, address, cute.AddressSpace.gmem, assumed_align=align_bytes)
 
 
 def converted(codes: cute.Tensor, scale: Float32, valid: Any) -> cute.Tensor:
-    """Return the bf16 of 16 e4m3 codes times a scale, with one rounding; zeros unless `valid`."""
+    """Return the bf16 of 16 codes times a scale, with one rounding; zeros unless `valid`.
+
+    codes: four words of e4m3, or two of e2m1.
+    """
     values = cute.make_rmem_tensor(CODES, Float32)
-    for w in range(CODES // WORD_BYTES):
+    of_word = CODES // cute.size(codes)
+    for w in range(cute.size(codes)):
         word = cutlass.select_(valid, codes[w], Int32(0))
-        one, two, three, four = floats_of_e4m3(word)
-        for j, pair in ((0, (one, two)), (2, (three, four))):
-            values[WORD_BYTES * w + j], values[WORD_BYTES * w + j + 1] = cute.arch.mul_packed_f32x2(
-                pair, (scale, scale)
-            )
+        floats = floats_of_e4m3(word) if of_word == WORD_BYTES else floats_of_e2m1(word)
+        for j in range(0, of_word, 2):
+            pair = floats[j], floats[j + 1]
+            product = cute.arch.mul_packed_f32x2(pair, (scale, scale))
+            values[of_word * w + j], values[of_word * w + j + 1] = product
     rounded = cute.make_rmem_tensor(CODES, BFloat16)
     rounded.store(values.load().to(BFloat16))
     return rounded
@@ -168,16 +254,32 @@ def floats_of_e4m3(word: Int32, *, loc: Any = None, ip: Any = None) -> list[Floa
         "cvt.rn.f16x2.e4m3x2 p, a; cvt.rn.f16x2.e4m3x2 q, b; mov.b32 {w, x}, p; mov.b32 {y, z}, q; "
         "cvt.f32.f16 $0, w; cvt.f32.f16 $1, x; cvt.f32.f16 $2, y; cvt.f32.f16 $3, z; }"
     )
+    return _floats(code, word, WORD_BYTES, loc, ip)
+
+
+@dsl_user_op
+def floats_of_e2m1(word: Int32, *, loc: Any = None, ip: Any = None) -> list[Float32]:
+    """Convert the eight e2m1 codes of a word to fp32, from the lowest four bits on."""
+    halves = "".join(
+        f"cvt.rn.f16x2.e2m1x2 p, {byte}; mov.b32 {{x, y}}, p; cvt.f32.f16 ${2 * i}, x; cvt.f32.f16 ${2 * i + 1}, y; "
+        for i, byte in enumerate("abcd")
+    )
+    code = f"{{ .reg .b8 a, b, c, d; .reg .b16 x, y; .reg .b32 p; mov.b32 {{a, b, c, d}}, $8; {halves}}}"
+    return _floats(code, word, 2 * WORD_BYTES, loc, ip)
+
+
+def _floats(code: str, word: Int32, count: int, loc: Any, ip: Any) -> list[Float32]:
+    """Return the `count` results of PTX that reads a word."""
     found = llvm.inline_asm(
-        llvm.StructType.get_literal([Float32.mlir_type] * WORD_BYTES),
+        llvm.StructType.get_literal([Float32.mlir_type] * count),
         [Int32(word).ir_value(loc=loc, ip=ip)],
         code,
-        "=f,=f,=f,=f,r",
+        "=f," * count + "r",
         has_side_effects=False,
         is_align_stack=False,
         asm_dialect=llvm.AsmDialect.AD_ATT,
     )
-    return [Float32(llvm.extractvalue(Float32.mlir_type, found, [i], loc=loc, ip=ip)) for i in range(WORD_BYTES)]
+    return [Float32(llvm.extractvalue(Float32.mlir_type, found, [i], loc=loc, ip=ip)) for i in range(count)]
 
 
 @dsl_user_op

@@ -256,7 +256,7 @@ class CacheTiles(SplitTiles):
         """Return the address of the scales of the key of `index`, behind its codes or all keys of its page; or 0."""
         page, offset = self.page_and_offset(entry, index)
         if layout.page_scale_bytes == 0:
-            scales = Int64(offset) * self.fact(entry, "row_bytes") + layout.code_columns
+            scales = Int64(offset) * self.fact(entry, "row_bytes") + layout.code_bytes
             return self.if_key(entry, index, page + scales)
         keys_bytes = Int64(self.fact(entry, "page")) * layout.key_bytes
         return self.if_key(entry, index, page + keys_bytes + Int64(offset) * layout.page_scale_bytes)

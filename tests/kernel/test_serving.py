@@ -17,7 +17,7 @@ from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
 from flash_mla import FlashMLASchedMeta, flash_mla_sparse_fwd, flash_mla_with_kvcache, get_mla_metadata
 from kernel.reference import selection
 from kernel.serving import IndexedCache, TableCache, attention, sparse_attention
-from stages.cache_layouts import V4, V32
+from stages.cache_layouts import V4, V32, V41, V41Fp4
 
 HEADS = 8
 ROOT = Path(__file__).parents[2]
@@ -116,6 +116,31 @@ def test_flash_mla_over_keys_of_576_columns() -> None:
     torch.testing.assert_close(lse.double(), want.lse.transpose(1, 2), atol=4e-6, rtol=1e-6)
 
 
+def test_flash_mla_over_keys_of_528_and_288_bytes() -> None:
+    """Pages of five keys in FP8, and of one key in FP4: both are the values, too."""
+    random = torch.Generator().manual_seed(3)
+    rows, kv = V41().encode(torch.randn(20, 512, generator=random) / 8, random)
+    rows_fp4, kv_fp4 = V41Fp4().encode(torch.randn(9, 512, generator=random) / 8, random)
+    q, first, second = queries(1, 1, HEADS), lists([3, 19, -1, 0])[None], lists([8, 9, 0])[None]
+    with emulator.emulate():
+        out, lse = flash_mla_with_kvcache(
+            q,
+            rows.view(4, 5, 1, 528),
+            None,
+            None,
+            512,
+            get_mla_metadata()[0],
+            is_fp8_kvcache=True,
+            indices=first,
+            extra_k_cache=rows_fp4.view(9, 1, 1, 288),
+            extra_indices_in_kvcache=second,
+        )
+    indices = torch.cat([first, torch.where(second < 9, second + 20, -1)], 2)
+    want = selection(q, torch.cat([kv, kv_fp4])[None], topk_indices=indices)
+    torch.testing.assert_close(out.double(), want.o, atol=2e-3, rtol=2e-2)
+    torch.testing.assert_close(lse.double(), want.lse.transpose(1, 2), atol=4e-6, rtol=1e-6)
+
+
 def v4_pages(kv: torch.Tensor, size: int) -> torch.Tensor:
     rows, _ = V4().encode(kv.float(), torch.Generator().manual_seed(1))
     return V4().pages(rows, torch.ones(len(kv), dtype=torch.bool), size, 0, math.nan)
@@ -136,8 +161,9 @@ def v4_pages(kv: torch.Tensor, size: int) -> torch.Tensor:
         ({"attn_sink": torch.zeros(3)}, RuntimeError, r"^attn_sink\.shape"),
         ({"q": torch.zeros(1, 1, HEADS, 640).bfloat16()}, RuntimeError, r"^q\.shape .* one of \(512, 576\)"),
         ({"q": torch.zeros(1, 1, HEADS, 576).bfloat16()}, RuntimeError, r"^k_cache\.shape .* 656 bytes for 576"),
-        ({"k_cache": torch.zeros(2, 64, 1, 656).byte()}, RuntimeError, r"^k_cache\.shape .* 584 bytes for 512 columns"),
-        ({"k_cache": torch.zeros(2, 64, 1, 528).byte()}, RuntimeError, r"^k_cache\.shape .* no other is built"),
+        ({"k_cache": torch.zeros(2, 64, 1, 656).byte()}, RuntimeError, r"^k_cache\.shape .* 288 bytes for 512 columns"),
+        ({"k_cache": torch.zeros(2, 64, 1, 352).byte()}, RuntimeError, r"^k_cache\.shape .* no other is built"),
+        ({"k_cache": torch.zeros(2, 64, 1, 288).byte()}, RuntimeError, "288; allowed: in extra_k_cache alone"),
     ],
 )
 def test_errors_of_flash_mla(wrong: dict[str, object], error: type[Exception], said: str) -> None:

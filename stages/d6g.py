@@ -1,0 +1,70 @@
+"""D6g: caches of DeepSeek-V4.1: keys of 528 bytes in FP8, and compressed keys of 288 bytes in FP4."""
+
+import math
+
+import pytest
+import torch
+
+from stages.caches import Paged, Served
+from stages.case import Case
+from stages.device import Device
+from stages.inputs import draw
+from stages.verify import launched
+
+SINKS = (0.0, 4.0, -math.inf, -4.0, math.inf, -80.0)
+OPTIONS = ("maxima", "ascending", "empty_lse", "twice", "codes")  # of Served
+
+
+def served(heads: int, batch: int, tokens: int, *caches: Paged, **more: object) -> Case:
+    """Return a case with one or two caches."""
+    options = {name: more.pop(name) for name in OPTIONS if name in more}
+    caches_and_options = Served(caches, **options)  # type: ignore[arg-type]
+    rest: dict[str, object] = {"served": caches_and_options, **more}
+    return Case("D6g", 512, 0, heads, tokens, batch, None, True, False, **rest)  # type: ignore[arg-type]
+
+
+def fp8(pages: int, size: int, topk: int, lens: tuple[int, ...] | None = None, **more: int) -> Paged:
+    """Return a cache of 528 bytes a key."""
+    return Paged(pages, size, topk, layout="v41", lens=lens, **more)
+
+
+def fp4(pages: int, size: int, topk: int, lens: tuple[int, ...] | None = None, **more: int) -> Paged:
+    """Return a cache of 288 bytes a key."""
+    return Paged(pages, size, topk, layout="v41_fp4", lens=lens, **more)
+
+
+#: A token has both, the window alone, compressed keys alone, or nothing.
+EITHER, OTHER = (128, 70, 0, 0), (70, 0, 133, 0)
+CASES = (
+    served(64, 2, 1, fp8(2, 256, 128), fp4(12, 64, 512)),
+    served(64, 4, 1, fp8(3, 123, 128, EITHER, gap=528), fp4(3, 64, 133, OTHER), sinks=SINKS, sms=2, maxima=True),
+    served(128, 2, 2, fp8(9, 53, 128, EITHER), fp4(80, 1, 133, OTHER, gap=16), empty_lse=math.inf, sms=2),
+    served(128, 1, 1, fp8(2, 256, 128, (100,)), fp8(150, 2, 200, gap=48), sinks=SINKS),
+    served(16, 2, 2, fp8(4, 64, 64, (64, 5)), fp8(4, 64, 64), twice=True, strided=True),
+    served(8, 2, 2, fp8(20, 64, 0, (300, 1), window=128), fp4(5, 69, 133), sinks=SINKS, empty_lse=math.inf),
+    served(64, 2, 2, fp8(4, 256, 128), fp4(9, 61, 200, (200, 3)), peak=32, sms=2, maxima=True),
+    served(128, 2, 2, fp8(4, 256, 128, (3, 128)), fp4(90, 2, 200), peak=128, sms=2, ascending=True),
+    # One cache.
+    served(64, 3, 1, fp8(61, 5, 200, (200, 0, 65))),
+    served(100, 1, 2, fp4(4, 64, 133), maxima=True),
+    # Split keys: tiles of both caches are divided together.
+    served(8, 2, 2, fp8(3, 256, 128), fp4(9, 64, 512, (512, 0)), splits=4, maxima=True, empty_lse=math.inf),
+    served(64, 1, 1, fp8(3, 256, 128), fp4(300, 2, 400), splits=8, sinks=SINKS, peak=32),
+)
+SEEDS = (1,)
+#: Every code and every scale that is finite: the only key of a token is its output.
+EVERY_CODE = (
+    served(1, 1, 40, fp8(20, 2, 1), codes=True, sms=2),
+    served(1, 1, 40, fp4(20, 2, 1), codes=True, sms=2),
+)
+TWINS = EVERY_CODE
+
+
+@pytest.mark.parametrize("case", EVERY_CODE, ids=str)
+def test_every_code_and_scale_is_exact(case: Case, device: Device) -> None:
+    """The output of a token that lists one key is that key, bit for bit, with codes times scales rounded once."""
+    o = launched(case, 1, device).o[0, :, 0].cpu()
+    keys = draw(case, 1).caches[0].keys
+    differs = (o.double() != keys.double()).nonzero()
+    assert torch.isfinite(keys.double()).all()
+    assert not len(differs), f"{len(differs)} of {keys.numel()} elements differ, first {differs[:1].tolist()}"
