@@ -3,8 +3,9 @@
     python -m emulator run examples/dsv4_decode.py    # the emulated B200; on a GPU: python examples/dsv4_decode.py
 
 Three layer kinds (window; window and compressed keys listed by an indexer, CSA; window and all compressed keys, HCA)
-decode a batch of sequences, one of which is padding. Before each step the lengths and lists change in place, and the
-graph is replayed. Each step is compared with a softmax in float64 over what the caches' bytes mean.
+decode a batch of sequences, one of which is padding. One graph has a layer of each kind. Before each step the lengths
+grow and the lists change in place, and the graph is replayed. Each step is compared with a softmax in float64 over what
+the caches' bytes mean.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def tensor(*shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
 
 @dataclass
 class Layer:
-    """A layer with the tensors that its graph reads and writes."""
+    """A layer with the tensors that the graph reads and writes."""
 
     kind: str
 
@@ -110,19 +111,22 @@ class Layer:
 
 
 def main() -> None:
-    """Capture each layer once, replay it for every step, and compare."""
-    for kind in RATIO:
-        layer = Layer(kind)
+    """Capture a step of all layers once, replay it for every step, and compare."""
+    layers = [Layer(kind) for kind in RATIO]
+    for layer in layers:
         layer.step()  # compiles; a capture must not
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            out, _ = layer.step()
-        for seed, tokens in enumerate(STEPS):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        outputs = [layer.step()[0] for layer in layers]
+    for seed, tokens in enumerate(STEPS):
+        for layer in layers:
             layer.set(tokens, seed)
-            graph.replay()
+        graph.replay()
+        for layer, out in zip(layers, outputs, strict=True):
             errors = [float((out[b, 0].cpu().double() - layer.expected(b)).abs().max()) for b in range(BATCH)]
-            print(f"{kind} tokens {tokens}: largest errors {', '.join(f'{error:.1e}' for error in errors)}", flush=True)
-            assert max(errors) < 2e-3, f"{kind}: the output differs"
+            shown = ", ".join(f"{error:.1e}" for error in errors)
+            print(f"{layer.kind} tokens {tokens}: largest errors {shown}", flush=True)
+            assert max(errors) < 2e-3, f"{layer.kind}: the output differs"
 
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ def test_a_schedule_is_for_one_shape() -> None:
 
 @pytest.mark.long
 def test_a_graph_is_replayed_with_other_lengths_and_lists() -> None:
-    """The example captures each layer kind once, and compares replays with a float64 softmax."""
+    """The example captures a layer of each kind in one graph, and compares replays with a float64 softmax."""
     command = [sys.executable, "-m", "emulator", "run", "examples/dsv4_decode.py"]
     done = subprocess.run(command, cwd=ROOT, env=ORIGINAL_ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
