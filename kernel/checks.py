@@ -105,8 +105,13 @@ def check_values(keys: int, swa_lens: torch.Tensor | None, branch: AllBlocks | T
         ranges.append(("compressed.lens", branch.lens, 0, branch.indices.shape[2]))
     for name, tensor, least, most in ranges:
         if tensor is not None:
-            for bad in tensor[(tensor < least) | (tensor > most)][:1].tolist():
-                raise ArgumentError(name, bad, f"{least} to {most}")
+            check_range(name, tensor, least, most)
+
+
+def check_range(name: str, tensor: torch.Tensor, least: int, most: int) -> None:
+    """Reject a tensor with a value outside a range. On a GPU this synchronizes with the device."""
+    for bad in tensor[(tensor < least) | (tensor > most)][:1].tolist():
+        raise ArgumentError(name, bad, f"{least} to {most}")
 
 
 def check_device(device: torch.device, major: int) -> None:

@@ -233,7 +233,7 @@ def codes(a: Arguments, *shape: int) -> torch.Tensor:
     return torch.zeros(shape, dtype=torch.uint8, device=a["q"].device)
 
 
-#: Bad arguments of kernel.serving.attention; `serving` has the valid ones.
+#: Bad arguments of kernel.serving.attention, with debug=True; `serving` has the valid ones.
 SERVING = (
     BadCall("rank of q", lambda a: a | {"q": a["q"][0]}, "q.shape", "[B, T, H, D]"),
     BadCall("dtype of q", lambda a: a | {"q": a["q"].half()}, "q.dtype", "bfloat16"),
@@ -263,6 +263,12 @@ SERVING = (
     BadCall("shape of the table", lambda a: table(a, table=lens(a, 0, 3, 3)), "main.table.shape", "[B, M]"),
     BadCall("shape of seq_lens", lambda a: table(a, seq_lens=lens(a, 0, 2, 3)), "main.seq_lens.shape", "[B]"),
     BadCall("window 0", lambda a: table(a, window=0), "main.window", "1 to"),
+    BadCall("index", lambda a: cache(a, "main", indices=lens(a, 15, 2, 3, 7)), "main.indices", "-1 to 14"),
+    BadCall("index below -1", lambda a: cache(a, "extra", indices=lens(a, -2, 2, 3, 9)), "extra.indices", "-1 to 7"),
+    BadCall("length above K", lambda a: cache(a, "main", lens=lens(a, 8, 2)), "main.lens", "0 to 7"),
+    BadCall("length below 0", lambda a: cache(a, "extra", lens=lens(a, -1, 2, 3)), "extra.lens", "0 to 9"),
+    BadCall("page", lambda a: table(a, table=lens(a, 3, 2, 3)), "main.table", "0 to 2"),
+    BadCall("sequence length", lambda a: table(a, seq_lens=lens(a, 16, 2)), "main.seq_lens", "0 to 15"),
     BadCall("shape of the sink", lambda a: a | {"sink": a["sink"][:3]}, "sink.shape", "[H]"),
     BadCall("scale 0", lambda a: a | {"scale": 0.0}, "scale", "above 0"),
     BadCall("sms odd", lambda a: a | {"sms": 3}, "sms", "even"),
@@ -304,7 +310,7 @@ def accepted(table: str, device: str) -> list[str]:
         "fmha": (FMHA, kernel.fmha, plain(device)),
         "layer": (LAYER, kernel.dsv4.attention, layer(device) | {"debug": True}),
         "merge": (MERGE, kernel.merge, branches(device)),
-        "serving": (SERVING, kernel.serving.attention, serving(device)),
+        "serving": (SERVING, kernel.serving.attention, serving(device) | {"debug": True}),
     }
     bad, call, arguments = tables[table]
     return [line for each in bad if (line := each.accepted_by(call, arguments))]

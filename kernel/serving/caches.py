@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from kernel.arguments import TMA_ALIGN_BYTES
-from kernel.checks import MAX_KEYS, UNBOUNDED, check_alignment, check_shape, check_tensor
+from kernel.checks import MAX_KEYS, UNBOUNDED, check_alignment, check_range, check_shape, check_tensor
 from kernel.errors import ArgumentError
 from kernel.layouts import QUANTISED
 from kernel.problem import ROPE_DIMS, CacheKind, Layout
@@ -61,6 +61,16 @@ class IndexedCache:
             check_tensor(f"{name}.lens", self.lens, torch.int32, rank, "[B] or [B, T]", q)
             check_shape(f"{name}.lens", self.lens, (batch, tokens)[:rank], "[B] or [B, T]")
 
+    def check_values(self, name: str, q: torch.Tensor) -> None:
+        """Reject lengths outside 0 to K, and indices that count and are neither -1 nor a key. Raises ArgumentError."""
+        counted = self.indices
+        if self.lens is not None:
+            check_range(f"{name}.lens", self.lens, 0, self.keys_per_token)
+            lens = self.lens if self.lens.dim() == 2 else self.lens[:, None]
+            number = torch.arange(self.keys_per_token, device=q.device)
+            counted = counted[(number < lens[..., None]).expand_as(counted)]
+        check_range(f"{name}.indices", counted, -1, self.pages.shape[0] * self.pages.shape[1] - 1)
+
     def values(self, name: str) -> Values:
         """Return the kernel's arguments of the cache."""
         lens = self.lens if self.lens is None or self.lens.dim() == 2 else self.lens[:, None]
@@ -106,6 +116,15 @@ class TableCache:
         check_shape(f"{name}.seq_lens", self.seq_lens, (batch,), "[B]")
         if self.window is not None and not (isinstance(self.window, int) and 0 < self.window <= UNBOUNDED):
             raise ArgumentError(f"{name}.window", self.window, f"None or 1 to {UNBOUNDED}")
+
+    def check_values(self, name: str, q: torch.Tensor) -> None:
+        """Reject lengths beyond the table, and pages of seen keys that do not exist. Raises ArgumentError."""
+        tokens, size, columns = q.shape[1], self.pages.shape[1], self.table.shape[1]
+        check_range(f"{name}.seq_lens", self.seq_lens, 0, columns * size)
+        first = (self.seq_lens - tokens - (self.window or UNBOUNDED) + 1).clamp(min=0)
+        number = torch.arange(columns, device=q.device)
+        seen = (number >= (first // size)[:, None]) & (number * size < self.seq_lens[:, None])
+        check_range(f"{name}.table", self.table[seen], 0, self.pages.shape[0] - 1)
 
     def values(self, name: str) -> Values:
         """Return the kernel's arguments of the cache."""

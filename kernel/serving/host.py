@@ -39,6 +39,7 @@ def attention(
     batch_invariant: bool = False,
     sms: int | None = None,
     out: Attention | None = None,
+    debug: bool = False,
 ) -> Attention:
     """Compute attention of each token over its keys in one or two caches, in one softmax. Keys are also the values.
 
@@ -48,6 +49,8 @@ def attention(
     a token that sees no key; its o is 0. maxima: return m, too, the largest scaled logit of a row, -inf if it sees no
     key. splits, sms: as of kernel.fmha. batch_invariant: the bits of a token do not depend on the other tokens; keys
     are then not split. out: buffers for the results; any strides that are multiples of 16 bytes (o), the last one 1.
+    debug: reject lengths, indices and pages that are out of range, but for the index -1, which synchronizes with the
+    device.
 
     Returns o [B, T, H, 512] bf16, lse [B, T, H] fp32 (natural logarithm, without the sink), m [B, T, H] fp32 or None.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
@@ -64,6 +67,10 @@ def attention(
     check_scale(scale)
     check_sink(q, sink)
     check_sms(sms)
+    if debug:
+        main.check_values("main", q)
+        if extra is not None:
+            extra.check_values("extra", q)
     if batch_invariant and splits not in (1, "auto"):
         raise ArgumentError("splits", splits, "1 or 'auto' with batch_invariant=True")
     splits = 1 if batch_invariant else splits
@@ -102,6 +109,7 @@ def sparse_attention(
     splits: int | Literal["auto"] = "auto",
     sms: int | None = None,
     out: Attention | None = None,
+    debug: bool = False,
 ) -> Attention:
     """Compute attention of each token over the keys that its indices list in a flat tensor of keys.
 
@@ -117,6 +125,7 @@ def sparse_attention(
     if out is not None:
         out = Attention(out.o[None], out.lse[None], m=None if out.m is None else out.m[None])
     options = {"scale": scale, "sink": sink, "empty_lse": empty_lse, "maxima": maxima, "splits": splits, "sms": sms}
+    options["debug"] = debug
     found = attention(q[None], cache, out=out, **options)  # type: ignore[arg-type]
     return Attention(found.o[0], found.lse[0], m=None if found.m is None else found.m[0])
 

@@ -70,7 +70,20 @@ def test_a_block_table_without_a_window_shows_all_keys() -> None:
     indices[0, 0], indices[1, 0, :2] = lists([9, 10, 11, 0, 1, 2, 3])[0], lists([6, 7])[0]
     q = queries(2, 1, HEADS)
     with emulator.emulate():
-        close(attention(q, TableCache(kv.view(4, 3, 512), table, lens)), q, kv, indices)
+        close(attention(q, TableCache(kv.view(4, 3, 512), table, lens), debug=True), q, kv, indices)
+
+
+def test_debug_looks_at_what_counts() -> None:
+    """Indices behind a length, and pages outside the window, may hold anything."""
+    kv, q, indices = keys(6), queries(1, 1, HEADS), lists([5, -1, 77])[None]
+    table, seq_lens = lists([99, 2, -1]), torch.tensor([4], dtype=torch.int32)
+    with emulator.emulate():
+        attention(q, IndexedCache(kv[:, None], indices, torch.tensor([2], dtype=torch.int32)), debug=True)
+        attention(q, TableCache(kv.view(3, 2, 512), table, seq_lens, window=2), debug=True)
+    with pytest.raises(kernel.ArgumentError, match=r"main\.indices is 77; allowed: -1 to 5"):
+        attention(q, IndexedCache(kv[:, None], indices), debug=True)
+    with pytest.raises(kernel.ArgumentError, match=r"main\.table is 99; allowed: 0 to 2"):
+        attention(q, TableCache(kv.view(3, 2, 512), table, seq_lens, window=3), debug=True)
 
 
 def test_results_of_flash_mla() -> None:
