@@ -122,7 +122,6 @@ class Grid:
         self.registers: Registers | None = None
         """The registers of a thread, if something else does not limit an SM to one CTA."""
         self._holds = False
-        """True if L2 holds all that the launch reads and writes."""
 
     @cached_property
     def _probed(self) -> tuple[Occupancy, Sequence[int], Sequence[Work]]:
@@ -184,6 +183,12 @@ class Grid:
                 each[-left:] = [cycles * min(faster, 1.0) for cycles in each[-left:]]
         found = _represented(executed, works, together)
         return self._with_memory(GridTime(_scheduled(each, slots), occupancy, found), ghz)
+
+    @property
+    def holds(self) -> bool:
+        """True if L2 holds all that the launch reads and writes."""
+        self._probed  # noqa: B018
+        return self._holds
 
     @property
     def shares(self) -> dict[str, float]:

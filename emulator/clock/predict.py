@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -79,7 +79,11 @@ def predict(
     if recorder is not None:
         recorder.source = places.source
     noting, figures = reading(chip)
-    timed = Timed(noting, Grid(noting, launch, program, skeleton, conditions), conditions)
+    grid = Grid(noting, launch, program, skeleton, conditions)
+    if grid.holds:
+        skeleton, program = skeletons(_warm(chip))
+        grid = grid.on(noting, program, skeleton)
+    timed = Timed(noting, grid, conditions)
     time = timed.grid.time(timed.ghz, recorder)
     sustained = timed.sustained(time)
     pace = timed.pace(time, sustained)
@@ -117,13 +121,18 @@ def predict(
     )
 
 
+def _warm(chip: Chip) -> Chip:
+    """Return a chip for stretches of instructions whose loads hit L2."""
+    return replace(chip, global_latency=chip.l2_latency)
+
+
 def _ranges(
     chip: Chip, timed: Timed, skeletons: Skeletons, time: GridTime, sustained: Pace
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return the ranges of cycles and seconds, from chips whose figures are wrong by the errors of their classes."""
     cycles, seconds = [time.cycles], [timed.pace(time, sustained).seconds]
     for wrong in extremes(chip) if timed.conditions.ranges else ():
-        skeleton, program = skeletons(wrong)
+        skeleton, program = skeletons(_warm(wrong) if timed.grid.holds else wrong)
         other = Timed(wrong, timed.grid.on(wrong, program, skeleton), timed.conditions)
         found = other.grid.time(timed.ghz)
         cycles.append(found.cycles)

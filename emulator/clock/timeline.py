@@ -213,7 +213,7 @@ class Timeline:
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + in_hbm / self.hbm_share
         sm.use("L2 bytes", in_l2)
         sm.use("HBM bytes", in_hbm)
-        return max(sm.l2, sm.hbm if in_hbm else 0.0) - chip.global_latency
+        return max(sm.l2, sm.hbm if in_hbm else 0.0) - (chip.l2_latency if self.holds else chip.global_latency)
 
     def _multiply_by_warp(self, sm: Sm, flops: float) -> None:
         """Count mma.sync as work of the tensor core."""

@@ -197,6 +197,13 @@ def test_a_warm_l2_serves_what_fits(rounds: int, fits: bool) -> None:
     assert (warm.busy["HBM"] == 0 and warm.cycles < 0.7 * cold.cycles) if fits else warm.cycles == cold.cycles
 
 
+def test_loads_of_warps_come_sooner_from_a_warm_l2() -> None:
+    chained = "".join("ld.global.u64 %d2, [%d1]; add.u64 %d1, %d2, %d1;" for _ in range(4))
+    text = bench.entry("u64 data", f"ld.param.u64 %d1, [data]; {chained} st.global.u64 [%d1], %d2; ret;")
+    cold, warm = (predicted(text, [np.zeros(8, np.uint64)], 1, l2=state).cycles for state in ("cold", "warm"))
+    assert cold - warm == pytest.approx(4 * (B200.global_latency - B200.l2_latency), rel=0.02)
+
+
 def test_power_limits_only_continuous_work() -> None:
     text, idesc = bench.mma_program("BF16", False, 1), bench.KIND["BF16"][1] | 256 >> 3 << 17 | 128 >> 4 << 24
     short = predicted(text, [idesc, 100, 8, 0], 148, 128)
