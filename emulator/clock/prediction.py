@@ -172,7 +172,7 @@ class Prediction:
             yield "  waits, as shares of the CTA's time:"
         for share, role, wait in waits[:SHOWN]:
             if share >= SMALLEST:
-                yield f"    {share:4.0%} {wait.what} at {wait.where}, {role.names} ({wait.times:,.0f} times)"
+                yield f"    {share:4.0%} {wait.what} at {wait.where}, {role.names} ({_shown(wait.times)} times)"
         longest = [line for line in self.lines[:SHOWN] if line.share >= LEAST]
         if longest:
             yield "  lines, as shares of all warps' time:"
@@ -183,6 +183,11 @@ class Prediction:
             yield f"  bank conflicts: {line.conflicts:,.0f} cycles per CTA at {line.where}"
         for line in sorted((each for each in self.lines if each.wasted), key=lambda each: -each.wasted)[:SHOWN]:
             yield f"  sectors: {line.wasted:,.0f} bytes per CTA that no lane asked for, at {line.where}"
+
+
+def _shown(times: float) -> str:
+    """Return a mean number of waits per warp."""
+    return f"{times:,.0f}" if times >= 1 else f"{times:.1f}"
 
 
 def _tail(waves: float) -> float:

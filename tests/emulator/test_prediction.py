@@ -219,3 +219,8 @@ def test_a_trace_has_source_lines() -> None:
     args = [event["args"] for event in json.loads(recorder.json())["traceEvents"] if event["ph"] == "X"]
     assert {"PTX line": 700, "source": "kernel.py:700"} in args
     assert any("source" not in each for each in args)
+
+
+def test_a_barrier_that_one_of_two_warps_waits_for_is_waited_for_half_a_time() -> None:
+    text = bench.entry("u32 n", f"{EXPONENTIALS} bar.sync 0; ret;")
+    assert "warps 0 to 1 (0.5 times)" in str(predicted(text, [1], threads=64, clock="b200"))
