@@ -82,11 +82,10 @@ class Notes:
         guests = slice(len(self._cta.warps), len(self.warps))
         if guests.start == guests.stop:
             return False
-        cells = np.flatnonzero(self.noted)
-        read = self.reads[guests, cells].max(axis=1, initial=0)
+        read = self.reads[guests, np.flatnonzero(self.noted & READ)].max(axis=1, initial=0)
         if (read >> TIME_BITS > clock.v[ORDERED, self.components[guests]]).any():
             return True
-        written = self.writes[cells]
+        written = self.writes[np.flatnonzero(self.noted)]
         own = written[written & ID >= FIRST_ID]
         return bool((own >> TIME_BITS > clock.v[ORDERED, own >> COMPONENT_BITS & COMPONENTS_MAX - 1]).any())
 
