@@ -2,7 +2,9 @@
 
 The files of the checkout are used unmodified: each says what its cases are, and its test function judges one. Cases
 that it times are left out, because it finds kernels by FlashMLA's names. So are cases with more KV tiles than
-`--tiles`. With `--peak` the queries that the files draw are multiplied. This needs PyPI's `triton`, which the files
+`--tiles`. With `--peak` the queries that the files draw are multiplied. `--write` keeps the counts in
+bench/data/flashmla.csv, in place of those with the same limit and factor; `python -m bench.pages flashmla` writes them
+into the how-to page. This needs PyPI's `triton`, which the files
 import and which is not in requirements.lock.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import csv
 import importlib
 import io
 import json
@@ -27,6 +30,7 @@ from types import ModuleType
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+COUNTS: Final = ROOT / "bench" / "data" / "flashmla.csv"
 HEAD: Final = ("set", "queries", "cases", "timed", "tiles", "larger", "run", "pass")
 TILE: Final = 64
 """Keys of a KV tile, and rows of a row tile."""
@@ -189,6 +193,24 @@ def table(found: list[Verdict], tiles: int, peak: int) -> list[dict[str, str]]:
     return lines
 
 
+def write(lines: list[dict[str, str]]) -> None:
+    """Write the counts of a run to COUNTS, in place of those with the same limit and factor."""
+    text = COUNTS.read_text().splitlines(keepends=True)
+    comment = [line for line in text if line.startswith("#")]
+    replaced = {(line["set"], line["queries"], line["tiles"]) for line in lines}
+    kept = [
+        line
+        for line in csv.DictReader(text[len(comment) :])
+        if (line["set"], line["queries"], line["tiles"]) not in replaced
+    ]
+    table = io.StringIO("".join(comment))
+    table.seek(0, io.SEEK_END)
+    writer = csv.DictWriter(table, HEAD, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows([*kept, *lines])
+    COUNTS.write_text(table.getvalue())
+
+
 def arguments() -> argparse.Namespace:
     """Parse and check the command line. Invalid input exits with status 2."""
     parser = argparse.ArgumentParser(prog="bench.flashmla", description=__doc__)
@@ -196,6 +218,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tiles", type=int, default=TILES, help="KV tiles of a case at most; 0: any (%(default)s)")
     parser.add_argument("--peak", type=int, default=1, help="factor of the queries (%(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (%(default)s)")
+    parser.add_argument("--write", action="store_true", help="keep the counts in bench/data/flashmla.csv")
     parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     for suite in SUITES:
@@ -220,6 +243,8 @@ def main() -> int:
     found = run(tests, given.jobs, given.tiles, given.peak)
     lines = table(found, given.tiles, given.peak)
     print("\n".join(" | ".join(row[name] for name in HEAD) for row in [dict(zip(HEAD, HEAD, strict=True)), *lines]))
+    if given.write:
+        write(lines)
     print(f"{sum(each.seconds for each in found):.0f} s of tests in {given.jobs} processes")
     return int(any(each.outcome == "failed" for each in found))
 

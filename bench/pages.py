@@ -222,6 +222,12 @@ def bugs() -> Lines:
     return markdown(("report", "bug", "level", "on GPUs", "compute-sanitizer"), body)
 
 
+def flashmla() -> Lines:
+    """Yield the counts of FlashMLA's own tests."""
+    head = ("set", "queries", "cases", "timed", "KV tiles at most", "larger", "run", "passed")
+    yield from markdown(head, [tuple(row.values()) for row in rows(DATA / "flashmla.csv")])
+
+
 def _blocks() -> dict[str, Callable[[], Lines]]:
     found_errors = dict.fromkeys(each["error"] for each in toml(FINDS)["reported"])
     return {
@@ -231,6 +237,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "found": found,
         "predicted": predicted,
         "peers": peers,
+        "flashmla": flashmla,
         "silicon-tests": silicon_tests,
         "silicon-outcomes": silicon_outcomes,
         "h200-verdicts": h200_verdicts,

@@ -46,3 +46,16 @@ def test_a_checkout_without_the_tests_is_rejected(tmp_path: Path, monkeypatch: p
     with pytest.raises(SystemExit) as ended:
         flashmla.arguments()
     assert ended.value.code == 2
+
+
+def test_written_counts_replace_those_of_the_same_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flashmla, "COUNTS", tmp_path / "counts.csv")
+    flashmla.COUNTS.write_text("# a comment\n" + ",".join(flashmla.HEAD) + "\n")
+    for verdicts, tiles in (("failed", 48), ("failed", 150), ("passed", 48)):
+        flashmla.write(flashmla.table([flashmla.Verdict("a", verdicts)], tiles, 1))
+    assert flashmla.COUNTS.read_text().splitlines() == [
+        "# a comment",
+        "set,queries,cases,timed,tiles,larger,run,pass",
+        "a,as drawn,1,0,150,0,1,0",
+        "a,as drawn,1,0,48,0,1,1",
+    ]
