@@ -11,7 +11,9 @@ from typing import Literal
 
 import torch
 
-from kernel import dsv4, fmha
+from kernel import dsv4, fmha, serving
+from kernel.layouts import QUANTISED
+from kernel.problem import Layout
 
 CONTEXT = 16_384  # tokens of a sequence during decode
 CHUNK = 1_024  # tokens of a prefill chunk
@@ -68,6 +70,60 @@ class Shape:
         return partial(dsv4.attention, q, kv, cmp_kv=blocks, topk_indices=indices)
 
 
+@dataclass(frozen=True)
+class ServedShape:
+    """One call of `kernel.serving.attention`: decode over caches in a layout of kernel.layouts, or in bf16.
+
+    lists: indices of a token in each cache, of which there are one or two, without any key twice in a batch. sizes:
+    keys of a page.
+    """
+
+    name: str
+    heads: int
+    batch: int
+    tokens: int
+    layouts: tuple[Layout, ...]
+    lists: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def qk_dim(self) -> int:
+        """Columns of Q and K."""
+        return 576 if self.layouts[0] == "v32" else 512
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of both products."""
+        return 2.0 * self.batch * self.tokens * self.heads * (self.qk_dim + 512) * sum(self.lists)
+
+    def call(self) -> None:
+        """Call the kernel on zeros of this shape. Only the indices are random."""
+        q = torch.zeros(self.batch, self.tokens, self.heads, self.qk_dim, dtype=torch.bfloat16)
+        serving.attention(q, *(self._cache(*each) for each in zip(self.layouts, self.lists, self.sizes, strict=True)))
+
+    def _cache(self, layout: Layout, listed: int, size: int) -> serving.IndexedCache:
+        count = self.batch * self.tokens * listed
+        pages = -(-count // size)
+        if layout == "bf16":
+            held = torch.zeros(pages, size, 1, self.qk_dim, dtype=torch.bfloat16)
+        else:
+            held = torch.zeros(pages, size, 1, QUANTISED[layout].bytes, dtype=torch.uint8)
+        keys = torch.randperm(count, generator=torch.Generator().manual_seed(0)).int()
+        return serving.IndexedCache(held, keys.view(self.batch, self.tokens, listed))
+
+
+def _served() -> Iterator[ServedShape]:
+    """Yield decode of DeepSeek-V4's CSA and HCA layers, of V4.1's, and of V3.2's layers."""
+    pairs: dict[str, tuple[Layout, Layout]] = {"bf16": ("bf16", "bf16"), "v4": ("v4", "v4"), "v41": ("v41", "v41_fp4")}
+    for h, batch, (name, layouts) in product((128, 64, 16), (2, 64, 256), pairs.items()):
+        csa = dsv4.WINDOW, 512 if h == 64 else 1024
+        yield ServedShape(f"serve-{h}h-b{batch}-csa-{name}", h, batch, 1, layouts, csa, (256, 64))
+        hca = dsv4.WINDOW, CONTEXT // HCA_RATIO
+        yield ServedShape(f"serve-{h}h-b{batch}-hca-{name}", h, batch, 1, layouts, hca, (256, 2))
+    for batch in (2, 64, 128):
+        yield ServedShape(f"serve-128h-b{batch}-t2-v32", 128, batch, 2, ("v32",), (2048,), (64,))
+
+
 def _decode(heads: tuple[int, ...], batches: tuple[int, ...], tokens: tuple[int, ...]) -> Iterator[Shape]:
     """Yield CSA and HCA layers. 32 heads or fewer are one tensor-parallel GPU's part of 128 heads."""
     for h, batch, t in product(heads, batches, tokens):
@@ -90,11 +146,14 @@ SHAPES = (
 _EVERY = _decode((128, 64, 32, 16, 8), (2, 64, 74, 128, 148, 256), (1, 2, 3))
 #: More decode shapes; predicting all of them takes long.
 MORE = tuple(shape for shape in _EVERY if shape not in SHAPES)
+#: Decode over paged caches, for `make perf SHAPE="serve-*"`.
+SERVED = tuple(_served())
 
 
-def find(pattern: str) -> tuple[Shape, ...]:
+def find(pattern: str) -> tuple[Shape | ServedShape, ...]:
     """Return the shapes whose names match the glob `pattern`. Raises ValueError, which lists all names."""
-    known = {shape.name: shape for shape in SHAPES + MORE}
+    every: tuple[Shape | ServedShape, ...] = (*SHAPES, *MORE, *SERVED)
+    known = {shape.name: shape for shape in every}
     found = tuple(shape for name, shape in known.items() if fnmatchcase(name, pattern))
     if not found:
         raise ValueError(f"no shape {pattern!r}; there are {', '.join(known)}")
