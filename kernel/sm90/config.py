@@ -11,20 +11,18 @@ from kernel.memory import MAX_DEPTH
 from kernel.problem import Features
 from kernel.variants import SPLITS
 
-WARPGROUPS = 2  # of consumers
-
 
 @dataclass(frozen=True)
 class Roles:
     """The warps of each role.
 
     load: those of the producer warpgroup that load K, one per slice of a KV tile; the first one loads Q, too. values:
-    as many that load V, none if V is read as K. consumers: two warpgroups, which multiply and compute the softmax.
+    as many that load V, none if V is read as K. consumers: whole warpgroups, which multiply and compute the softmax.
     """
 
     load: tuple[int, ...]
     values: tuple[int, ...]
-    consumers: tuple[int, ...] = tuple(range(WARPGROUP, (1 + WARPGROUPS) * WARPGROUP))
+    consumers: tuple[int, ...]
 
     @property
     def softmax(self) -> tuple[int, ...]:
@@ -36,9 +34,10 @@ class Roles:
 class Variant:
     """A way of dividing attention among warpgroups and KV tiles.
 
-    q_tiles: Q tiles of a CTA, each for a consumer warpgroup; a single one is for both, which then have half of O's
+    q_tiles: Q tiles of a CTA, each for a consumer warpgroup; a single one is for two, which then have half of O's
     columns each. block_n: keys of a KV tile, as many as leave shared memory for a ring of two. registers: of a producer
-    thread and of a consumer thread; together those that a launch gives to this many threads, 168 each.
+    thread and of a consumer thread; together those that a launch gives to this many threads: 168 each of 384, or 128
+    each of 512.
     """
 
     q_tiles: int
@@ -57,8 +56,13 @@ class Variant:
 
     @property
     def shares_rows(self) -> bool:
-        """True if both consumer warpgroups have the same rows, and half of O's columns each."""
-        return self.q_tiles < WARPGROUPS
+        """True if two consumer warpgroups have the same rows, and half of O's columns each."""
+        return self.q_tiles == 1
+
+    @property
+    def warpgroups(self) -> int:
+        """Consumer warpgroups."""
+        return len(self.roles.consumers) // WARPGROUP
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class SharedMemory:
     @property
     def p_bytes(self) -> int:
         """P of both warpgroups, if the other one reads it."""
-        return WARPGROUPS * self.variant.tile_m * SWIZZLE_BYTES if self.variant.shares_rows else 0
+        return self.variant.warpgroups * self.variant.tile_m * SWIZZLE_BYTES if self.variant.shares_rows else 0
 
     @property
     def o_bytes(self) -> int:
@@ -143,23 +147,29 @@ class HopperConfig(Features, Mbarriers):
     def roles(self) -> Roles:
         """The warps of each role.
 
+        Two consumer warpgroups; three at head_dim 64, where products are short, unless keys are split or listed.
         K and V are loaded by a warp each, at head_dim 512 by two each, or by four if V is K. Keys of top-k indices are
         loaded by as many warps as a key has swizzled rows, at most four.
         """
+        three = self.head_dim == 64 and self.splits == 1 and self.compressed != "topk"
+        consumers = tuple(range(WARPGROUP, (4 if three else 3) * WARPGROUP))
         if self.loads_v:
-            return Roles((0, 1), (2, 3)) if self.head_dim == 512 else Roles((0,), (1,))
+            return Roles((0, 1), (2, 3), consumers) if self.head_dim == 512 else Roles((0,), (1,), consumers)
         rows = self.head_dim * BF16_BYTES // SWIZZLE_BYTES
         warps = min(WARPGROUP, rows) if self.compressed == "topk" or self.head_dim == 512 else 1
-        return Roles(tuple(range(warps)), ())
+        return Roles(tuple(range(warps)), (), consumers)
 
     @property
     def variant(self) -> Variant:
         """The division of work. A warp that loads keys of top-k indices needs registers for their addresses."""
-        topk = self.compressed == "topk"
+        roles, topk = self.roles, self.compressed == "topk"
         registers = (72, 216) if topk else (40, 232)
         if self.head_dim == 512:
-            return Variant(1, 32 if self.loads_v else 64, registers, self.roles)
-        return Variant(2, 64 if self.head_dim == 256 or topk else 128, registers, self.roles)
+            return Variant(1, 32 if self.loads_v else 64, registers, roles)
+        warpgroups = len(roles.consumers) // WARPGROUP
+        if warpgroups == 3:
+            registers = 32, 160
+        return Variant(warpgroups, 64 if self.head_dim == 256 or topk else 128, registers, roles)
 
     @property
     def q_tiles(self) -> int:
@@ -194,6 +204,11 @@ class HopperConfig(Features, Mbarriers):
         return not self.shared_kv
 
     @property
+    def crosses_proxies(self) -> bool:
+        """True: keys that cp.async brought cross into the async proxy where they are consumed."""
+        return True
+
+    @property
     def zigzag(self) -> bool:
         """True if row tiles are dealt in a zigzag: they differ in how many keys they see."""
         return self.mask == "causal" and self.compressed == "none"
@@ -211,7 +226,7 @@ class HopperConfig(Features, Mbarriers):
     @property
     def o_cols(self) -> int:
         """Columns of O of a consumer warpgroup."""
-        return self.head_dim // (WARPGROUPS if self.variant.shares_rows else 1)
+        return self.head_dim // (self.variant.warpgroups if self.variant.shares_rows else 1)
 
     @property
     def k_slice(self) -> tuple[int, int]:

@@ -14,15 +14,16 @@ from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import warpgroup
 
 from kernel.hardware import WARP
-from kernel.sm90.operands import Fragments, gemm, keep_before_fence
+from kernel.sm90.operands import Fragments, gemm, keep_before_fence, opaque
 from kernel.sm90.softmax import COLS, ROWS, ConsumerThread, RowSoftmax, of_row
 from kernel.sm100.cta import Cta
+from kernel.sm100.softmax import RESCALE_LOG2
 from kernel.sm100.tiles import LoopInvariant
 
-TURN = 1  # named barrier of warpgroup 0's turn; the next one is that of warpgroup 1's
-P_READY = 3  # named barrier of warpgroup 0's P at head_dim 512; the next one is that of warpgroup 1's
-MEET = 5  # named barrier of all consumers
-CONSUMERS = 256  # threads
+TURN = 1  # named barrier of warpgroup 0's turn; the next ones are those of the others
+P_READY = 4  # named barrier of warpgroup 0's P at head_dim 512; the next one is that of warpgroup 1's
+MEET = 6  # named barrier of both warpgroups
+CONSUMERS = 256  # threads of two warpgroups
 
 
 @dataclass
@@ -54,7 +55,7 @@ class Consumer(LoopInvariant):
             self.cta.bars.wait("q_full", 0, q_loads % 2)
             wait_turn(self.thread.warpgroup)
             self.issue_qk(Int32(0))
-            pass_turn(self.thread.warpgroup)
+            pass_turn(self.thread.warpgroup, self.cta.config.variant.warpgroups)
             warpgroup.wait_group(0)
             self.release_k(Int32(0))
             self.softmax(Int32(0))
@@ -64,22 +65,23 @@ class Consumer(LoopInvariant):
                 wait_turn(self.thread.warpgroup)
                 self.issue_qk(i)
                 self.issue_pv(i - 1)
-                pass_turn(self.thread.warpgroup)
+                pass_turn(self.thread.warpgroup, self.cta.config.variant.warpgroups)
                 # 3. Softmax of S[i] beside the second product.
                 warpgroup.wait_group(1)
                 self.release_k(i)
                 moved = self.softmax(i)
-                # 4. P[i], once its registers are free.
+                # 4. P[i], once its registers are free. A branch before it would keep ptxas from converting, and from
+                #    summing up, while exponentials are computed.
                 warpgroup.wait_group(0)
                 self.release_v(i - 1)
+                self.convert_p()
                 if moved:
                     self.rescale()
-                self.convert_p()
             # 5. The last product.
             self.cta.bars.arrive_warp("q_empty", 0)
             wait_turn(self.thread.warpgroup)
             self.issue_pv(count - 1)
-            pass_turn(self.thread.warpgroup)
+            pass_turn(self.thread.warpgroup, self.cta.config.variant.warpgroups)
             warpgroup.wait_group(0)
             self.release_v(count - 1)
 
@@ -163,6 +165,9 @@ class Consumer(LoopInvariant):
         """Replace S by exponentials, and add them to the sums of the rows."""
         for r, row in enumerate(self.rows):
             row.exponentiate(of_row(self.s, r))
+            words = cute.recast_tensor(row.stats, Int32)
+            for j, word in enumerate(opaque(*(words[j] for j in range(1, cute.size(words))))):
+                words[1 + j] = word  # the additions stay here, between the exponentials
 
     @cute.jit
     def mask(self, i: Int32) -> None:
@@ -182,9 +187,11 @@ class Consumer(LoopInvariant):
 
     def mask_outside(self, s: cute.Tensor, lo: Int32, hi: Int32) -> None:
         """Set the logits of keys before `lo`, and from `hi` on, to -inf."""
+        first = 2 * self.thread.column
+        lo, hi = lo - first, hi - first
         for j in range(cute.size(s)):
-            key = self.thread.key(j)
-            visible = key < hi if self.cta.config.mask != "causal" else (key >= lo) & (key < hi)
+            key = j // 2 * COLS + j % 2  # a constant: the comparison needs no register for it
+            visible = hi > key if self.cta.config.mask != "causal" else (lo <= key) & (hi > key)
             s[j] = cutlass.select_(visible, s[j], -Float32.inf)
 
     @cute.jit
@@ -210,12 +217,12 @@ class Consumer(LoopInvariant):
 
     @cute.jit
     def track_max(self, new_max: list[Float32]) -> Any:
-        """Take the new maxima if a row of the warp has one. Return whether O has to be rescaled.
+        """Take the new maxima if a row of the warp exceeds its own by more than RESCALE_LOG2 in powers of two.
 
-        O is in registers: to rescale it costs a multiplication per element. Waiting until a maximum has moved far, as
-        in tensor memory, saves nothing that shows.
+        Return whether O has to be rescaled.
         """
-        moved = [new > row.stats[0] for new, row in zip(new_max, self.rows, strict=True)]
+        pairs = zip(new_max, self.rows, strict=True)
+        moved = [(new - row.stats[0]) * row.scale_log2 > RESCALE_LOG2 for new, row in pairs]
         some = cute.arch.vote_any_sync(functools.reduce(operator.or_, moved))
         if some:
             self.move_to(new_max)
@@ -249,17 +256,18 @@ class Consumer(LoopInvariant):
 
 
 def wait_turn(warpgroup: Any) -> None:
-    """Wait until the other warpgroup has issued its products."""
+    """Wait until the warpgroup before has issued its products."""
     cute.arch.barrier(barrier_id=TURN + warpgroup, number_of_threads=CONSUMERS)
 
 
-def pass_turn(warpgroup: Any) -> None:
-    """Let the other warpgroup issue its products."""
-    cute.arch.barrier_arrive(barrier_id=TURN + 1 - warpgroup, number_of_threads=CONSUMERS)
+def pass_turn(warpgroup: Any, warpgroups: int) -> None:
+    """Let the next warpgroup issue its products."""
+    following = cutlass.select_(warpgroup == warpgroups - 1, Int32(0), warpgroup + 1)
+    cute.arch.barrier_arrive(barrier_id=TURN + following, number_of_threads=CONSUMERS)
 
 
 def sync_consumers() -> None:
-    """Wait for all consumers of the CTA."""
+    """Wait for both warpgroups."""
     cute.arch.barrier(barrier_id=MEET, number_of_threads=CONSUMERS)
 
 

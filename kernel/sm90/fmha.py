@@ -1,12 +1,13 @@
 """All device code for sm_90a: attention of a row tile over many KV tiles by warpgroup MMA (wgmma).
 
-A CTA has a producer warpgroup, which keeps few registers, and two consumer warpgroups, which take the others. Logits S,
-probabilities P and O stay in the consumers' registers. Up to head_dim 256 each consumer warpgroup has a Q tile of 64
-rows. At 512 O is too wide for that: both have the same 64 rows, and half of O's columns each. Registers of a consumer
-thread, of 232 (216 with top-k indices):
+A CTA has a producer warpgroup, which keeps few registers, and two or three consumer warpgroups, which take the others.
+Logits S, probabilities P and O stay in the consumers' registers. Up to head_dim 256 each consumer warpgroup has a Q
+tile of 64 rows. At 512 O is too wide for that: both have the same 64 rows, and half of O's columns each. Registers of a
+consumer thread, of 232 (216 with top-k indices, 160 of three warpgroups):
 
-    head_dim 64    |  S 64  |  P 32  |  O 32   |        KV tiles of 128 keys; 64 with top-k indices
-    head_dim 128   |  S 64  |  P 32  |  O 64   |        the same
+    head_dim 64    |  S 64  |  P 32  |  O 32   |        KV tiles of 128 keys, three warpgroups; with top-k indices 64
+                                                        keys and two warpgroups, which split keys take, too
+    head_dim 128   |  S 64  |  P 32  |  O 64   |        KV tiles of 128 keys; 64 with top-k indices
     head_dim 256   |  S 32  |  P 16  |  O 128  |        64 keys
     head_dim 512   |  S 32  |  P 16  |  O 128  |        64 keys; 32 if V is not K
 
@@ -17,8 +18,8 @@ Warps of the CTA and the mbarriers between them. K and V come by rings of KV til
     load, values <-k_empty, v_empty--   consumers     a slice was read
     load         <----q_empty--------   consumers     the row tile's last S has been computed
     load, values -----tail_full----->   the same      a slice with invalid keys: cleared, then k_full or v_full
-    consumer     ---named barriers -->  consumer      1 and 2: the turn of a warpgroup to issue its products;
-                                                      3: both, at 512 to exchange maxima and P
+    consumer     ---named barriers -->  consumer      1 to 3: the turn of a warpgroup to issue its products;
+                                                      4 and 5: P of a warpgroup at 512; 6: both
 
 The producer crosses into the async proxy for TMA; consumers cross for keys that cp.async brought.
 """
@@ -119,8 +120,9 @@ class Fmha:
         consumer_of = WideConsumer if config.variant.shares_rows else Consumer
         warpgroup, kv_done, q_loads = ConsumerThread(config).warpgroup, Int32(0), Int32(0)
         # 1. The first turn is warpgroup 0's.
-        if const_expr(not config.variant.shares_rows) and warpgroup == 1:
-            pass_turn(warpgroup)
+        last = config.variant.warpgroups - 1
+        if const_expr(not config.variant.shares_rows) and warpgroup == last:
+            pass_turn(warpgroup, last + 1)
         # 2. Compute row tile after row tile.
         first, end, step = cta.row_tile_range
         for number in cutlass.range(first, end, step, unroll=1):
@@ -134,7 +136,7 @@ class Fmha:
                 Epilogue(consumer).run()
             kv_done += at.kv_tiles.count
             q_loads += smaller(at.kv_tiles.count, 1)
-        # 3. Take the turn that warpgroup 1 passed last, and wait for the last stores.
+        # 3. Take the turn that the last warpgroup passed, and wait for the last stores.
         if const_expr(not config.variant.shares_rows) and warpgroup == 0:
             wait_turn(warpgroup)
         cute.arch.cp_async_bulk_wait_group(0, read=True)

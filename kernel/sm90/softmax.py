@@ -39,10 +39,6 @@ class ConsumerThread(LoopInvariant):
         """Return the thread's row `r` within its Q tile."""
         return self.first_row + ROWS_APART * r
 
-    def key(self, j: int) -> Any:
-        """Return the column of element `j` of a row."""
-        return j // 2 * COLS + 2 * self.column + j % 2
-
 
 class RowSoftmax(RunningSoftmax):
     """Statistics of one row, which four lanes share."""

@@ -18,6 +18,9 @@ CASES = [
     ("D1.2", "hd=64 n=580 splits=2 peak=128"),
     ("D1.4", "hd=512 n=256 H=70 scale=0.3"),
     ("D2", "hd=256 n=321 B=3 T=3 H=64 growing sms=2"),
+    ("D2", "hd=64 n=580 B=3 T=3 H=64 growing sms=2"),
+    ("D4", "hd=64 n=400 B=3 T=4 H=16 lens=300,128,2 W=128"),
+    ("D5c", "hd=64 n=170 B=4 T=2 H=64 V=K lens=150,3,0,0 W=128 top 150 sms=2"),
 ]
 COMPILE_S = 6.0
 """CPU seconds that one configuration may take to compile. The goal is 4 on a quiet machine; a busy one is slower."""
