@@ -47,7 +47,10 @@ class Shape:
         self.prepared(torch.zeros, "cpu")()
 
     def prepared(self, make: Callable[..., torch.Tensor], device: str) -> Callable[[], object]:
-        """Return the call with its inputs on a device. make: torch.zeros or torch.randn."""
+        """Return the call with its inputs on a device. make: torch.zeros or torch.randn.
+
+        Lengths are given: what the host call fills in for missing ones are launches of their own.
+        """
 
         def bf16(*shape: int) -> torch.Tensor:
             return make(*shape, dtype=torch.bfloat16, device=device)
@@ -57,17 +60,22 @@ class Shape:
         kv = bf16(self.batch, kept, self.head_dim)
         if self.branch == "plain":
             return partial(fmha, q, kv, kv.clone(), partials=False)
+
+        def filled(value: int, *shape: int) -> torch.Tensor:
+            return torch.full(shape, value, dtype=torch.int32, device=device)
+
+        attention = partial(dsv4.attention, q, kv, swa_lens=filled(kept, self.batch))
         if self.branch == "window":
-            return partial(dsv4.attention, q, kv)
+            return attention
         if self.branch == "hca":
             blocks = bf16(self.batch, CONTEXT // HCA_RATIO, self.head_dim)
-            lens = torch.full((self.batch,), CONTEXT, dtype=torch.int32, device=device)
-            return partial(dsv4.attention, q, kv, cmp_kv=blocks, seq_lens=lens, compress_ratio=HCA_RATIO)
+            return partial(attention, cmp_kv=blocks, seq_lens=filled(CONTEXT, self.batch), compress_ratio=HCA_RATIO)
         blocks = bf16(self.batch, CONTEXT // 4, self.head_dim)
         random = torch.Generator().manual_seed(0)
         shape = (self.batch, self.tokens, self.topk)
         indices = torch.randint(CONTEXT // 4, shape, generator=random, dtype=torch.int32).to(device)
-        return partial(dsv4.attention, q, kv, cmp_kv=blocks, topk_indices=indices)
+        lens = filled(self.topk, self.batch, self.tokens)
+        return partial(attention, cmp_kv=blocks, topk_indices=indices, topk_lens=lens)
 
 
 @dataclass(frozen=True)
