@@ -30,7 +30,12 @@ BUGS: Final = ROOT / "bench" / "bugs" / "bugs.toml"
 FINDS: Final = ROOT / "tests" / "emulator" / "finds.toml"
 REPORT: Final = ROOT / "results" / "sample" / "silicon-h200" / "report.md"
 ON_H200: Final = REPORT.parent / "kernel"
-PEERS: Final = {"torch's scaled_dot_product_attention": "torch", "FlashAttention-4": "FlashAttention-4"}
+PEERS: Final = {
+    "torch's scaled_dot_product_attention": "torch",
+    "FlashAttention-4": "FlashAttention-4",
+    "FlexAttention": "FlexAttention",
+    "FlashMLA": "FlashMLA",
+}
 SUMMARY: Final = {"prefill-128h-csa": "DeepSeek-V4 prefill, CSA layer, 128 heads"}
 """The problems of README's table besides those with 4,096 keys, and their names there."""
 OUTCOMES: Final = (
