@@ -79,7 +79,8 @@ def windowed(width: int, length: int) -> Work:
     def sees(batch: Any, head: Any, query: Any, key: Any) -> Any:
         return (key <= query) & (query - key < WINDOW)
 
-    mask, flexible = create_block_mask(sees, None, None, length, length), torch.compile(flex_attention)
+    mask = create_block_mask(sees, None, None, length, length)
+    flexible: Any = torch.compile(flex_attention)
     calls: dict[str, Callable[[], object]] = {
         "this kernel": lambda: fmha(q, k, v, causal=True, window=WINDOW, partials=False),
         "FlexAttention": lambda: flexible(by_head, *shared, block_mask=mask, enable_gqa=True),

@@ -10,6 +10,7 @@ from kernel.sm90.config import HopperConfig
 from kernel.variants import SPLITS
 
 SMS = 132
+THREE_ROWS = 192  # of a CTA with three consumer warpgroups
 #: Clusters that run at a time on an H200, by CTAs per cluster: its GPCs have 16 or 18 SMs.
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 32, 8: 16, 16: 7}
 #: Cycles by the clock of the emulated H200, by head dim: of a launch beside its KV tiles, of 64 keys, and added if keys
@@ -30,8 +31,14 @@ def configuration(problem: Problem) -> HopperConfig:
     if problem.caches:
         raise ArgumentError("caches", problem.cache_names, "none on sm_90a")
     splits = SPLITS if problem.splits == "auto" else (problem.splits,)
-    configs = [HopperConfig(**problem.features, splits=n) for n in splits]
+    configs = [HopperConfig(**problem.features, splits=n, warpgroups=warpgroups(problem, n)) for n in splits]
     return min(configs, key=lambda each: estimate(each, problem))
+
+
+def warpgroups(problem: Problem, splits: int) -> int:
+    """Return the consumer warpgroups: three at head_dim 64, where products are short, if row tiles fill all SMs."""
+    fits = problem.head_dim == 64 and splits == 1 and problem.compressed != "topk"
+    return 3 if fits and problem.rows * problem.groups >= SMS * THREE_ROWS else 2
 
 
 def estimate(config: HopperConfig, problem: Problem) -> float:

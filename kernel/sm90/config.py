@@ -120,10 +120,12 @@ class SharedMemory:
 class HopperConfig(Features, Mbarriers):
     """The features of a problem, and the choices that the Hopper kernel made for it.
 
-    splits: CTAs of a cluster over which the KV tiles of a row tile are split. Raises ArgumentError.
+    splits: CTAs of a cluster over which the KV tiles of a row tile are split. warpgroups: of consumers, 2 or 3; three
+    need head_dim 64 and neither splits nor top-k indices. Raises ArgumentError.
     """
 
     splits: int = 1
+    warpgroups: int = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -139,6 +141,7 @@ class HopperConfig(Features, Mbarriers):
         parts = [f"fmha_sm90_hd{self.head_dim}"] + [self.mask] * (self.mask != "none")
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
         parts += ["sink"] * self.sink + ["partials"] * self.partials
+        parts += ["three"] * (self.warpgroups == 3)
         return "_".join(parts + [f"splits{self.splits}"] * (self.splits > 1))
 
     # The variant.
@@ -147,12 +150,10 @@ class HopperConfig(Features, Mbarriers):
     def roles(self) -> Roles:
         """The warps of each role.
 
-        Two consumer warpgroups; three at head_dim 64, where products are short, unless keys are split or listed.
         K and V are loaded by a warp each, at head_dim 512 by two each, or by four if V is K. Keys of top-k indices are
         loaded by as many warps as a key has swizzled rows, at most four.
         """
-        three = self.head_dim == 64 and self.splits == 1 and self.compressed != "topk"
-        consumers = tuple(range(WARPGROUP, (4 if three else 3) * WARPGROUP))
+        consumers = tuple(range(WARPGROUP, (1 + self.warpgroups) * WARPGROUP))
         if self.loads_v:
             return Roles((0, 1), (2, 3), consumers) if self.head_dim == 512 else Roles((0,), (1,), consumers)
         rows = self.head_dim * BF16_BYTES // SWIZZLE_BYTES
@@ -166,10 +167,9 @@ class HopperConfig(Features, Mbarriers):
         registers = (72, 216) if topk else (40, 232)
         if self.head_dim == 512:
             return Variant(1, 32 if self.loads_v else 64, registers, roles)
-        warpgroups = len(roles.consumers) // WARPGROUP
-        if warpgroups == 3:
+        if self.warpgroups == 3:
             registers = 32, 160
-        return Variant(warpgroups, 64 if self.head_dim == 256 or topk else 128, registers, roles)
+        return Variant(self.warpgroups, 64 if self.head_dim == 256 or topk else 128, registers, roles)
 
     @property
     def q_tiles(self) -> int:

@@ -5,8 +5,8 @@ Logits S, probabilities P and O stay in the consumers' registers. Up to head_dim
 tile of 64 rows. At 512 O is too wide for that: both have the same 64 rows, and half of O's columns each. Registers of a
 consumer thread, of 232 (216 with top-k indices, 160 of three warpgroups):
 
-    head_dim 64    |  S 64  |  P 32  |  O 32   |        KV tiles of 128 keys, three warpgroups; with top-k indices 64
-                                                        keys and two warpgroups, which split keys take, too
+    head_dim 64    |  S 64  |  P 32  |  O 32   |        KV tiles of 128 keys, three warpgroups where rows are many; 64
+                                                        and two warpgroups with top-k indices
     head_dim 128   |  S 64  |  P 32  |  O 64   |        KV tiles of 128 keys; 64 with top-k indices
     head_dim 256   |  S 32  |  P 16  |  O 128  |        64 keys
     head_dim 512   |  S 32  |  P 16  |  O 128  |        64 keys; 32 if V is not K

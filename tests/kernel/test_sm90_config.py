@@ -23,7 +23,7 @@ def every() -> list[HopperConfig]:
     return [
         HopperConfig(head_dim=hd, shared_kv=shared, compressed=compressed, splits=splits)  # type: ignore[arg-type]
         for hd, (shared, compressed), splits in product(HEAD_DIMS, kinds, (1, 16))
-    ]
+    ] + [HopperConfig(head_dim=64, warpgroups=3)]
 
 
 @pytest.mark.parametrize("config", every(), ids=lambda config: config.name)
