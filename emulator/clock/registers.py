@@ -35,7 +35,7 @@ class Registers:
 def estimated(kernel: Kernel, found: Sequence[Effect], flow: Flow) -> Registers:
     """Return the most registers that are live at a time in the order of the PTX, as far as the kernel allows.
 
-    ptxas needs up to a third less, because it moves instructions. found: the effects of the kernel's instructions.
+    ptxas may need fewer, because it moves instructions. found: the effects of the kernel's instructions.
     """
     live, most = Liveness(flow, found), 0
     for block in flow.blocks:
