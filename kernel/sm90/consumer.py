@@ -17,7 +17,6 @@ from kernel.hardware import WARP
 from kernel.sm90.operands import Fragments, gemm, keep_before_fence, opaque
 from kernel.sm90.softmax import COLS, ROWS, ConsumerThread, RowSoftmax, of_row
 from kernel.sm100.cta import Cta
-from kernel.sm100.softmax import RESCALE_LOG2
 from kernel.sm100.tiles import LoopInvariant
 
 TURN = 1  # named barrier of warpgroup 0's turn; the next ones are those of the others
@@ -217,12 +216,12 @@ class Consumer(LoopInvariant):
 
     @cute.jit
     def track_max(self, new_max: list[Float32]) -> Any:
-        """Take the new maxima if a row of the warp exceeds its own by more than RESCALE_LOG2 in powers of two.
+        """Take the new maxima if a row of the warp has one. Return whether O has to be rescaled.
 
-        Return whether O has to be rescaled.
+        Waiting until a maximum has moved by 2^8, as in tensor memory, is 4% faster at head_dim 64, but P of the largest
+        key is then no longer 1: its rounding shows in peaked rows, beyond their pins.
         """
-        pairs = zip(new_max, self.rows, strict=True)
-        moved = [(new - row.stats[0]) * row.scale_log2 > RESCALE_LOG2 for new, row in pairs]
+        moved = [new > row.stats[0] for new, row in zip(new_max, self.rows, strict=True)]
         some = cute.arch.vote_any_sync(functools.reduce(operator.or_, moved))
         if some:
             self.move_to(new_max)
