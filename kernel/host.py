@@ -91,6 +91,7 @@ def fmha(
         partials=partials,
         p_path=p_path,
         splits=splits,
+        sms=sms,
     )
     config = configuration(problem)
     if out is None:

@@ -123,7 +123,8 @@ class Problem(Features):
 
     heads, tokens, batch: of the queries. keys: of a sequence's window buffer. compressed_keys: top-k indices of a
     token, in all caches together, or blocks. window: keys that a token sees at most, None if unbounded. p_path: the
-    memory of P. splits: CTAs over which the keys of a row tile are split. "auto": the kernel chooses.
+    memory of P. splits: CTAs over which the keys of a row tile are split. "auto": the kernel chooses. sms: the most
+    CTAs unless keys are split, None for the chip's.
     """
 
     heads: int
@@ -134,6 +135,7 @@ class Problem(Features):
     window: int | None = None
     p_path: PPath | Literal["auto"] = "auto"
     splits: int | Literal["auto"] = "auto"
+    sms: int | None = None
 
     @property
     def features(self) -> dict[str, Any]:

@@ -158,6 +158,7 @@ class Case:
             partials=self.writes_partials,
             p_path=self.p_path or "auto",
             splits=self.splits,
+            sms=self.sms,
         )
 
     def _served_problem(self, served: Served) -> Problem:

@@ -36,9 +36,9 @@ def configuration(problem: Problem) -> HopperConfig:
 
 
 def warpgroups(problem: Problem, splits: int) -> int:
-    """Return the consumer warpgroups: three at head_dim 64, where products are short, if row tiles fill all SMs."""
+    """Return the consumer warpgroups: three at head_dim 64, where products are short, if row tiles fill the SMs."""
     fits = problem.head_dim == 64 and splits == 1 and problem.compressed != "topk"
-    return 3 if fits and problem.rows * problem.groups >= SMS * THREE_ROWS else 2
+    return 3 if fits and problem.rows * problem.groups >= (problem.sms or SMS) * THREE_ROWS else 2
 
 
 def estimate(config: HopperConfig, problem: Problem) -> float:
