@@ -28,7 +28,7 @@ CASES = (
     # Peaked, with several row tiles per CTA.
     flat(64, 3, 592, 330, (330, 133, 64), maxima=True, sms=2, peak=32),
     flat(128, 3, 592, 330, (330, 133, 64), maxima=True, sms=2, peak=128, empty_lse=math.inf),
-    flat(8, 2, 592, 330, ascending=True, peak=128),
+    flat(8, 16, 592, 330, ascending=True, peak=128),
     # Split keys.
     flat(8, 3, 592, 333, (0, 333, 70), splits=4, maxima=True, empty_lse=math.inf, sinks=SINKS),
     flat(64, 1, 592, 333, splits=2, maxima=True, peak=32),
