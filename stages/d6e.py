@@ -34,7 +34,7 @@ CASES = (
     wide(64, 2, 2, v32(4, 61, 133, (0, 133, 5, 64), gap=16), sinks=SINKS, empty_lse=math.inf, sms=2),
     wide(100, 1, 1, v32(9, 64, 64), strided=True),
     wide(64, 1, 2, v32(5, 64, 330), maxima=True, sms=2, peak=32),
-    wide(8, 2, 2, v32(70, 1, 330, (330, 70)), ascending=True, maxima=True, peak=128),
+    wide(8, 2, 4, v32(70, 1, 330, (330, 70)), ascending=True, maxima=True, peak=128),
     wide(128, 1, 1, v32(2, 256, 330), sms=2, peak=128),
     wide(16, 2, 2, v32(4, 64, 64, (64, 5)), v32(40, 2, 64), twice=True, strided=True, sinks=SINKS),
     wide(16, 3, 2, v32(20, 64, 0, (300, 1, 129), window=128), empty_lse=math.inf),
@@ -45,7 +45,7 @@ CASES = (
     # Keys in bf16.
     wide(64, 3, 1, Paged(4, 64, 133, gap=64, lens=(133, 0, 5)), sinks=SINKS, maxima=True),
     wide(128, 1, 3, Paged(592, 1, 330, lens=(330, 133, 64)), flat=True, maxima=True, sms=2, peak=32, strided=True),
-    wide(8, 1, 2, Paged(4, 61, 200), splits=2, peak=128),
+    wide(8, 1, 16, Paged(4, 61, 200), splits=2, peak=128),
 )
 SEEDS = (1,)
 #: Every code, and scales of all magnitudes: the only key of a token is its output.
