@@ -33,15 +33,13 @@ class Bf16:
         return pages[:, : size * head_dim].view(count, size, 1, head_dim)
 
 
-class V4:
-    """DeepSeek-V4: 448 e4m3 codes and 64 bf16 a key, for all keys of a page; then 7 ue8m0 and a byte of padding a key.
+class PowersOfTwo:
+    """Layouts of e4m3 codes with ue8m0 scales, which are powers of two."""
 
-    A scale is for 64 columns. Rows as `encode` returns them have their own 8 bytes behind them.
-    """
-
-    codes, columns, group, key_bytes, scale_bytes = 448, 512, 64, 576, 8
-    largest = 448.0
-    nan = 0xFF  # of a scale; as a code, and in both bytes of a bf16, too
+    codes: int  # columns that are codes
+    columns: int
+    group: int  # columns of a scale
+    largest = 448.0  # value of a code
 
     def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim].
@@ -57,36 +55,60 @@ class V4:
     def meant(
         self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the bytes of keys with these codes, scales and other columns, and what they mean in bf16."""
+        raise NotImplementedError
+
+    def product(self, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+        """Return codes times scales in bf16, rounded once."""
+        factors = (2.0 ** (scales.double() - 127)).repeat_interleave(self.group, 1)
+        return (codes.view(torch.float8_e4m3fn).double() * factors).bfloat16()
+
+    def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return `keys` keys that have all finite codes, and all finite scales from 255 of them on.
+
+        Codes of the largest scales are at most 1, so that the product is finite in bf16.
+        """
+        a_key, others = self.codes // self.group, self.columns - self.codes
+        scales = (torch.arange(keys * a_key).view(keys, a_key) % 255).to(torch.uint8)
+        codes = (torch.arange(self.codes) + 11 * torch.arange(keys)[:, None]) % 256
+        sign, size = codes & 0x80, codes & 0x7F
+        size = size.where(size != 0x7F, 0).where(scales.repeat_interleave(self.group, 1) < 246, size.clamp(max=0x38))
+        bf16 = torch.arange(keys * others).view(keys, others).float().bfloat16()
+        return self.meant((sign | size).to(torch.uint8), scales, bf16)
+
+    def scale_of_448(self, value: float) -> int:
+        """Return the scale that gives a code of 448 the size of `value`."""
+        return int(torch.tensor(value).log2()) + 127 - 9
+
+
+class V4(PowersOfTwo):
+    """DeepSeek-V4: 448 e4m3 codes and 64 bf16 a key, for all keys of a page; then 7 ue8m0 and a byte of padding a key.
+
+    A scale is for 64 columns. Rows as `encode` returns them have their own 8 bytes behind them.
+    """
+
+    codes, columns, group, key_bytes, scale_bytes = 448, 512, 64, 576, 8
+    nan = 0xFF  # of a scale; as a code, and in both bytes of a bf16, too
+
+    def meant(
+        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the bytes of keys with these codes, scales [S, 7] and other columns, and what they mean in bf16."""
-        factors = 2.0 ** (scales.double() - 127)
-        exact = codes.view(torch.float8_e4m3fn).double() * factors.repeat_interleave(self.group, 1)
         padding = torch.full((len(codes), 1), self.nan, dtype=torch.uint8)
         rows = torch.cat([codes, others.contiguous().view(torch.uint8), scales, padding], 1)
-        return rows, torch.cat([exact.bfloat16(), others], 1)
+        return rows, torch.cat([self.product(codes, scales), others], 1)
 
     def parts(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return codes, scales and other columns of keys from their bytes."""
         others = rows[:, self.codes : self.key_bytes].contiguous().view(torch.bfloat16)
         return rows[:, : self.codes], rows[:, self.key_bytes : -1], others
 
-    def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return `keys` keys that have all finite codes, and all finite scales from 37 keys on.
-
-        Codes of the largest scales are at most 1, so that the product is finite in bf16.
-        """
-        scales = (torch.arange(keys * 7).view(keys, 7) % 255).to(torch.uint8)
-        codes = (torch.arange(self.codes) + 11 * torch.arange(keys)[:, None]) % 256
-        sign, size = codes & 0x80, codes & 0x7F
-        size = size.where(size != 0x7F, 0).where(scales.repeat_interleave(self.group, 1) < 246, size.clamp(max=0x38))
-        others = torch.arange(keys * 64).view(keys, 64).float().bfloat16()
-        return self.meant((sign | size).to(torch.uint8), scales, others)
-
     def pages(self, rows: torch.Tensor, seen: torch.Tensor, size: int, gap: int, poison: float) -> torch.Tensor:
         """Return pages [P, size, 1, 584] with `poison` in keys that are not seen, and NaN in gaps and guards."""
         count, row = len(rows) // size, self.key_bytes + self.scale_bytes
         lost = torch.full((row,), self.nan, dtype=torch.uint8)
         if poison == poison:  # not NaN: 448 * 2^(exponent - 8.8) in codes, as much in bf16
-            lost[: self.codes], lost[self.key_bytes :] = 0x7E, int(torch.tensor(poison).log2()) + 127 - 9
+            lost[: self.codes], lost[self.key_bytes :] = 0x7E, self.scale_of_448(poison)
             lost[self.codes : self.key_bytes] = torch.full((64,), poison).bfloat16().view(torch.uint8)
         held = torch.where(seen[:, None], rows, lost).view(count, size, row)
         whole = torch.full((count + 2 * GUARD_PAGES, size * row + gap), self.nan, dtype=torch.uint8)
@@ -179,50 +201,25 @@ class V32(KeyAfterKey):
         return codes, torch.full((1, self.codes // self.group), poison / self.largest)
 
 
-class V41(KeyAfterKey):
+class V41(PowersOfTwo, KeyAfterKey):
     """DeepSeek-V4.1: 512 e4m3 codes, then 16 ue8m0 of 32 columns each."""
 
     codes, columns, group, bytes = 512, 512, 32, 528
-    largest = 448.0
-
-    def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim].
-
-        Scales are up to 8 times as large as they must be, so that some codes are subnormal.
-        """
-        groups = values.reshape(len(values), -1, self.group).double()
-        least = (groups.abs().amax(2) / self.largest).clamp(min=2.0**-14).log2().ceil()
-        exponents = least + torch.randint(0, 4, least.shape, generator=generator)
-        codes = (groups / 2.0 ** exponents[..., None]).flatten(1).float().to(torch.float8_e4m3fn).view(torch.uint8)
-        return self.meant(codes, (exponents + 127).to(torch.uint8), values[:, self.codes :].bfloat16())
 
     def meant(
         self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the bytes of keys with these codes and scales [S, 16], and what they mean in bf16. others: [S, 0]."""
-        factors = (2.0 ** (scales.double() - 127)).repeat_interleave(self.group, 1)
-        return torch.cat([codes, scales], 1), (codes.view(torch.float8_e4m3fn).double() * factors).bfloat16()
+        return torch.cat([codes, scales], 1), self.product(codes, scales)
 
     def parts(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return codes, scales and no other columns of keys from their bytes."""
         return rows[:, : self.codes], rows[:, self.codes :], rows[:, :0].view(torch.bfloat16)
 
-    def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return `keys` keys that have all finite codes, and all finite scales from 16 keys on.
-
-        Codes of the largest scales are at most 1, so that the product is finite in bf16.
-        """
-        scales = (torch.arange(keys * 16).view(keys, 16) % 255).to(torch.uint8)
-        codes = (torch.arange(self.codes) + 11 * torch.arange(keys)[:, None]) % 256
-        sign, size = codes & 0x80, codes & 0x7F
-        size = size.where(size != 0x7F, 0).where(scales.repeat_interleave(self.group, 1) < 246, size.clamp(max=0x38))
-        return self.meant((sign | size).to(torch.uint8), scales, torch.zeros(keys, 0))
-
     def lost(self, poison: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Return codes of 448, and scales."""
-        scale = int(torch.tensor(poison).log2()) + 127 - 9
         codes = torch.full((1, self.codes), 0x7E, dtype=torch.uint8)
-        return codes, torch.full((1, self.codes // self.group), scale, dtype=torch.uint8)
+        return codes, torch.full((1, self.codes // self.group), self.scale_of_448(poison), dtype=torch.uint8)
 
 
 class V41Fp4(KeyAfterKey):
