@@ -43,7 +43,14 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the mutants and run none")
     parser.add_argument("--show", metavar="ID", help="print a mutant as a diff, and its cases if they are known")
     parser.add_argument("--rerun-holes", action="store_true", help="run the holes again, and mutants without a result")
-    parser.add_argument("--quick", action="store_true", help="run the first configurations alone: leaves suspects")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=len(plan.ROUNDS),
+        choices=range(1, len(plan.ROUNDS) + 1),
+        metavar="N",
+        help="run N rounds of configurations: fewer than 3 leave suspects",
+    )
     parser.add_argument("--equivalent", action="store_true", help="run the mutants that are listed as equivalent too")
     args = parser.parse_args()
     mutants = generated(args.all or bool(args.show))
@@ -82,13 +89,13 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
     if args.case:
         known = baseline.Baseline([each for each in known.cases if fnmatch(each.key, args.case)], [])
     had, listed = results.load(path), {} if args.equivalent else results.equivalents()
-    accepted = () if args.rerun_holes else ("hole", "suspect") if args.quick else ("hole",)
     todo = [each for each in mutants if each.id not in listed]
-    todo = [each for each in todo if args.case or not done(each, had.get(each.id), stages, accepted)]
+    if not args.case:
+        accepted = () if args.rerun_holes else ("hole",)
+        todo = [each for each in todo if not done(each, had.get(each.id), stages, accepted)]
     todo.sort(key=lambda each: each.operator not in ALWAYS or each.path in HOST)
     print(f"{len(mutants)} mutants, {len(todo)} to run", file=sys.stderr, flush=True)
-    killers = {each.id: each.case for each in had.values()}
-    for mutant, result in results_of(todo, known, folder, killers, args):
+    for mutant, result in results_of(todo, known, folder, had, stages, args):
         result.file, result.stages = meaning(mutant.path), stages
         had[result.id] = result
         if not args.case:
@@ -116,60 +123,56 @@ def results_of(
     todo: list[Mutant],
     known: baseline.Baseline,
     folder: Path,
-    killers: Mapping[str, str],
+    had: Mapping[str, Result],
+    stages: str,
     args: argparse.Namespace,
 ) -> Iterator[tuple[Mutant, Result]]:
-    """Yield results as they come; mutants that survive the first configurations are run against the others at the end.
+    """Yield results as they come, round by round; survivors of an earlier run go on with the round that they reached.
 
-    Shows progress on a terminal, and prints those that survive.
+    Shows progress on a terminal, and prints holes.
     """
-    suspects: dict[Mutant, list[str]] = {}
+    reached = {} if args.case else {each.id: each for each in had.values() if done_rounds(each, stages)}
+    killers = {each.id: each.case for each in had.values() if each.outcome == "killed"}
     console = Console(stderr=True)
     with Progress(
         *Progress.get_default_columns(), TimeElapsedColumn(), console=console, disable=not console.is_terminal
     ) as progress:
-        bar = progress.add_task("mutants", total=len(todo))
-        tasks = [task(each, known, folder, killers) for each in todo]
-        for ended in pool.run(tasks, trial.run, args.j):
-            result = judged(ended)
-            progress.advance(bar)
-            if result.outcome == "suspect":
-                suspects[ended.task.mutant] = ended.reports[-1]["affected"]
-            yield ended.task.mutant, result
-        if args.quick:
-            return
-        bar = progress.add_task("survivors", total=len(suspects))
-        tasks = [task(each, known, folder, killers, affected) for each, affected in suspects.items()]
-        for ended in pool.run(tasks, trial.run, args.j):
-            result = judged(ended)
-            progress.advance(bar)
-            if result.outcome == "hole":
-                progress.print(f"hole  {result.id}", highlight=False)
-            yield ended.task.mutant, result
+        for number in range(args.rounds):
+            tasks = [
+                task(each, known, folder, killers.get(each.id, ""), number, reached.get(each.id))
+                for each in todo
+                if (reached[each.id].rounds if each.id in reached else 0) == number
+            ]
+            bar = progress.add_task(f"round {number + 1}", total=len(tasks))
+            for ended in pool.run(tasks, trial.run, args.j):
+                result = judged(ended, number)
+                progress.advance(bar)
+                if result.outcome == "hole":
+                    progress.print(f"hole  {result.id}", highlight=False)
+                reached[result.id] = result
+                yield ended.task.mutant, result
+
+
+def done_rounds(before: Result, stages: str) -> bool:
+    """Return True if a suspect's earlier rounds still count: nothing changed since."""
+    return before.outcome == "suspect" and before.stages == stages
 
 
 def task(
-    mutant: Mutant,
-    known: baseline.Baseline,
-    folder: Path,
-    killers: Mapping[str, str],
-    affected: list[str] | None = None,
+    mutant: Mutant, known: baseline.Baseline, folder: Path, killer: str, number: int, before: Result | None
 ) -> trial.Task:
-    """Return what a process is to do: the first configurations or, where those are done, all the others.
-
-    affected: milestones that the first were of, where they are done.
-    """
-    groups = plan.ordered(plan.using(mutant, known.cases), killers.get(mutant.id, ""))
+    """Return what a process is to do in a round. before: the result of the round before, if there was one."""
+    groups = plan.ordered(plan.using(mutant, known.cases), killer)
     rejects = mutant.path in (*HOST, *CONFIGURATION)
-    tests = plan.using(mutant, known.tests) if rejects and affected is None else []
-    taken = groups[: plan.FIRST] if affected is None else groups[plan.FIRST :]
-    last = affected is not None or not groups
-    cases = [case for group in taken for case in group]
-    return trial.Task(mutant, sorted(tests, key=lambda each: each.seconds), cases, str(folder), last, affected or [])
+    tests = plan.using(mutant, known.tests) if rejects and number == 0 else []
+    cases = [case for group in plan.in_round(number, groups) for case in group]
+    affected = before.affected if before and number else []
+    last = plan.is_last(number, groups)
+    return trial.Task(mutant, sorted(tests, key=lambda each: each.seconds), cases, str(folder), last, affected)
 
 
-def judged(done: pool.Done) -> Result:
-    """Return what came of a mutant's process. Raises RuntimeError where this program itself failed."""
+def judged(done: pool.Done, number: int) -> Result:
+    """Return what came of a mutant's process in a round. Raises RuntimeError where this program itself failed."""
     last = done.task.last
     cases = [each["case"] for each in done.reports if "how" not in each and "case" in each]
     result = Result(
@@ -183,6 +186,7 @@ def judged(done: pool.Done) -> Result:
     elif end["how"]:
         result.outcome, result.how, result.case, result.says = "killed", end["how"], end["case"], end["says"]
     else:
+        result.rounds, result.affected = number + 1, end["affected"]
         result.says = f"launched by {', '.join(end['affected']) or 'no case'}"
     return result
 

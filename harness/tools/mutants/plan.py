@@ -8,11 +8,12 @@ from typing import TypeVar
 from harness.tools.mutants.baseline import Known, KnownTest
 from harness.tools.mutants.operators import Mutant
 
-FIRST = 3
-"""Configurations that every mutant is run against; those that survive get the rest once all had their turn."""
+ROUNDS = (3, 12, 1000)
+"""Number of configurations in each round. Every mutant gets the first round, survivors of a round get the next one."""
 
 
 Runs = TypeVar("Runs", Known, KnownTest)
+Group = TypeVar("Group")
 
 
 def using(mutant: Mutant, known: Sequence[Runs]) -> list[Runs]:
@@ -55,3 +56,14 @@ def _seconds(group: Sequence[Known]) -> float:
 
 def _in_function(mutant: Mutant) -> bool:
     return mutant.function.rpartition(".")[2][:1].islower() or mutant.function.rpartition(".")[2].startswith("_")
+
+
+def in_round(number: int, groups: Sequence[Group]) -> Sequence[Group]:
+    """Return the groups of a round, counted from 0."""
+    begin = sum(ROUNDS[:number])
+    return groups[begin : begin + ROUNDS[number]]
+
+
+def is_last(number: int, groups: Sequence[Group]) -> bool:
+    """Return True if no group is left after a round."""
+    return sum(ROUNDS[: number + 1]) >= len(groups)

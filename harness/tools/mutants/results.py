@@ -16,7 +16,8 @@ class Result(msgspec.Struct):
 
     how: the difference from the kernel that was seen. case: the one that showed it. file, stages: digests of the file
     that the mutant is of, comments aside, and of kernel and stages. A killed mutant's result counts while its file
-    stays as it is; a hole's while nothing changed.
+    stays as it is; a hole's while nothing changed. rounds: of configurations that a suspect survived. affected:
+    milestones whose compiled kernels or results it changed in them.
     """
 
     id: str
@@ -28,6 +29,8 @@ class Result(msgspec.Struct):
     cases: int = 0
     file: str = ""
     stages: str = ""
+    rounds: int = 0
+    affected: list[str] = []
 
 
 class Equivalent(msgspec.Struct, frozen=True):
