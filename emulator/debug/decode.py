@@ -63,7 +63,7 @@ class Operands:
 
 def access(effect: Effect, warp: Warp, values: Operands) -> Access | None:
     """Return the memory that the lanes of an instruction access by themselves; None for other instructions."""
-    decoder = _BY_OPCODE.get(effect.instr.opcode) or _DECODERS.get(effect.instr.kind)
+    decoder = _DECODERS.get(effect.instr.kind)
     return None if decoder is None else decoder(effect, warp, values)
 
 
@@ -128,12 +128,6 @@ def _alloc(effect: Effect, warp: Warp, values: Operands) -> Access:
     return Access(first.reshape(1, 1, LANES), 4, False, True)
 
 
-_DECODERS: Final[dict[Kind, Callable[[Effect, Any, Operands], Access]]] = {
-    Kind.LOAD: _load, Kind.STORE: _store, Kind.ATOMIC: _atomic, Kind.REDUCTION: _atomic, Kind.MATRIX_LOAD: _rows,
-    Kind.MATRIX_STORE: _rows, Kind.TENSOR_LOAD: _tensor, Kind.TENSOR_STORE: _tensor,
-}  # fmt: skip
-
-
 def _remote(effect: Effect, warp: Warp, values: Operands) -> Access:
     """Return the shared memory that st.async or red.async writes, as if it arrived at once."""
     kind = next(m for m in effect.instr.modifiers if m[1:].isdecimal() and m[0] in "bsuf")
@@ -141,10 +135,14 @@ def _remote(effect: Effect, warp: Warp, values: Operands) -> Access:
     count = len(data.items) if isinstance(data, Vector) else 1
     first = of_threads(warp, values.lanes(effect.sources[0]), "shared")
     places = first + width * np.arange(count, dtype=np.int64)[:, None]
-    return Access(places.reshape(count, 1, LANES), width, effect.instr.opcode == "red.async", True)
+    return Access(places.reshape(count, 1, LANES), width, effect.instr.kind is Kind.REMOTE_REDUCTION, True)
 
 
-_BY_OPCODE: Final = {"tcgen05.alloc": _alloc, "st.async": _remote, "red.async": _remote}
+_DECODERS: Final[dict[Kind, Callable[[Effect, Any, Operands], Access]]] = {
+    Kind.LOAD: _load, Kind.STORE: _store, Kind.ATOMIC: _atomic, Kind.REDUCTION: _atomic, Kind.MATRIX_LOAD: _rows,
+    Kind.MATRIX_STORE: _rows, Kind.TENSOR_LOAD: _tensor, Kind.TENSOR_STORE: _tensor,
+    Kind.TENSOR_ALLOCATION: _alloc, Kind.REMOTE_STORE: _remote, Kind.REMOTE_REDUCTION: _remote,
+}  # fmt: skip
 
 
 # copies --------------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class Slicer:
             return int.from_bytes(event.values[first, second : second + 8].tobytes(), "little")
         if isinstance(event, Multiplied):
             return int(event.values[first, second])
-        if self.recording.effects[event.at].instr.opcode == "tcgen05.alloc":
+        if self.recording.effects[event.at].instr.kind is Kind.TENSOR_ALLOCATION:
             return None
         if first < 0:
             source = next((s for s in self._of_store(event, ~first, second, "") if s.role == "value"), None)
@@ -151,7 +151,7 @@ class Slicer:
             yield from self._registers(event, moved[:1], lane, "value", kind, moved[1])
             return
         packed = any(m.endswith("x2") for m in effect.instr.modifiers)
-        if packed and effect.instr.opcode == "cvt":
+        if packed and effect.instr.kind is Kind.CONVERT:
             chosen = effect.sources[1:2] if offset == 0 and len(effect.sources) > 1 else effect.sources[:1]
             yield from self._registers(event, chosen, lane, "value", operand_kind(effect))
             return
@@ -366,7 +366,7 @@ def operand_kind(effect: Effect) -> str:
 
 def _is_mixed(effect: Effect) -> bool:
     """Return whether an addition's last operand has the result's type, and the others another: add.f32.bf16."""
-    if effect.instr.opcode not in ("add", "sub", "fma"):
+    if effect.instr.kind not in (Kind.ADD, Kind.SUBTRACT, Kind.MULTIPLY_ADD):
         return False
     return sum(_FLOAT.fullmatch(m) is not None for m in effect.instr.modifiers) == 2
 

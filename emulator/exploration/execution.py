@@ -36,9 +36,8 @@ Choose = Callable[[Sequence[Step], Sequence[Process], int], int | None]
 """Chooses one of the processes that can go on, given the steps so far and the default's number. None ends the run."""
 Seen = list[tuple[Any, Any, int]]
 """The objects or locations that an instruction may touch, with their places, and phases beforehand."""
-MBARRIER: Final = "mbarrier."
-BARRIERS: Final = ("bar.", "barrier.")
-ALLOCATIONS: Final = frozenset({"tcgen05.alloc", "tcgen05.dealloc", "clusterlaunchcontrol.try_cancel"})
+TAKES_RESOURCE: Final = {Kind.TENSOR_ALLOCATION: "columns", Kind.TENSOR_FREE: "columns", Kind.WORK_STEALING: "work"}
+"""Kinds whose effect depends on their order in the cluster, with the resource that they take or return."""
 QUANTUM: Final = 1 << 14
 """The most instructions of a step: a loop of weak loads may wait for other warps."""
 
@@ -173,35 +172,35 @@ class Execution:
 
     def _before(self, warp: Warp, effect: Effect, lanes: int) -> Seen:
         """Return what an instruction may touch, with the present phases."""
-        opcode, cluster = effect.instr.opcode, warp.cta.cluster
-        if opcode.startswith(MBARRIER):
+        kind, cluster = effect.instr.kind, warp.cta.cluster
+        if kind.is_mbarrier:
             return [(barrier, _place(barrier), barrier.phase) for barrier in self._mbarriers(warp, effect, lanes)]
-        if opcode == "barrier.cluster":
+        if kind is Kind.CLUSTER_BARRIER:
             place: Any = ("barrier.cluster", cluster.index)
             if "arrive" in effect.instr.modifiers:
                 use = cluster.barrier.generations[0]
                 return [(use, place, self._number(place, use))]
             return [(None, place, self._number(place, use)) for use in warp.cluster_arrivals[:1]]
-        if opcode.startswith(BARRIERS):
+        if kind.is_cta_barrier:
             if isinstance(warp.wait_result, Generation):
                 return [(None, *self._joined[_name(warp)])]
             number = self._lanes(warp, effect.sources[0], lanes)[0]
             place, use = ("barrier", cluster.index, warp.cta.rank, number), warp.cta.barrier(number).generation
             self._joined[_name(warp)] = place, self._number(place, use)
             return [(use, *self._joined[_name(warp)])]
-        if opcode in ALLOCATIONS:
-            return [(None, (opcode.split(".")[0], cluster.index, warp.cta.rank), 0)]
+        if kind in TAKES_RESOURCE:
+            return [(None, (TAKES_RESOURCE[kind], cluster.index, warp.cta.rank), 0)]
         operand = next(operand for operand in effect.instr.operands if isinstance(operand, Address))
         return [(None, ("memory", address), 0) for address in sorted({*self._lanes(warp, operand, lanes)})]
 
     def _after(self, warp: Warp, effect: Effect, seen: Seen) -> list[Touch]:
         """Return what an instruction has touched. A wait that suspends its warp touches nothing."""
-        opcode, kind, blocked = effect.instr.opcode, effect.instr.kind, warp.waiting is not None
-        if opcode.startswith(MBARRIER):
+        kind, blocked = effect.instr.kind, warp.waiting is not None
+        if kind.is_mbarrier:
             if kind is Kind.MBARRIER_WAIT:
                 return [] if blocked else [Touch("wait", place, barrier.phase) for barrier, place, _ in seen]
             return [_arrival(barrier, phase) for barrier, _, phase in seen]
-        if opcode.startswith(BARRIERS):
+        if kind.is_barrier:
             return [touch for each in seen for touch in _at_barrier(warp, effect, *each)]
         if blocked:
             return []
@@ -258,13 +257,11 @@ class Execution:
 
 def _synchronises(effect: Effect) -> bool:
     """Return whether the order of an instruction and those of other warps may matter."""
-    opcode, kind = effect.instr.opcode, effect.instr.kind
-    if opcode.startswith(BARRIERS):
-        return not opcode.startswith("bar.warp")
-    if opcode.startswith(MBARRIER):
-        return opcode != "mbarrier.pending_count"
+    kind = effect.instr.kind
+    if kind.is_cta_barrier or kind is Kind.CLUSTER_BARRIER or kind.is_mbarrier:
+        return True
     strong = kind in (Kind.LOAD, Kind.STORE) and not STRONG.isdisjoint(effect.instr.modifiers)
-    return strong or kind.is_read_modify_write or opcode in ALLOCATIONS
+    return strong or kind.is_read_modify_write or kind in TAKES_RESOURCE
 
 
 def _at_barrier(warp: Warp, effect: Effect, use: Generation | None, place: Any, number: int) -> Iterator[Touch]:
@@ -272,7 +269,8 @@ def _at_barrier(warp: Warp, effect: Effect, use: Generation | None, place: Any, 
     instr = effect.instr
     if use is not None:
         yield Touch("arrive", place, number, use.over)
-    if not instr.opcode.endswith(".arrive") and "arrive" not in instr.modifiers and warp.waiting is None:
+    arrives_only = instr.kind is Kind.CTA_BARRIER_ARRIVE or "arrive" in instr.modifiers
+    if not arrives_only and warp.waiting is None:
         yield Touch("wait", place, number + 1)
 
 

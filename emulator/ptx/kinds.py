@@ -19,6 +19,14 @@ class Kind(Enum):
     FENCE = auto()
     CTA_BARRIER = auto()
     """Waits for other warps of the CTA."""
+    CTA_BARRIER_ARRIVE = auto()
+    CTA_BARRIER_REDUCTION = auto()
+    """Like CTA_BARRIER, with a vote or a count."""
+    CLUSTER_BARRIER = auto()
+    """Arrives at the barrier of the cluster, or waits there."""
+    WARP_BARRIER = auto()
+    MBARRIER_UPDATE = auto()
+    """Initialises or invalidates an mbarrier, arrives at it, or changes its byte count."""
     MBARRIER_WAIT = auto()
     LOAD = auto()
     PARAMETER = auto()
@@ -27,6 +35,9 @@ class Kind(Enum):
     ATOMIC = auto()
     REDUCTION = auto()
     """Like ATOMIC, without a result."""
+    REMOTE_STORE = auto()
+    """Stores asynchronously to shared memory of a CTA of the cluster."""
+    REMOTE_REDUCTION = auto()
     MATRIX_LOAD = auto()
     MATRIX_STORE = auto()
     BULK_COPY = auto()
@@ -41,13 +52,19 @@ class Kind(Enum):
     SELECT = auto()
     COMPARE = auto()
     ADD = auto()
+    SUBTRACT = auto()
     MULTIPLY = auto()
     MULTIPLY_ADD = auto()
     AND = auto()
     SHIFT_RIGHT = auto()
+    CONVERT = auto()
     SHUFFLE = auto()
+    VOTE = auto()
+    WARP_REDUCTION = auto()
     ELECTION = auto()
     WARP_MMA = auto()
+    TENSOR_ALLOCATION = auto()
+    TENSOR_FREE = auto()
     TENSOR_LOAD = auto()
     """From tensor memory; its registers are written until TENSOR_LOAD_WAIT."""
     TENSOR_LOAD_WAIT = auto()
@@ -72,6 +89,21 @@ class Kind(Enum):
         return self in (Kind.BRANCH, Kind.EXIT)
 
     @property
+    def is_barrier(self) -> bool:
+        """True for a barrier of a warp, a CTA or a cluster; an mbarrier is none."""
+        return self.is_cta_barrier or self in (Kind.WARP_BARRIER, Kind.CLUSTER_BARRIER)
+
+    @property
+    def is_cta_barrier(self) -> bool:
+        """True for a named barrier of a CTA."""
+        return self in (Kind.CTA_BARRIER, Kind.CTA_BARRIER_ARRIVE, Kind.CTA_BARRIER_REDUCTION)
+
+    @property
+    def is_mbarrier(self) -> bool:
+        """True for an instruction that changes an mbarrier or waits for its phase."""
+        return self in (Kind.MBARRIER_WAIT, Kind.MBARRIER_UPDATE)
+
+    @property
     def is_read_modify_write(self) -> bool:
         """True for an atomic update of memory, with or without a result."""
         return self in (Kind.ATOMIC, Kind.REDUCTION)
@@ -85,12 +117,26 @@ KINDS: Final[dict[str, Kind]] = {
         Kind.TRAP: ("trap", "brkpt"),
         Kind.FENCE: ("fence", "membar"),
         Kind.CTA_BARRIER: ("bar.sync", "barrier.sync"),
+        Kind.CTA_BARRIER_ARRIVE: ("bar.arrive", "barrier.arrive"),
+        Kind.CTA_BARRIER_REDUCTION: ("bar.red", "barrier.red"),
+        Kind.CLUSTER_BARRIER: ("barrier.cluster",),
+        Kind.WARP_BARRIER: ("bar.warp.sync",),
+        Kind.MBARRIER_UPDATE: (
+            "mbarrier.init",
+            "mbarrier.inval",
+            "mbarrier.arrive",
+            "mbarrier.arrive_drop",
+            "mbarrier.expect_tx",
+            "mbarrier.complete_tx",
+        ),
         Kind.MBARRIER_WAIT: ("mbarrier.try_wait", "mbarrier.test_wait"),
         Kind.LOAD: ("ld",),
         Kind.PARAMETER: (FIXED_PARAMETER,),
         Kind.STORE: ("st",),
         Kind.ATOMIC: ("atom",),
         Kind.REDUCTION: ("red",),
+        Kind.REMOTE_STORE: ("st.async",),
+        Kind.REMOTE_REDUCTION: ("red.async",),
         Kind.MATRIX_LOAD: ("ldmatrix",),
         Kind.MATRIX_STORE: ("stmatrix",),
         Kind.BULK_COPY: ("cp.async.bulk", "cp.reduce.async.bulk"),
@@ -101,13 +147,19 @@ KINDS: Final[dict[str, Kind]] = {
         Kind.SELECT: ("selp",),
         Kind.COMPARE: ("setp",),
         Kind.ADD: ("add",),
+        Kind.SUBTRACT: ("sub",),
         Kind.MULTIPLY: ("mul",),
         Kind.MULTIPLY_ADD: ("fma",),
         Kind.AND: ("and",),
         Kind.SHIFT_RIGHT: ("shr",),
+        Kind.CONVERT: ("cvt",),
         Kind.SHUFFLE: ("shfl.sync",),
+        Kind.VOTE: ("vote.sync",),
+        Kind.WARP_REDUCTION: ("redux.sync",),
         Kind.ELECTION: ("elect.sync",),
         Kind.WARP_MMA: ("mma",),
+        Kind.TENSOR_ALLOCATION: ("tcgen05.alloc",),
+        Kind.TENSOR_FREE: ("tcgen05.dealloc",),
         Kind.TENSOR_LOAD: ("tcgen05.ld",),
         Kind.TENSOR_LOAD_WAIT: ("tcgen05.wait::ld",),
         Kind.TENSOR_STORE: ("tcgen05.st",),

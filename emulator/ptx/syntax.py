@@ -151,7 +151,7 @@ class Instr:
     @property
     def is_collective(self) -> bool:
         """True for a .sync instruction of a warp, except barriers."""
-        return ("sync" in self.modifiers or self.opcode.endswith(".sync")) and not self.opcode.startswith("bar")
+        return ("sync" in self.modifiers or self.opcode.endswith(".sync")) and not self.kind.is_barrier
 
     @property
     def place(self) -> tuple[int, str, int]:

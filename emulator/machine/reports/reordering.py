@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from ...ptx.syntax import Instr, Operand
     from ..launch.launch import Launch
 
-MOVED_OVER: Final = ("shfl", "vote", "redux", "elect", "mma", "tcgen05.st")
-"""The beginnings of the opcodes of collectives over which a load moves."""
+MOVED_OVER: Final = frozenset(
+    {Kind.SHUFFLE, Kind.VOTE, Kind.WARP_REDUCTION, Kind.ELECTION, Kind.WARP_MMA, Kind.TENSOR_STORE}
+)
+"""The collectives over which ptxas moves a load."""
 
 
 def moves_above(load: Instr, store: Instr, launch: Launch) -> bool:
@@ -27,7 +29,7 @@ def moves_above(load: Instr, store: Instr, launch: Launch) -> bool:
     False in doubt: for other accesses than plain ld and st, guards, and code with a branch or label between the two.
     """
     start, end = launch.place(store), launch.place(load)
-    plain = (store.opcode, load.opcode) == ("st", "ld") and store.guard is load.guard is None
+    plain = (store.kind, load.kind) == (Kind.STORE, Kind.LOAD) and store.guard is load.guard is None
     if not plain or start > end or any(start < at <= end for at in launch.kernel.labels.values()):
         return False
     return _apart(load, store) and _movable(launch.kernel.instrs[start + 1 : end], load)
@@ -37,7 +39,7 @@ def _movable(between: Sequence[Instr], load: Instr) -> bool:
     (base,) = (operand.base for operand in load.operands if isinstance(operand, Address))
     return not any(
         instr.kind in (Kind.BRANCH, Kind.FENCE)
-        or (instr.is_collective and not instr.opcode.startswith(MOVED_OVER))
+        or (instr.is_collective and instr.kind not in MOVED_OVER)
         or base in _first(instr)
         for instr in between
     )
