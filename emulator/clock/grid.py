@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +22,7 @@ from ..ptx.kinds import Kind
 from .chips import Chip
 from .conditions import Conditions
 from .registers import Registers
+from .reuse import Loads, held_before
 from .stretch import LSU
 from .timeline import Timeline
 from .trace import Recorder
@@ -154,9 +155,32 @@ class Grid:
             self._misses = dict.fromkeys(self._misses, 0.0)
             self._first_misses = dict.fromkeys(self._first_misses, 0.0)
             self._merged = {}
-        if any(instr.kind is Kind.WORK_STEALING for instr in self._launch.kernel.instrs):
-            return occupancy, (), ()
-        return occupancy, *self._work_samples(loader)
+        sampled, works, loads = self._work_samples(loader)
+        held = self._held(occupancy.slots, loader) if clusters > occupancy.slots else held_before(loads, loads)
+        self._merged = {at: share * (1 - held.get(at, 0.0)) for at, share in self._merged.items()}
+        return occupancy, sampled, works
+
+    def _held(self, slots: int, loader: int) -> Mapping[int, float]:
+        """Return the share of all clusters' loads whose bytes clusters of earlier waves loaded, by tensor address.
+
+        A few clusters of the middle wave stand for all, and a cluster's first load of a tensor for its loads of that
+        tensor.
+        """
+        count, timeline = len(self._indices), self._timeline(len(self._indices), untimed=True)
+        start = max(count // slots // 2, 1) * slots
+        asked = range(start, min(start + slots, count), -(-min(slots, count - start) // PROBES))
+        before = range(max(start - MAX_SAMPLES, 0), start)
+
+        def first_loads(clusters: Sequence[int]) -> list[Loads]:
+            found = []
+            for i in clusters:
+                timeline.boxes = {}
+                self._walk(self._indices[i], timeline, loader, lambda: len(timeline.boxes) == len(self._merged))
+                found.append(Loads(i // slots, {tensor: boxes[:1] for tensor, boxes in timeline.boxes.items()}))
+            return found
+
+        later = 1 - slots / count
+        return {tensor: later * share for tensor, share in held_before(first_loads(before), first_loads(asked)).items()}
 
     def time(self, ghz: float, recorder: Recorder | None = None) -> GridTime:
         """Execute a few clusters at `ghz` and schedule the rest. recorder: of the first executed cluster."""
@@ -240,31 +264,50 @@ class Grid:
         slots = self._chip.slots(self._size) * resident
         return Occupancy(len(self._indices), resident, slots, limit)
 
-    def _work_samples(self, loader: int) -> tuple[list[int], list[Work]]:
-        """Return (indices of sampled clusters, the work of each, by its warp `loader`).
+    def _work_samples(self, loader: int) -> tuple[Sequence[int], Sequence[Work], Sequence[Loads]]:
+        """Return (indices of sampled clusters, the work of each, by its warp `loader`, loads of some of them).
 
         First a few random clusters are sampled, with the first and the last one, which has less work if persistent
         clusters divide the work unevenly; then more if those differ.
         """
+        if self._steals:
+            return (), (), ()
         count, timeline = len(self._indices), self._timeline(len(self._indices), untimed=True)
+        loads: list[Loads] = []
 
         def works(sampled: list[int]) -> list[Work]:
-            walked = (self._walk(self._indices[i], timeline, loader) for i in sampled)
-            return [Work(warp.executed, warp.loaded) for warp in (c.ctas[0].warps[loader] for c in walked)]
+            found = []
+            for i in sampled:
+                timeline.boxes = {}
+                warp = self._walk(self._indices[i], timeline, loader).ctas[0].warps[loader]
+                found.append(Work(warp.executed, warp.loaded))
+                if len(loads) < len(few):
+                    loads.append(Loads(0, timeline.boxes))
+            return found
 
         few = sorted({0, count - 1, *Random(0).sample(range(count), min(PROBES, count))})
         found = works(few)
         if len(set(found)) == 1 or count <= PROBES:
-            return few, found
+            return few, found, loads
         many = list(range(0, count, -(-count // MAX_SAMPLES) | 1))
-        return many, works(many)
+        return many, works(many), loads
 
-    def _walk(self, index: Dim3, timeline: Timeline, only: int | None) -> TimedCluster:
-        """Run a cluster's warps with every wait satisfied at once. only: run just this warp of the first CTA."""
+    @property
+    def _steals(self) -> bool:
+        """True if clusters take over the work of others that were not launched yet."""
+        return any(instr.kind is Kind.WORK_STEALING for instr in self._launch.kernel.instrs)
+
+    def _walk(
+        self, index: Dim3, timeline: Timeline, only: int | None, enough: Callable[[], bool] = lambda: False
+    ) -> TimedCluster:
+        """Run a cluster's warps with every wait satisfied at once.
+
+        only: run just this warp of the first CTA. enough: returns True if the rest of it need not run.
+        """
         cluster = TimedCluster(self._launch, index, timeline.sms, 0.0)
         for warp in cluster.warps if only is None else [cluster.ctas[0].warps[only]]:
             timeline.prepare(warp)
-            while not warp.done:
+            while not (warp.done or enough()):
                 self._program.advance(warp)
                 warp.ops.clear()
                 warp.yielded, warp.wait_result = False, True

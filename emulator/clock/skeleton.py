@@ -54,7 +54,8 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
     a list schedule of the PTX is.
     """
     found = effects(kernel, variables)
-    keep, cut, needed = _Slice(found).run()
+    sliced = _Slice(found)
+    keep, cut, needed = sliced.run()
     operations = {i: made for i in keep if (made := operation(found[i].instr)) is not None}
     alone = {
         id(kernel.instrs[i]) for i, made in operations.items() if made.delays and not waits_at_first_use(found[i].instr)
@@ -79,7 +80,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
     def leave(i: int) -> None:
         effect, instr = found[i], kernel.instrs[i]
         if i in operations:
-            kept = operations[i].kept(instr)
+            kept = operations[i].kept(instr, i in sliced.hinted)
             spins = instr.opcode == "mbarrier.try_wait" and repeats(kernel, i, lambda at: found[at].writes)
             instrs.append(replace(kept, opcode=SPIN) if spins else kept)
             if instr.kind in MATRICES:
@@ -185,14 +186,42 @@ class _Slice:
                 self._writers.setdefault(register, []).append(i)
         self.keep: set[int] = set()
         self.cut: set[int] = set()
+        self.hinted: set[int] = set()
+        """Operations whose hints follow from the launch, and from loads that are kept anyway."""
 
     def run(self) -> tuple[set[int], set[int], set[Reg]]:
         """Return (kept instructions, cut instructions, registers that the kept ones read)."""
         self._take(i for i, e in enumerate(self._found) if e.instr.kind.ends_block or _is_always_kept(e))
         while stores := self._stores():
             self._take(stores)
-        needed = {r for i in self.keep for r in _needed(self._found[i])}
+        hints = self._hints()
+        needed = {r for i in self.keep for r in _needed(self._found[i])} | hints
         return self.keep, self.cut, needed
+
+    def _hints(self) -> set[Reg]:
+        """Keep what the hints of operations depend on; return their registers."""
+        hints: set[Reg] = set()
+        for i in sorted(self.keep):
+            instr = self._found[i].instr
+            made = operation(instr)
+            if made is None or not (operands := made.hints(instr)):
+                continue
+            wanted = {r for operand in operands for r in registers(operand) if isinstance(r, Reg)}
+            behind = reachable(self._writing(wanted), lambda at: self._writing(_needed(self._found[at])))
+            if all(at in self.keep or self._is_plain(at) for at in behind):
+                self.keep |= behind
+                self.hinted.add(i)
+                hints |= wanted
+        return hints
+
+    def _writing(self, wanted: Iterable[Reg]) -> set[int]:
+        return {i for register in wanted for i in self._writers.get(register, ())}
+
+    def _is_plain(self, i: int) -> bool:
+        """Return True for an instruction that computes from registers and parameters, and is no data."""
+        effect = self._found[i]
+        parameter = effect.instr.kind is Kind.LOAD and "param" in effect.instr.modifiers
+        return parameter or not (self._is_cut(i) or effect.instr.kind in LOADS or operation(effect.instr) is not None)
 
     def _take(self, firsts: Iterable[int]) -> None:
         """Keep instructions and what they depend on, up to data."""

@@ -87,6 +87,8 @@ class Timeline:
         self.gathered: dict[Tensor, set[tuple[int, int]]] = {}
         """In a walk, the (column, row) of each gathered box's first line, or (0, address) of each cp.async, by tensor.
         """
+        self.boxes: dict[int, list[tuple[int, ...]]] = {}
+        """In a walk, the coordinates of loaded boxes in order, by tensor address, if they follow from the launch."""
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
         self._number = 0
         self._next: Iterator[Dim3] = iter(())
@@ -349,7 +351,6 @@ class Timeline:
 
     def _landed(self, sm: Sm, size: int, _now: float) -> None:
         sm.outstanding -= size
-        sm.occupy_port(size / self.chip.smem_bytes_per_cycle)
 
     def _leave(self, warp: TimedWarp, now: float) -> None:
         cta, cluster = warp.cta, warp.cta.cluster

@@ -23,6 +23,7 @@ from ..warps import Copies, Sm, Tensor, TimedWarp
 from .mbarriers import groups, mbarrier
 from .registry import everything, first, idle, timed
 
+MULTICAST: Final = "multicast::cluster"
 TMA_ROWS: Final = 4
 """Rows of a tile::gather4 or tile::scatter4."""
 LINE_BYTES: Final = 128
@@ -55,15 +56,25 @@ def _tma_operands(instr: Instr) -> Sequence[Operand]:
             return at, source
         case (target, TensorAddress(at, coordinates)):
             read = coordinates.items if len(coordinates.items) == 1 + TMA_ROWS else ()
-            return target, at, *[operand for operand in operands[2:5] if not isinstance(operand, Vector)][:2], *read
+            count = 1 + (MULTICAST in instr.modifiers)
+            return target, at, *[operand for operand in operands[2:5] if not isinstance(operand, Vector)][:count], *read
     raise ValueError(f"a copy of {', '.join(map(str, operands))}")
 
 
-@timed("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", keep=_tma_operands)
+def _box(instr: Instr) -> Sequence[Operand]:
+    """Return the coordinates of a load of a box; those of a gather are taken anyway."""
+    match instr.operands[1]:
+        case TensorAddress(_, coordinates) if len(coordinates.items) <= TMA_ROWS:
+            return coordinates.items
+    return ()
+
+
+@timed("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", keep=_tma_operands, hints=_box)
 def _tma(ins: Instr) -> Action:
     gathers = bool({"tile::gather4", "tile::scatter4"} & set(ins.modifiers))
     boxes = TMA_ROWS if gathers else 1
-    multicast, paired = "multicast::cluster" in ins.modifiers, "cta_group::2" in ins.modifiers
+    multicast, paired = MULTICAST in ins.modifiers, "cta_group::2" in ins.modifiers
+    box = slice(int(multicast), None if not gathers and len(ins.operands) > 3 + multicast else 0)
 
     def load(warp: TimedWarp, mask: Any, target: Any, at: Any, barrier: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
@@ -74,6 +85,9 @@ def _tma(ins: Instr) -> Action:
                 column, *rows = (of_lane(each, lane) for each in rest[-1 - TMA_ROWS :])
                 read = warp.timeline.gathered.setdefault(tensor, set())
                 read.update((column, row) for row in rows if 0 <= row < PAST_ROWS)
+            if warp.timeline.untimed and rest[box]:
+                place = tuple(of_lane(each, lane) for each in rest[box])
+                warp.timeline.boxes.setdefault(tensor.address, []).append(place)
             _load(warp, ins, destinations, tensor.box_bytes * boxes, tensor, tensor.box_lines * boxes)
             if gathers or tensor.row_bytes < NARROW_BYTES:
                 warp.timeline.moved[GATHERS if gathers else NARROW] += tensor.box_bytes * boxes

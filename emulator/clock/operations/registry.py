@@ -26,15 +26,17 @@ class Operation(Handler):
     """A family of instructions that the timeline performs.
 
     keep: selects the operands that the handler takes, destinations first.
+    hints: selects operands that it takes in addition if they follow from the launch alone, whatever is in memory.
     delays: a warp may wait at the instruction for a time that the program does not show.
     """
 
     keep: Callable[[Instr], Sequence[Operand]]
+    hints: Callable[[Instr], Sequence[Operand]]
     delays: bool
 
-    def kept(self, instr: Instr) -> Instr:
-        """Return an instruction with the operands that the handler takes."""
-        return replace(instr, operands=tuple(self.keep(instr)))
+    def kept(self, instr: Instr, hinted: bool = False) -> Instr:
+        """Return an instruction with the operands that the handler takes. hinted: its hints are among them."""
+        return replace(instr, operands=(*self.keep(instr), *(self.hints(instr) if hinted else ())))
 
 
 _OPERATIONS: Final[dict[str, Operation]] = {}
@@ -53,6 +55,7 @@ def find(instr: Instr) -> Handler | Lowering:
 def timed(
     *opcodes: str,
     keep: Callable[[Instr], Sequence[Operand]] = lambda instr: (),
+    hints: Callable[[Instr], Sequence[Operand]] = lambda instr: (),
     blocking: bool = False,
     delays: bool = False,
     **facts: Any,
@@ -64,6 +67,7 @@ def timed(
             _OPERATIONS[opcode] = Operation(
                 make=make if opcode in (STRETCH, AWAIT_LOAD) else partial(_counted, make),
                 keep=keep,
+                hints=hints,
                 blocking=blocking,
                 delays=delays or blocking,
                 communicates=never_communicates,
