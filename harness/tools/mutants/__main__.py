@@ -1,7 +1,8 @@
 """Run wrong versions of the kernel against the stages: `python -m harness.tools.mutants`, or `make mutants`.
 
 Each mutant is one edit of one line of kernel/. It is killed if a milestone that uses the line would not be accepted,
-and is a hole otherwise, unless equivalent.toml says why no input can tell it from the kernel. Results are kept in
+and is a hole otherwise, unless it compiles to the same code as the kernel in every configuration of the stages, or
+equivalent.toml says why no input can tell it from the kernel. Results are kept in
 results/mutants, so that a run that was stopped goes on. The exit status is 0 if there is no hole.
 """
 
@@ -25,7 +26,7 @@ from harness.paths import RESULTS, ROOT
 from harness.tools.mutants import baseline, plan, pool, results, table, trial
 from harness.tools.mutants.operators import Mutant
 from harness.tools.mutants.results import Result
-from harness.tools.mutants.sources import ALWAYS, CONFIGURATION, HOST, digest, generated, meaning, original
+from harness.tools.mutants.sources import ALWAYS, COMPILED, CONFIGURATION, HOST, digest, generated, meaning, original
 
 FOLDER = RESULTS / "mutants"
 PAGE = ROOT / "docs/reference/mutants.md"
@@ -113,10 +114,10 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
 
 
 def done(mutant: Mutant, before: Result | None, stages: str, accepted: Sequence[str]) -> bool:
-    """Return whether a mutant's result still counts: one that killed it, or one `accepted` while nothing changed."""
+    """Return whether a result still counts: of a mutant that is no hole, or one `accepted` while nothing changed."""
     if before is None or before.file != meaning(mutant.path):
         return False
-    return before.outcome == "killed" or (before.stages == stages and before.outcome in accepted)
+    return before.outcome in ("killed", "same code") or (before.stages == stages and before.outcome in accepted)
 
 
 def results_of(
@@ -175,12 +176,11 @@ def judged(done: pool.Done, number: int) -> Result:
     """Return what came of a mutant's process in a round. Raises RuntimeError where this program itself failed."""
     last = done.task.last
     cases = [each["case"] for each in done.reports if "how" not in each and "case" in each]
-    result = Result(
-        done.task.mutant.id, "hole" if last else "suspect", seconds=round(done.seconds, 2), cases=len(cases)
-    )
+    mutant = done.task.mutant
+    result = Result(mutant.id, "hole" if last else "suspect", seconds=round(done.seconds, 2), cases=len(cases))
     end = next((each for each in done.reports if "how" in each), None)
     if error := next((each["error"] for each in done.reports if "error" in each), ""):
-        raise RuntimeError(f"{result.id}: {error}")
+        raise RuntimeError(f"{mutant.id}: {error}")
     if end is None:
         result.outcome, result.how, result.case = "killed", done.end or "error", cases[-1] if cases else ""
     elif end["how"]:
@@ -188,6 +188,8 @@ def judged(done: pool.Done, number: int) -> Result:
     else:
         result.rounds, result.affected = number + 1, end["affected"]
         result.says = f"launched by {', '.join(end['affected']) or 'no case'}"
+        if last and not end["affected"] and mutant.path in COMPILED:
+            result.outcome = "same code"
     return result
 
 

@@ -108,13 +108,15 @@ CLAMPS = ("larger", "smaller", "min", "max", "fmax")
 LOGARITHMS = {"LN2": "LOG2E", "LOG2E": "LN2"}
 #: Functions that only name or describe, so that an edit changes what people read and nothing that runs.
 DESCRIPTIONS = ("FmhaConfig.name", "Mbarriers.mbarriers", "Fmha.trace")
+#: Keyword arguments that change no result: how a loop is unrolled, and what is asserted about lengths.
+HINTS = ("unroll", "strict")
 #: Functions that only choose between configurations by their speed.
 SPEED = ("estimate", "Problem.window_keys")
 
 
 def drop_call(at: Place) -> Edits:
     """Leave out a call whose result nothing takes: a wait, an arrival, a fence, a store, a check."""
-    if isinstance(at.node, ast.Expr) and isinstance(at.node.value, ast.Call):
+    if isinstance(at.node, ast.Expr) and isinstance(at.node.value, ast.Call) and _called(at.node.value) != "trace":
         yield at.node, "pass"
 
 
@@ -313,7 +315,7 @@ def drop_keyword(at: Place) -> Edits:
     """Leave out a keyword argument."""
     if isinstance(at.node, ast.Call):
         for each in at.node.keywords:
-            if each.arg is not None and _called(at.node) not in ("dataclass", "field", "launch"):
+            if each.arg not in (None, *HINTS) and _called(at.node) not in ("dataclass", "field", "launch"):
                 found = at.stretch(each)
                 comma = at.source[found.end : found.end + 1] == b","
                 yield replace(found, end=found.end + comma), ""
@@ -388,6 +390,8 @@ def places(
         return
     yield Place(node, parents, function, source, lines)
     if isinstance(node, ast.JoinedStr | ast.Raise | ast.Assert | ast.Import | ast.ImportFrom):
+        return
+    if isinstance(node, ast.keyword) and node.arg in HINTS:
         return
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Literal":
         return

@@ -12,7 +12,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 
 class Result(msgspec.Struct):
-    """One mutant's end. outcome: "killed", "hole", or "suspect" while cases are left to run.
+    """One mutant's end. outcome: "killed", "same code", "hole", or "suspect" while cases are left to run.
 
     how: the difference from the kernel that was seen. case: the one that showed it. file, stages: digests of the file
     that the mutant is of, comments aside, and of kernel and stages. A killed mutant's result counts while its file

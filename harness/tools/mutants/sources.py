@@ -19,7 +19,9 @@ HOST = (
 )
 """Files that the compiled kernel does not depend on: their mutants run with the kernel as it is."""
 CONFIGURATION = tuple(f"kernel/{name}.py" for name in ("choice", "config", "memory", "problem", "roles", "variants"))
-FILES = (*DEVICE, "kernel/fmha.py", *CONFIGURATION, *HOST)
+COMPILED = (*DEVICE, "kernel/fmha.py")
+"""Files of which only the compiled code matters: a mutant that compiles to the same code is the kernel."""
+FILES = (*COMPILED, *CONFIGURATION, *HOST)
 
 #: Operators of which a run takes every mutant: of synchronisation, clamps, selects, scales and thresholds.
 ALWAYS = frozenset(

@@ -21,7 +21,7 @@ KILLED = {
     "does not end": ("timeout",),
     "too slow": ("clock",),
 }
-HEAD = ("file", "mutants", *KILLED, "equivalent", "beyond the emulator", "holes")
+HEAD = ("file", "mutants", *KILLED, "same code", "equivalent", "beyond the emulator", "holes")
 
 
 def render(mutants: Sequence[Mutant], had: Mapping[str, Result], listed: Mapping[str, Equivalent]) -> str:
@@ -44,7 +44,7 @@ def column(result: Result | None, listed: Equivalent | None) -> str:
     if listed is not None:
         return "beyond the emulator" if listed.limit else "equivalent"
     if result is None or result.outcome != "killed":
-        return "holes"
+        return "same code" if result and result.outcome == "same code" else "holes"
     return next((name for name, hows in KILLED.items() if result.how in hows), "wrong result")
 
 
