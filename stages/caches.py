@@ -15,7 +15,8 @@ class Paged:
 
     layout: bytes of a key. gap: bytes after each page that belong to nobody. lens: indices that count, for each
     sequence or for each token; None: all. window: tokens see a window of so many of their sequence's newest keys, whose
-    pages are in a block table, and `lens` are tokens of each sequence.
+    pages are in a block table, and `lens` are tokens of each sequence. held: columns of the block table, if it lacks
+    pages of the longest sequence.
     """
 
     pages: int
@@ -25,12 +26,14 @@ class Paged:
     gap: int = 0
     lens: tuple[int, ...] | None = None
     window: int | None = None
+    held: int | None = None
 
     def __str__(self) -> str:
         parts = [f"{self.layout} {self.pages}x{self.size}"]
         parts += [f"top {self.topk}"] if self.window is None else [f"table W={self.window}"]
         parts += [f"gap={self.gap}"] * (self.gap > 0)
         parts += [f"lens={','.join(map(str, self.lens))}"] if self.lens is not None else []
+        parts += [f"held={self.held}"] if self.held is not None else []
         return " ".join(parts)
 
     @property
@@ -40,8 +43,8 @@ class Paged:
 
     @property
     def columns(self) -> int:
-        """Columns of the block table: pages of the longest sequence."""
-        return -(-max(self.lens or (0,)) // self.size)
+        """Columns of the block table: pages of the longest sequence, unless it holds fewer."""
+        return -(-max(self.lens or (0,)) // self.size) if self.held is None else self.held
 
     @property
     def listed(self) -> int:

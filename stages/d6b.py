@@ -22,8 +22,8 @@ CASES = (
     paged(8, 1, 2, Paged(2, 576, 200, gap=1024), empty_lse=math.inf, scale=0.03),
     paged(64, 2, 1, Paged(70, 1, 133, gap=32), ascending=True, peak=32),
     paged(128, 1, 3, Paged(3, 256, 330, gap=48), sms=2, peak=128),
-    # Windows by block tables: sequences shorter than their tokens, and pages that are missing.
-    paged(64, 3, 2, Paged(20, 64, 0, lens=(300, 1, 129), gap=128, window=128), sinks=SINKS, sms=2),
+    # Windows by block tables: sequences shorter than their tokens or longer than the table, and pages that are missing.
+    paged(64, 5, 2, Paged(25, 64, 0, lens=(300, 1, 400, 5000, 129), gap=128, window=128, held=5), sinks=SINKS, sms=2),
     paged(128, 2, 2, Paged(18, 53, 0, lens=(400, 160), window=100), maxima=True, peak=32, sms=2),
     paged(16, 2, 4, Paged(160, 2, 0, lens=(140, 3), window=1000), empty_lse=math.inf, peak=128),
     paged(8, 2, 2, Paged(9, 256, 0, lens=(900, 0), gap=64, window=700), splits=4, sinks=SINKS),

@@ -11,7 +11,7 @@ from stages.buffers import Poisoned, bytes_of, check_inputs, gapped
 from stages.calls import Tensors, callers, has_topk, launches
 from stages.case import Case
 from stages.inputs import POISONS, Inputs, Poison, poisoned, poisoned_compressed
-from stages.served import placed_caches
+from stages.served import out_of_range, placed_caches
 
 
 def launch(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISONS[0]) -> kernel.Attention:
@@ -73,6 +73,5 @@ def _which_blocks(case: Case, inputs: Inputs) -> dict[str, torch.Tensor | None]:
         return {"seq_lens": case.seq_lens}
     lens, topk = inputs.topk_lens, inputs.topk_indices.shape[2]
     if case.compressed.out_of_range:
-        limits = torch.iinfo(lens.dtype)
-        lens = lens.where(lens != 0, limits.min).where(lens != topk, limits.max)
+        lens = out_of_range(lens, topk)
     return {"topk_indices": inputs.topk_indices, "topk_lens": lens if case.compressed.lens else None}

@@ -86,12 +86,15 @@ def _windows(case: Case, paged: Paged, generator: torch.Generator) -> tuple[torc
     """Draw a block table of shuffled pages, and return the indices of each token's window that it stands for.
 
     Columns past the end of a sequence hold pages that do not exist, and so does the first column of the last sequence
-    of several.
+    of several. One of them is so large that the number of its first key wraps around to 0 in 32 bits. Of a sequence
+    that is longer than the table, the keys behind the table are not there.
     """
     assert paged.lens is not None and paged.window is not None and len(paged.lens) == case.batch
     columns = paged.columns
     table = torch.randperm(paged.pages, generator=generator)[: case.batch * columns].int().view(case.batch, columns)
-    missing = torch.tensor((*NOTHING, paged.pages), dtype=torch.int32).repeat(columns)[:columns]
+    wraps = (-(-(2**32) // paged.size),) if paged.size > 2 else ()
+    nothing = torch.tensor((*NOTHING, paged.pages, *wraps), dtype=torch.int32)
+    missing = nothing[(torch.arange(case.batch)[:, None] + torch.arange(columns)) % len(nothing)]
     unused = torch.arange(columns) >= -(-torch.tensor(paged.lens)[:, None] // paged.size)
     unused[case.batch - 1, 0] |= case.batch > 1
     table = table.where(~unused, missing)
@@ -100,6 +103,7 @@ def _windows(case: Case, paged: Paged, generator: torch.Generator) -> tuple[torc
     for b, t in ((b, t) for b in range(case.batch) for t in range(case.tokens)):
         end = max(paged.lens[b] - case.tokens + t + 1, 0)
         seen = torch.arange(max(end - paged.window, 0), end)
+        seen = seen[seen < columns * paged.size]
         page = table[b, seen // paged.size].long()
         listed = (page * paged.size + seen % paged.size).where((page >= 0) & (page < paged.pages), -1)
         indices[b, t, : len(seen)] = listed.int()
@@ -116,7 +120,10 @@ def _ascending(cache: CacheInputs, q: torch.Tensor) -> CacheInputs:
 
 
 def placed_caches(caches: tuple[CacheInputs, ...], poison: float) -> dict[str, torch.Tensor]:
-    """Return the tensors of a call for its caches. Bytes that no token may read are poisoned."""
+    """Return the tensors of a call for its caches. Bytes that no token may read are poisoned.
+
+    Lengths of 0 and of all indices are those that the device clamps to them.
+    """
     placed = {}
     for name, cache in zip(NAMES, caches, strict=False):
         paged = cache.paged
@@ -129,5 +136,12 @@ def placed_caches(caches: tuple[CacheInputs, ...], poison: float) -> dict[str, t
             placed[f"{name}_indices"] = cache.indices
         if paged.lens is not None:
             shape = cache.counts.shape if len(paged.lens) == cache.counts.numel() else (-1,)
-            placed[f"{name}_lens"] = torch.tensor(paged.lens, dtype=torch.int32).view(shape)
+            lens = torch.tensor(paged.lens, dtype=torch.int32).view(shape)
+            placed[f"{name}_lens"] = lens if paged.window else out_of_range(lens, paged.topk)
     return placed
+
+
+def out_of_range(lens: torch.Tensor, topk: int) -> torch.Tensor:
+    """Return lengths that the device clamps to `lens`: the least integer in place of 0, the largest for `topk`."""
+    limits = torch.iinfo(lens.dtype)
+    return lens.where(lens != 0, limits.min).where(lens != topk, limits.max)
