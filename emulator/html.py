@@ -17,6 +17,6 @@ def table(rows: Sequence[tuple[str, object]]) -> str:
     return f"<table>{cells}</table>"
 
 
-def folded(summary: str, inside: str) -> str:
-    """Return HTML that shows `inside`, HTML too, below a line of text when that is opened."""
+def collapsible(summary: str, inside: str) -> str:
+    """Return HTML that shows only the line `summary` until the reader opens it, then also the HTML `inside`."""
     return f"<details><summary>{escape(summary)}</summary>{inside}</details>"

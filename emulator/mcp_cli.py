@@ -171,7 +171,7 @@ def _serve(_options: argparse.Namespace) -> int:
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
 
-    def told(tool: Callable[..., Any]) -> Callable[..., Any]:
+    def with_reasons(tool: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(tool)
         def answer(*arguments: Any, **named: Any) -> Any:
             try:
@@ -184,7 +184,7 @@ def _serve(_options: argparse.Namespace) -> int:
     server = MCPServer("ptx-emulator", instructions=INSTRUCTIONS)
     tools = Tools()
     for name in NAMES:
-        server.tool()(told(getattr(tools, name)))
+        server.tool()(with_reasons(getattr(tools, name)))
     server.run()
     return 0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ..errors import EmulatorError, Fault, Level
-from ..html import folded, table
+from ..html import collapsible, table
 from ..machine.launch.launch import Dim3
 from ..machine.launch.statistics import Stats
 
@@ -88,7 +88,7 @@ class LaunchResult:
         shape = [("kernel", self.kernel), ("grid, block, cluster", f"{self.grid}, {self.block}, {self.cluster}")]
         if self.prediction is not None:
             return table(shape) + self.prediction._repr_html_()
-        found = "".join(folded(fault.what, fault._repr_html_()) for fault in self.findings)
+        found = "".join(collapsible(fault.what, fault._repr_html_()) for fault in self.findings)
         return table([*shape, *counts, ("verdict", self.verdict)]) + found
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from math import ceil
 from typing import Any, Final
 
-from ..html import folded, preformatted
+from ..html import collapsible, preformatted
 from .conditions import USUAL, Conditions
 from .power import Pace
 from .profile import LEAST, Line, Role
@@ -120,7 +120,7 @@ class Prediction:
     def _repr_html_(self) -> str:
         """Return the prediction for a notebook, its assumptions folded."""
         shown, assumed = "\n".join(self.text()), "\n".join(self.assumed())
-        return preformatted(shown) + folded("assumptions", preformatted(assumed))
+        return preformatted(shown) + collapsible("assumptions", preformatted(assumed))
 
     def assumed(self) -> Iterator[str]:
         """Yield the lines that list what this prediction assumes."""

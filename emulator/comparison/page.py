@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from ..html import folded
+from ..html import collapsible
 from ..viewer.page import document
 from .differences import Change, Comparison, LaunchChange
 from .text import ALWAYS, difference, notable, numbered, shown, visible
@@ -85,7 +85,7 @@ def _figures(figures: Sequence[Change]) -> str:
     """Return the figures that differ as a table, and the others below a line of text."""
     changed = [each for each in figures if visible(each) or each.name in ALWAYS]
     same = [each for each in figures if each not in changed and each.base is not None]
-    return table(changed) + (folded("unchanged", table(same)) if same else "")
+    return table(changed) + (collapsible("unchanged", table(same)) if same else "")
 
 
 def table(changes: Sequence[Change], title: str = "") -> str:

@@ -61,8 +61,8 @@ class Instructions:
 class BlockWriter:
     """Writes the source of one block's function `f(w)`; `w` is the warp.
 
-    The function returns the index of the next block, or BLOCKED if the warp waits. Where the active lanes end, that is
-    the block where other lanes would meet them.
+    The function returns the index of the next block, or BLOCKED if the warp waits. If the active lanes end, the next
+    block is the one at which other lanes may wait for them.
     """
 
     def __init__(
@@ -312,7 +312,7 @@ def _defined(lines: list[str], names: dict[str, Any]) -> Any:
 
 @lru_cache(maxsize=1 << 13)
 def _code(text: str) -> CodeType:
-    """Compile a function. Programs that resemble each other, and blocks of one, have many in common."""
+    """Compile a function. The results are shared, because similar programs have many equal functions."""
     return compile(text, "<PTX block>", "exec")
 
 

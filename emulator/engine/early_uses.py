@@ -1,7 +1,7 @@
 """Uses of registers before the asynchronous work on them was waited for.
 
 tcgen05.ld writes its registers until the wait for loads. A warpgroup MMA writes its accumulator, and reads matrix A in
-registers, until its wait. Whether a path with an early use was taken is known at run time: the work is outstanding.
+registers, until its wait. At run time the work is outstanding if a path with an early use was taken.
 
 A copy does not count as a use, because NVIDIA's compiler puts the moves that pair registers before the wait; the copy
 is tracked. Nor does an MMA that continues with an accumulator.

@@ -2,7 +2,7 @@
 
 A typical one is an elected arrival at an mbarrier after stores by all lanes. PTX orders the stores of a lane only
 before that lane's own arrival. The elected lane's own accesses need no synchronisation. An asynchronous copy or product
-reads what several lanes stored, so that also one that all lanes issue needs it.
+reads data that several lanes stored, so it needs the synchronisation even if all lanes issue it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Published:
     by_each: frozenset[Place]
 
     def by(self, lanes: int) -> frozenset[Place]:
-        """Return what matters if these lanes (bits) execute the instruction."""
+        """Return the accesses that need a synchronisation if these lanes (bits) execute the instruction."""
         return self.by_others | self.by_each if lanes & lanes - 1 else self.by_others
 
 

@@ -98,9 +98,9 @@ class Reaches:
     def __call__(self, load: Instr, met: bool) -> Reach | None:
         """Return the stores that the value of a load may come to; None if it may come to anything else.
 
-        Another load may have read the same memory before, and its record may be gone: loads of memory that is reached
-        by the same pointers count too. met: the write that conflicts comes after everything that the warp did before
-        it last arrived at a barrier, so loads before that barrier do not count.
+        The record of an earlier load of the same memory may have been replaced, so loads through the same pointers
+        count too. met: the conflicting write is ordered after everything that the warp did before it last arrived at a
+        barrier, so loads before that barrier do not count.
         """
         key = id(load), met
         if key not in self._known:

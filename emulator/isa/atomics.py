@@ -81,7 +81,7 @@ class Atomic(MemoryOp):
         self.acquires, self.releases = sem in ("acquire", "acq_rel"), sem in ("release", "acq_rel")
         self.what = f"{ins.opcode}.{space}" if space else ins.opcode
 
-    def fold(self, old: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+    def new_bits(self, old: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
         """Return the new bits from the old ones as unsigned[n, count]."""
         if self.operation == "exch":
             return operands[0]
@@ -90,12 +90,12 @@ class Atomic(MemoryOp):
             return np.where(same, operands[1], old)
         return reduced(old, operands[0], self.dtype, self.operation)
 
-    def folded(self, addresses: np.ndarray, old: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
-        """Apply `fold`; in global memory an f32 add flushes subnormal inputs and results to zero."""
-        new = self.fold(old, operands)
+    def new_bits_at(self, addresses: np.ndarray, old: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+        """Return `new_bits`. In global memory an f32 add flushes subnormal inputs and results to zero."""
+        new = self.new_bits(old, operands)
         if not self.flushes:
             return new
-        flushed = _flushed(self.fold(_flushed(old), [_flushed(operands[0])]))
+        flushed = _flushed(self.new_bits(_flushed(old), [_flushed(operands[0])]))
         return np.where((addresses < LOCAL_BASE)[:, None], flushed, new)
 
 
@@ -129,7 +129,7 @@ def _run(op: Atomic, ins: Instr, results: int) -> Action:
         for rows in _conflict_free_groups(addresses):
             warp.lanes = lanes[rows]
             old[rows] = load(op, warp, addresses[rows])
-            store(op, warp, addresses[rows], op.folded(addresses[rows], old[rows], [o[rows] for o in operands]))
+            store(op, warp, addresses[rows], op.new_bits_at(addresses[rows], old[rows], [o[rows] for o in operands]))
         return _results(op, ins, old, mask) if results else None
 
     return run

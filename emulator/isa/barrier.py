@@ -122,7 +122,7 @@ def _cluster(ins: Instr) -> Action:
             warp.complete_used_loads(ins)
             if warp.cluster_arrivals:
                 _arrived_already(warp, warp.cluster_arrivals[-1], ins)
-            releases = sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL)
+            releases = sem != "relaxed" or not warp.cta.launch.checks(Level.FORMAL)
             clock = warp.clock if releases else warp.fenced[CLUSTER]
             warp.cluster_arrivals.append(warp.cta.cluster.barrier.arrive(warp, ins, clock))
             if releases:

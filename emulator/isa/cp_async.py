@@ -148,7 +148,7 @@ def _arrive(ins: Instr) -> Action:
         barrier, count, copies = mbarrier_at(warp, at, ins), len(active_lanes(mask)), warp_copies(warp)
         if no_increment is None:
             barrier.pending += count
-        clock = _phases_known(warp) if warp.cta.launch.asks(Level.FORMAL) else warp.clock.copy()
+        clock = _phases_known(warp) if warp.cta.launch.checks(Level.FORMAL) else warp.clock.copy()
         clock.advance(copies.component, copies.made_up_to(lane_bits(mask)), visible=copies.published)
         party = Party(ins, warp, "cp.async")
         operation = AsyncOperation((barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)

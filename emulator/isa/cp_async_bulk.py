@@ -51,7 +51,7 @@ REDUCED: Final = {
     },
 }
 """The types of each reduction, by target space (PTX ISA 9.1, 9.7.9.25.4.2)."""
-Fold = Callable[[np.ndarray, np.ndarray], None]
+Combine = Callable[[np.ndarray, np.ndarray], None]
 """A function (old bytes, new bytes) that writes a copy's or reduction's result into the old bytes."""
 
 
@@ -114,20 +114,20 @@ def _reduce(ins: Instr) -> Action:
     if (kind in ("f16", "bf16") and operation == "add") != (exact is not None):
         raise UnknownInstruction(ins, ".noftz is required for, and only for, .add.f16 and .add.bf16")
     if target == "global":
-        return _bulk_out(ins, "a bulk reduction", _folding(kind, operation))
-    return _bulk_across(ins, "a bulk reduction", _folding(kind, operation))
+        return _bulk_out(ins, "a bulk reduction", _reducing(kind, operation))
+    return _bulk_across(ins, "a bulk reduction", _reducing(kind, operation))
 
 
-def _folding(kind: str, operation: str) -> Fold:
+def _reducing(kind: str, operation: str) -> Combine:
     dtype = DTYPES[kind]
     width = 2 if dtype == "bf16" else np.dtype(dtype).itemsize
 
-    def fold(there: np.ndarray, new: np.ndarray) -> None:
+    def combine(there: np.ndarray, new: np.ndarray) -> None:
         """Combine. f32 sums keep subnormals: PTX says that they are flushed, but an H200 keeps them."""
         old, values = (np.ascontiguousarray(x.view(f"u{width}")) for x in (there, new))
         there[:] = np.ascontiguousarray(reduced(old, values, dtype, operation)).view(np.uint8)
 
-    return fold
+    return combine
 
 
 def copy(there: np.ndarray, new: np.ndarray) -> None:
@@ -166,7 +166,7 @@ def _bulk_in(ins: Instr) -> Action:
     return run
 
 
-def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = None) -> Action:
+def _bulk_out(ins: Instr, what: str, combine: Combine = copy, masked: int | None = None) -> Action:
     """Return the action of a bulk store or reduction to global memory.
 
     masked: the operand with the byte mask of every 16 bytes. Masked-out bytes are neither read nor written.
@@ -191,13 +191,13 @@ def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = Non
             warp.cta.launch.stats.copied_out_bytes += there.size * width
             copies = bulk_thread(warp, lane)
             smem.shadow.read(cells, copies.access(ins, what), warp.clock)
-            writing = copies.writes.access(ins, what, fold is not copy)
+            writing = copies.writes.access(ins, what, combine is not copy)
             warp.cta.cluster.outside.write_by_agent(there, width, writing, warp.clock)
 
             def move(address: int = address, count: int = count, offset: int = offset, chosen: Any = chosen) -> None:
                 there, new = host_bytes(address, count), smem.bytes[offset : offset + count]
                 if chosen is None:
-                    fold(there, new)
+                    combine(there, new)
                 else:
                     there[chosen] = new[chosen]
                 memory.wrote(there)
@@ -212,7 +212,7 @@ def _chosen(count: int, byte_mask: int) -> np.ndarray:
     return np.flatnonzero(byte_mask >> np.arange(count) % BULK_ALIGNMENT & 1)
 
 
-def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Action:
+def _bulk_across(ins: Instr, what: str, combine: Combine = copy) -> Action:
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, barrier: Any) -> None:
         smem = warp.cta.smem
         for lane in active_lanes(mask):
@@ -224,10 +224,10 @@ def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Action:
             smem.shadow.read(smem.span(offset, count), reading, warp.clock)
 
             def move(cta: Cta = cta, there: int = there, offset: int = offset, count: int = count) -> None:
-                fold(cta.smem.bytes[there : there + count], smem.bytes[offset : offset + count])
+                combine(cta.smem.bytes[there : there + count], smem.bytes[offset : offset + count])
 
             route = (warp.cta.rank, offset, there, count)
-            fill(ins, warp, cta, there, count, mbar, what, move, reduces=fold is not copy, route=route)
+            fill(ins, warp, cta, there, count, mbar, what, move, reduces=combine is not copy, route=route)
 
     return run
 
@@ -239,7 +239,7 @@ def _prefetch(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, source: Any, size: Any, *_policy: Any) -> None:
         launch = warp.cta.launch
-        if launch.asks(Level.PEDANTIC):
+        if launch.checks(Level.PEDANTIC):
             for lane in active_lanes(mask):
                 low, high = of_lane(source, lane), of_lane(source, lane) + of_lane(size, lane)
                 if launch.memory.find(low, high) is None:

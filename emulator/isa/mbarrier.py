@@ -119,7 +119,7 @@ def _arrive(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any, count: Any = 1) -> Any:
         party = Party(ins, warp, what)
         clock = warp.fenced[CTA]
-        if release := sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL):
+        if release := sem != "relaxed" or not warp.cta.launch.checks(Level.FORMAL):
             warp.complete_used_loads(ins)
             clock = warp.clock
         tokens: Any = np.zeros(LANES, np.uint64) if wanted else 0
@@ -198,7 +198,7 @@ def _wait(ins: Instr) -> Action:
         return _ignored_wait(ins)
 
     def run(warp: Warp, mask: Any, address: Any, phase: Any, _time_limit: Any = 0) -> Any:
-        acquire = sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL)
+        acquire = sem != "relaxed" or not warp.cta.launch.checks(Level.FORMAL)
         at, wanted = same(address, mask), same(phase, mask)
         if at is None or wanted is None:
             return _wait_lanes(ins, warp, mask, address, phase, parity is not None, acquire)

@@ -60,7 +60,7 @@ def _fence(ins: Instr) -> Action:
     before = ins.opcode.endswith("before_thread_sync")
 
     def run(warp: Warp, mask: Any) -> None:
-        if warp.cta.launch.asks(Level.PEDANTIC):
+        if warp.cta.launch.checks(Level.PEDANTIC):
             (warp.before_thread_sync if before else warp.after_thread_sync)()
 
     return run

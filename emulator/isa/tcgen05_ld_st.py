@@ -81,7 +81,7 @@ class Transfer:
         """Return (first lane, first column, lanes, (columns, span)) of the cells, bounds-checked."""
         if mask is not None:
             raise TensorMemoryError(f"{self.ins.opcode}.sync.aligned, but some lanes are inactive", self.ins, warp)
-        pedantic, at = warp.cta.launch.asks(Level.PEDANTIC), same(address, mask)
+        pedantic, at = warp.cta.launch.checks(Level.PEDANTIC), same(address, mask)
         if at is None:
             if same(address & np.uint32(0xFFFF), mask) is None:
                 raise self._lanes_differ(warp, Level.FAULT)

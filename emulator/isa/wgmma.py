@@ -279,7 +279,7 @@ def _fence(ins: Instr) -> Action:
             if not generation.over:
                 wait_for(generation, warp, ins, barrier)
                 return BLOCK
-        if not warp.cta.launch.asks(Level.FORMAL):
+        if not warp.cta.launch.checks(Level.FORMAL):
             warp.acquire(generation.clock)
         return None
 

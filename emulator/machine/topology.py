@@ -109,7 +109,7 @@ class Cluster:
         return self.tested if wait.peek else self.wanted
 
     def take_over(self) -> Dim3 | None:
-        """Take the next cluster off the launch. Return its first CTA; None if none is left or, at random, if denied."""
+        """Cancel the launch of the next cluster. Return its first CTA; None if none is left, and at random."""
         waiting = self.launch.waiting_clusters
         by_chance = self.agents.completion == "random" and self.random.random() < DENIED
         if by_chance or not waiting:
@@ -246,7 +246,7 @@ class Warp(Issuer):
         Loads between them whose registers nothing uses are complete too.
         """
         loads, launch = self.loads, self.cta.launch
-        if not loads.issued or launch.asks(Level.PEDANTIC):
+        if not loads.issued or launch.checks(Level.PEDANTIC):
             return
         done = 0
         for number, load in enumerate(loads.issued, 1):

@@ -73,9 +73,9 @@ def _agreed(name: str, one: Step, other: Step) -> Step:
         attributes = zip(first.attributes, second.attributes, strict=True)
         bytes_of = tuple((number, _common(data, others)) for (number, data), (_, others) in attributes)
         parameters = tuple(map(_common, first.parameters, second.parameters))
-        settled = replace(first, parameters=parameters, attributes=bytes_of)
-        if settled == replace(second, parameters=parameters, attributes=bytes_of):
-            return settled
+        merged = replace(first, parameters=parameters, attributes=bytes_of)
+        if merged == replace(second, parameters=parameters, attributes=bytes_of):
+            return merged
     raise NotRecordable(f"{name}: the launches of {one.kernel} differ between two calls with equal shapes")
 
 

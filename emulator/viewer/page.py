@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..debug.events import Executed
 from ..debug.places import shortened
-from ..html import folded, preformatted
+from ..html import collapsible, preformatted
 from ..machine.launch.source import source_place
 from ..ptx.kinds import Kind
 from .accesses import Accesses, accesses
@@ -256,7 +256,7 @@ def _assumptions(prediction: Prediction | str) -> str:
     if isinstance(prediction, str):
         return ""
     text = "".join(f"<li>{escape(each)}</li>" for each in prediction.assumptions)
-    return folded("what the prediction assumes", f"<ul>{text}</ul>")
+    return collapsible("what the prediction assumes", f"<ul>{text}</ul>")
 
 
 ROLES: Final[dict[Kind | str | None, str]] = {

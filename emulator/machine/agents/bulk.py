@@ -46,7 +46,7 @@ class CopyThread(LaneAgent):
         self, warp: Warp, key: Any, waiting_for: str, generic: bool, queue: deque[AsyncOperation] | None
     ) -> None:
         self.warp, self.waiting_for, self.generic, self.queue = warp, waiting_for, generic, queue
-        self.published = not generic or not warp.cta.launch.asks(Level.PEDANTIC)
+        self.published = not generic or not warp.cta.launch.checks(Level.PEDANTIC)
         self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, key))
         self.issued = self.committed_until = 0
         self.open = Group()

@@ -86,7 +86,8 @@ def _products(group: WarpGroupBarrier, warps: list[Warp]) -> None:
 def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
     """Report bytes that arrived on an mbarrier without being expected.
 
-    Expected bytes that no copy brings are pedantic: a producer's tail arms the next phase, and nobody waits for it.
+    Expected bytes that no copy brings are a pedantic finding: a producer's tail arms the next phase, for which no warp
+    waits.
     """
     party = barrier.last_tx or barrier.last
     if party is not None and barrier.tx:
@@ -113,7 +114,7 @@ def _seen(cta: Cta) -> Clock:
 def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
     """Report work on a CTA's shared memory that may outlast its warps. Return the instructions of that work."""
     late: list[Instr] = []
-    if len(cta.cluster.ctas) == 1 and not cta.launch.asks(Level.PEDANTIC) and not _sends(cta, seen):
+    if len(cta.cluster.ctas) == 1 and not cta.launch.checks(Level.PEDANTIC) and not _sends(cta, seen):
         return late
     shadow = cta.smem.shadow
     if isinstance(shadow.notes, Notes) and shadow.notes.unseen(seen):
@@ -143,7 +144,7 @@ def _may_come_late(access: Access, cta: Cta, kind: str) -> bool:
         return False  # not an access of shared memory
     if access.warp.cta is not cta or _of_bulk_group(access) or (kind == "reads" and _reports_to_another(access, cta)):
         return True
-    return cta.launch.asks(Level.PEDANTIC) and access.via is not None and not access.generic
+    return cta.launch.checks(Level.PEDANTIC) and access.via is not None and not access.generic
 
 
 def _of_bulk_group(access: Access) -> bool:

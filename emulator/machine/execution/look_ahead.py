@@ -1,4 +1,4 @@
-"""The writer that a read of unwritten memory came too early for: other warps run on until they have written there."""
+"""Search for the write that a read of unwritten memory should have waited for: other warps run on until it is made."""
 
 from __future__ import annotations
 

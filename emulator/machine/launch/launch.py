@@ -85,8 +85,8 @@ class Launch:
         self.registry: dict[Any, Any] = {}
         """Data kept for the whole launch by its users, such as decoded tensor maps."""
 
-    def asks(self, level: Level) -> bool:
-        """Return whether the launch asks for findings of this level."""
+    def checks(self, level: Level) -> bool:
+        """Return whether findings of this level are requested."""
         return self.level >= level
 
     def report(self, fault: Fault) -> None:
@@ -95,7 +95,7 @@ class Launch:
         It is raised if its level is asked for and diagnostics is "stop". Formal findings are noted at any level,
         pedantic ones only if asked for.
         """
-        asked = self.asks(fault.level)
+        asked = self.checks(fault.level)
         if asked and self.diagnostics == "stop":
             raise fault
         if not asked and fault.level > Level.FORMAL:

@@ -1,4 +1,4 @@
-"""Names of mbarriers and of arrays in shared memory, as the source has them."""
+"""Names that the source gives to mbarriers and to arrays in shared memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ POINTERS: Final = frozenset({"data_ptr", "ptr", "iterator", "toint"})
 def mbarrier_name(launch: Launch, offset: int, init: Instr, earlier: Iterable[Instr]) -> str:
     """Return an mbarrier's name; empty if nothing names it.
 
-    It is the name that the launch gives, else that of the `.shared` variable or of CuTeDSL's array, else the first
-    argument of the source's call of `mbarrier_init`. An argument that is no array goes before an array of several
-    mbarriers, unless that is a member of a struct. offset: in the CTA's window. init: the instruction that initialised
+    In this order: the name that the launch gives, that of the `.shared` variable or of CuTeDSL's array, the first
+    argument of the source's call of `mbarrier_init`. If an array holds several mbarriers and is no member of a struct,
+    an argument that is no array takes precedence. offset: in the CTA's window. init: the instruction that initialised
     it. earlier: those that initialised the other mbarriers of the CTA before.
     """
     kernel = launch.kernel

@@ -111,7 +111,8 @@ def locating_errors(kernel: Kernel) -> Iterator[None]:
 def _caller(kernel: Kernel, at: int, name: str) -> SourcePlace | None:
     """Return the line before location `at` of a function that calls `name`, if that is certainly the caller.
 
-    It is if the next such line is of the same function, or if it is a call itself and so is the next, if there is one.
+    That is so if the next such line belongs to the same function. It is also so if the line itself is a call, and the
+    next such line, if any, is a call too.
     """
     callers = _callers(_files(kernel), name)
     if not callers:

@@ -484,7 +484,7 @@ class Area:
         other = history.accesses[number]
         hit = shadow.done_by(cells, number, kind)
         if verb == "writes" and kind == "write":
-            alike = self._same is not None and bool(self._same[hit.any(1)].all()) and _stands(other)
+            alike = self._same is not None and bool(self._same[hit.any(1)].all()) and _is_plain(other)
         else:
             write = other if kind == "write" else me
             alike = isinstance(write, GlobalAccess) and write.unchanged
@@ -534,8 +534,8 @@ def _note(me: GlobalAccess, lanes: Any) -> Any:
     return me.time << GLOBAL_TIME_BITS | me.warp.serial << SERIAL_BITS | lane_of(lanes)
 
 
-def _stands(write: Access | None) -> bool:
-    """Return True if a completed write stored its bits regardless of the old contents, i.e. was not a reduction."""
+def _is_plain(write: Access | None) -> bool:
+    """Return True if a completed write does not depend on the old contents, i.e. is not a reduction."""
     parts = () if write is None else write.parts or (write,)
     return all(
         not part.instr.kind.is_read_modify_write if part.generic else not part.strong and _was_made(part)

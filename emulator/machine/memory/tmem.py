@@ -38,7 +38,7 @@ ADDRESS_BITS = TMEM_LANES - 1 << 16 | 0xFFFF
 def named(address: int, instr: Instr, warp: Issuer) -> int:
     """Clear the address bits of lanes beyond the last, which hardware ignores and level `pedantic` reports."""
     known, launch = address & ADDRESS_BITS, warp.cta.launch
-    if known != address and launch.asks(Level.PEDANTIC):
+    if known != address and launch.checks(Level.PEDANTIC):
         what = f"{instr.opcode} names lane {address >> 16} of tensor memory, which has {TMEM_LANES}"
         launch.report(OutOfBounds(what, instr, warp, level=Level.PEDANTIC))
     return known

@@ -1,8 +1,8 @@
 """Loads that NVIDIA's assembler moves above a store, so that lanes which execute together still race.
 
-Asked of ptxas 13.5 for sm_100a (tests/emulator/test_machine_code.py): it moves a load of shared memory over a store to
-other bytes of the same base register, also if one of MOVED_OVER lies between the two. It keeps their order over a
-fence, ldmatrix, stmatrix and tcgen05.ld, and wherever it cannot tell the two addresses apart.
+ptxas 13.5 for sm_100a does this (tests/emulator/test_machine_code.py repeats it). It moves a load of shared memory over
+a store to other bytes of the same base register, also if one of MOVED_OVER is between the two. It keeps their order
+over a fence, ldmatrix, stmatrix and tcgen05.ld, and wherever it cannot tell the two addresses apart.
 """
 
 from __future__ import annotations

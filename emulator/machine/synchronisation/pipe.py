@@ -54,7 +54,7 @@ class Pipe(Agent):
             self.waited += count
             del self.issued[:count], self.issued_at[:count]
             self._known = [*self._known[-KNOWN_WAITS:], (self.warp.time, self.waited)]
-            if self.fenced and self.warp.cta.launch.asks(Level.PEDANTIC):
+            if self.fenced and self.warp.cta.launch.checks(Level.PEDANTIC):
                 self.waits.append((self.waited, self.warp.time))
             else:
                 self.release()
