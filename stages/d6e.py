@@ -24,7 +24,7 @@ def wide(heads: int, batch: int, tokens: int, *caches: Paged, **more: object) ->
 
 
 def v32(pages: int, size: int, topk: int, lens: tuple[int, ...] | None = None, **more: int) -> Paged:
-    """Return a cache of 656 bytes a key. A page has the room of one more key, unless `gap` says another one."""
+    """Return a cache of 656 bytes a key. `gap`: the bytes between pages, by default those of a key."""
     return Paged(pages, size, topk, layout="v32", lens=lens, **{"gap": 656, **more})
 
 
