@@ -173,8 +173,8 @@ formatted: $(READY)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 
-# One worker more than there are cores: tests wait for SSH, Slurm and other processes a quarter of the time.
-PYTEST := $(PY) -m pytest --numprocesses=$$($(PY) -c 'import os; print(os.cpu_count() + 1)') --maxprocesses=4 --dist=worksteal
+# Two workers more than there are cores: tests wait for SSH, Slurm and other processes a third of the time.
+PYTEST := $(PY) -m pytest --numprocesses=$$($(PY) -c 'import os; print(os.cpu_count() + 2)') --maxprocesses=4 --dist=worksteal
 
 # Without its cache mypy takes half a minute of one core, so the tests begin beside it.
 test: $(READY) formatted ## run ruff, mypy and the tests, except the long ones

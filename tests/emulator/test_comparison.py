@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,15 +54,14 @@ THREE_KERNELS = 'KERNELS = ["first", "work", "last"]'
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a repository: v1, a slower v2, v3 with two launches more, v4 without any. Its working tree is broken."""
+    """Make a repository: v1, a slower v2 with two launches more, v4 without any. Its working tree is broken."""
     folder = tmp_path_factory.mktemp("repository")
     git(folder, "init", "--quiet")
     (folder / "bench").mkdir()
     (folder / "bench/script.py").write_text(SCRIPT)
     for tag, work in (
         ("v1", WORK),
-        ("v2", WORK.replace("ROUNDS = 64", "ROUNDS = 128")),
-        ("v3", WORK.replace('KERNELS = ["work"]', THREE_KERNELS)),
+        ("v2", WORK.replace("ROUNDS = 64", "ROUNDS = 128").replace('KERNELS = ["work"]', THREE_KERNELS)),
         ("v4", WORK.replace('KERNELS = ["work"]', "KERNELS = []")),
         ("v5", WORK.replace("bar.sync", "bogus")),
     ):
@@ -92,23 +92,47 @@ def compared(*arguments: str) -> int:
     return main(["time", "--compare", *arguments])
 
 
-def test_two_commits(there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@dataclass(frozen=True)
+class Compared:
+    """A comparison of v1 and v2: its page, its JSON, what was printed, and git's status before and after."""
+
+    page: Path
+    found: dict[str, Any]
+    said: str
+    before: str
+    after: str
+
+
+@pytest.fixture(scope="module")
+def commits(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    folder, said = tmp_path_factory.mktemp("compared"), io.StringIO()
+    file, page = folder / "found.json", folder / "page.html"
+    status = ["git", "-C", str(repository), "status", "--porcelain"]
+    before = subprocess.run(status, capture_output=True, text=True, check=True).stdout
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+        patch.chdir(repository)
+        assert main(["time", "--json", str(file), "--html", str(page), "--compare", "v1", "v2", "bench/script.py"]) == 0
+    after = subprocess.run(status, capture_output=True, text=True, check=True).stdout
+    return Compared(page, json.loads(file.read_text()), said.getvalue(), before, after)
+
+
+def test_two_commits(commits: Compared) -> None:
     """The slower version's figures, roles, lines and opcodes are named. Neither the working tree nor git changes."""
-    before = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
-    file, page = tmp_path / "found.json", tmp_path / "page.html"
-    assert main(["time", "--json", str(file), "--html", str(page), "--compare", "v1", "v2", "bench/script.py"]) == 0
-    said = capsys.readouterr().out
-    assert "base: v1 (" in said and "head: v2 (" in said
-    found = json.loads(file.read_text())
-    (launch,) = found["launches"]
+    assert "base: v1 (" in commits.said and "head: v2 (" in commits.said
+    (launch,) = commits.found["launches"]
     cycles = next(each for each in launch["figures"] if each["name"] == "cycles")
     assert cycles["head"] > cycles["base"] + 64
     (opcode,) = [each for each in launch["opcodes"] if each["base"] != each["head"]]
     assert (opcode["name"], opcode["base"], opcode["head"]) == ("ex2", 128, 256)
     (role,) = launch["roles"]
     assert role["base"] == role["head"] == "warps 0 to 1" and role["waits"][0]["name"] == "running"
-    assert page.read_text().count("<path") >= 4
-    assert subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=True).stdout == before
+    assert commits.page.read_text().count("<path") >= 4
+    assert commits.after == commits.before
+
+
+def test_launches_are_paired_by_kernel(commits: Compared) -> None:
+    said = commits.said
+    assert "1 work " in said and "only in head: first, last" in said and said.count("launch 1: work") == 1
 
 
 def test_a_script_of_the_working_tree_and_a_commit(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,29 +143,6 @@ def test_a_script_of_the_working_tree_and_a_commit(there: Path, capsys: pytest.C
     assert "(the same PTX)" in said and "%" not in said, "a version beside itself differs in nothing"
     assert compared("v1", "bench/other.py") == 2, "the commit has no such script"
     assert "BASE v1" in capsys.readouterr().err
-
-
-@dataclass(frozen=True)
-class Page:
-    """The page of a comparison, and what was printed beside it."""
-
-    file: Path
-    said: str
-
-
-@pytest.fixture(scope="module")
-def page(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Page:
-    file = tmp_path_factory.mktemp("page") / "page.html"
-    said = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
-        patch.chdir(repository)
-        assert main(["time", "--html", str(file), "--compare", "v1", "v3", "bench/script.py"]) == 0
-    return Page(file, said.getvalue())
-
-
-def test_launches_are_paired_by_kernel(page: Page) -> None:
-    said = page.said
-    assert "1 work " in said and "only in head: first, last" in said and said.count("launch 1: work") == 1
 
 
 @pytest.mark.parametrize(
@@ -255,9 +256,9 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
-def test_the_page_in_a_browser(page: Page, chromium: Browser, width: int, dark: bool) -> None:
+def test_the_page_in_a_browser(commits: Compared, chromium: Browser, width: int, dark: bool) -> None:
     chromium.look(width, dark)
-    chromium.open(page.file)
+    chromium.open(commits.page)
     assert chromium.errors == []
     assert chromium.ask("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the screen"
     assert chromium.ask("performance.getEntriesByType('resource').length") == 0

@@ -132,7 +132,9 @@ MEETINGS = {
 
 
 @pytest.mark.parametrize("meeting", MEETINGS)
-@pytest.mark.parametrize("pair", [(0, 3), (1, 2), (2, 5), (3, 6)])
+@pytest.mark.parametrize(
+    "pair", [(0, 3), *(pytest.param(each, marks=pytest.mark.long) for each in ((1, 2), (2, 5), (3, 6)))]
+)
 def test_races_between_clusters_of_two_processes_are_found(meeting: str, pair: tuple[int, int]) -> None:
     reports, left = [], []
     body = AT + ONLY.format(*pair) + MEETINGS[meeting] + "add.u64 %q1, %q1, 128; st.global.u32 [%q1], %t; ret;"

@@ -15,7 +15,7 @@ import pytest
 
 from tests.emulator.ptx_kernel import launch, source
 
-PROGRAMS = 150
+PROGRAMS, SHORT = 150, 50
 BLOCK = 40
 LOG = 64
 """Values in a thread's log before it wraps around."""
@@ -208,7 +208,9 @@ def interpreted(blocks: list[list[Step]], number: int) -> list[int]:
     return thread.log
 
 
-@pytest.mark.parametrize("seed", range(PROGRAMS))
+@pytest.mark.parametrize(
+    "seed", [*range(SHORT), *(pytest.param(i, marks=pytest.mark.long) for i in range(SHORT, PROGRAMS))]
+)
 def test_every_thread_does_what_it_would_do_alone(seed: int) -> None:
     blocks = program(Random(seed))
     log = np.zeros((LOG, BLOCK), np.uint32)

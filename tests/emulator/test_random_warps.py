@@ -32,7 +32,7 @@ from tests.emulator.test_random_programs import (
     step,
 )
 
-PROGRAMS = 150
+PROGRAMS, SHORT = 150, 50
 DEPTH = 3
 VARYING = [r for r in REGISTERS if r not in COMMON]
 MASKS = [f"%r{60 + depth}" for depth in range(DEPTH + 2)]
@@ -294,7 +294,9 @@ def program(random: Random, depth: int, labels: count[int]) -> list[Node]:
     return nodes
 
 
-@pytest.mark.parametrize("seed", range(PROGRAMS))
+@pytest.mark.parametrize(
+    "seed", [*range(SHORT), *(pytest.param(i, marks=pytest.mark.long) for i in range(SHORT, PROGRAMS))]
+)
 def test_threads_that_meet_under_divergence(seed: int) -> None:
     random = Random(seed)
     nodes = [*program(random, 0, count()), *(Plain(logged(register)) for register in REGISTERS)]

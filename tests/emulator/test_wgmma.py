@@ -21,7 +21,13 @@ def integers(form: Form) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return a, b, rng.integers(-8, 9, (64, form.n))
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+#: Every n is a form of its own. The other forms have these, too.
+EVERY_N = [Form(n, "f32", "bf16", "bf16") for n in range(8, 257, 8) if n not in (8, 16, 72, 256)]
+
+
+@pytest.mark.parametrize(
+    "form", [pytest.param(form, id=str(form), marks=[pytest.mark.long] if form in EVERY_N else []) for form in FORMS]
+)
 def test_product(form: Form) -> None:
     a, b, d = integers(form)
     for first in (False, True):

@@ -43,8 +43,6 @@ EVERY_RUN = {
     "fmha_hd256_smem_partials",
     "fmha_hd256_tmem_partials_cta_pair",
     "fmha_hd512_smem_partials",
-    "fmha_hd512_smem_causal_shared_kv_sink_cta_pair",
-    "fmha_hd512_smem_causal_shared_kv_blocks_sink_cta_pair",
     "fmha_hd512_smem_causal_shared_kv_topk_sink_cta_pair",
     "fmha_hd512_smem_causal_shared_kv_topk_sink",
     "fmha_hd512_smem_causal_shared_kv_topk_sink_splits16_rows32",

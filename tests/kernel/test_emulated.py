@@ -67,8 +67,8 @@ PATHS: list[tuple[int, dict]] = [
     (256, {"p_path": "smem"}),
     (512, NONE),
 ]
-#: Every head dim, both paths of P, and V both ways: (index in PATHS, V is K).
-EVERY_RUN = {(0, False), (1, True), (2, True), (5, False), (6, True)}
+#: Every head dim, both paths of P, and V both ways: (index in PATHS, V is K). test_budget.py compiles most of them.
+EVERY_RUN = {(1, False), (2, True), (3, False), (5, False), (6, False)}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ EVERY_RUN = {(0, False), (1, True), (2, True), (5, False), (6, True)}
 def test_every_path_gives_the_same_bits_in_every_mode(head_dim: int, options: dict, shared: bool) -> None:
     q, k = normal(1, 1, 1, 130, head_dim), normal(2, 1, 200, head_dim)
     v = None if shared else normal(3, 1, 200, head_dim)
-    first, *others = [run(mode, q, k, v, **options) for mode in MODES]
+    first, *others = [run(mode, q, k, v, splits=1, **options) for mode in MODES]
     holds(first, reference.branch(q, k, v))
     for other in others:
         assert all(map(torch.equal, bits(first), bits(other)))
@@ -91,8 +91,9 @@ def test_every_path_gives_the_same_bits_in_every_mode(head_dim: int, options: di
 
 @pytest.mark.parametrize("keys", [0, 1, 127, 128, 129, 384, 1000])
 def test_any_number_of_keys(keys: int) -> None:
+    """All keys in one split; test_splits.py has more."""
     q, k, v = normal(1, 1, 1, 128, 64), normal(2, 1, keys, 64), normal(3, 1, keys, 64)
-    holds(run("lazy", q, k, v), reference.branch(q, k, v))
+    holds(run("lazy", q, k, v, splits=1), reference.branch(q, k, v))
 
 
 @pytest.mark.parametrize("trend", ["growing", "falling", "constant"])

@@ -67,7 +67,11 @@ def backwards(merged: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, parts, weights: merged(self, parts[::-1], weights)
 
 
-@pytest.mark.parametrize("breaks", [without_last, backwards], ids=["split dropped", "other weights"])
+@pytest.mark.parametrize(
+    "breaks",
+    [without_last, pytest.param(backwards, marks=pytest.mark.long)],
+    ids=["split dropped", "other weights"],
+)
 def test_a_wrong_merge_is_seen(breaks: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Combine, "merged", breaks(Combine.merged))
     monkeypatch.setattr(host, "compile", _compiled)

@@ -37,6 +37,7 @@ def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, sshd)
     assert checkout.git("status", "--porcelain") == " M kernel/sm100/softmax.py\n"
 
 
+@pytest.mark.long  # test_ssh_runs.py has it with a program that only waits
 def test_compiler_that_does_not_end_is_ended(checkout, sshd):
     """CuTeDSL traces an endless loop. The process of the phase is killed, and nothing of it remains."""
     scale = "        scale = (self.scale_log2, self.scale_log2)\n"

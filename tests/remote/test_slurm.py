@@ -171,6 +171,7 @@ def test_job_that_cannot_start_gets_advice(desk, cluster, limit, options, said):
         cluster.ask("scontrol", "update", "PartitionName=urgent", f"{name}={before[name]}")
 
 
+@pytest.mark.long  # advice on jobs that cannot start is shorter
 def test_full_queue_and_short_arrays_are_named(desk, cluster, monkeypatch):
     monkeypatch.setattr("remote.slurm.SUBMITTER", submitter_that_waits(desk.place.root.parent, 3.0))
     desk.project.kernel(cosine=1.0)
@@ -195,6 +196,7 @@ def submitter_that_waits(folder, answer_s):
     return made
 
 
+@pytest.mark.long  # test_driver.py has it without Slurm
 def test_a_sweep_of_a_branch_behind_accepted_is_not_stale(desk, cluster):
     desk.project.kernel(cosine=1.0)
     assert desk.stage().verdict == "ACCEPT"
@@ -381,6 +383,7 @@ def test_many_milestones_are_one_job_array(desk, cluster):
     assert entry.verdict == "REJECT_STAGE" and entry.reason.startswith("D1.3: "), entry.reason
 
 
+@pytest.mark.long  # test_cancelled_by_others is shorter
 def test_task_of_an_array_that_others_cancel(desk, cluster, monkeypatch):
     monkeypatch.setattr("remote.slurm.VISIBLE_S", 600.0)
     desk.project.kernel(cosine=1.0, sleep_D1_2=60)

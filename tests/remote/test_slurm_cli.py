@@ -41,6 +41,10 @@ def test_doctor(command, cluster):
     done = command("doctor")
     assert (done.exit_code, fixes(done.output)) == (0, []), done.output
     assert "login node" in done.output and "the node sees the work folder" in done.output
+
+
+@pytest.mark.long
+def test_doctor_names_busy_nodes_and_wrong_options(command, cluster):
     for _ in cluster.NODES:
         cluster.occupy()
     done = command("doctor")

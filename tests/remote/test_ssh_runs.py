@@ -79,6 +79,7 @@ def test_accept_and_reject(laptop, account):
     assert vouched.notes(laptop.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
 
 
+@pytest.mark.long  # test_supervisor.py has the queue of two users
 def test_two_users_on_one_host(laptop, sshd, other_clone):
     """One runs; the other waits and sees who has the GPU. The later one is merged, tested again and accepted."""
     other = Laptop(other_clone, sshd)
@@ -355,6 +356,7 @@ def test_run_through_a_gateway(laptop, account, tmp_path):
         jump.close()
 
 
+@pytest.mark.long  # test_run_commands.py has it without SSH
 def test_broken_device_of_a_host_is_refused_until_a_person_clears_it(laptop, monkeypatch):
     """If the canary fails after a hang, the device is marked broken for everybody, and doctor names the fix."""
     flag = laptop.sshd.folder / "sick"

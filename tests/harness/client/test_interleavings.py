@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -214,7 +215,8 @@ class Interleavings(RuleBasedStateMachine):
         assert not lock.is_held(self.place.locks / "gpu0.lock")
 
 
-def test_interleavings(new_project, examples=5):
+@pytest.mark.parametrize("examples", [3, pytest.param(12, marks=pytest.mark.long)])
+def test_interleavings(new_project, examples):
     Interleavings.new_project = staticmethod(new_project)
     run_state_machine_as_test(
         Interleavings,

@@ -88,6 +88,7 @@ def test_a_run_that_is_no_longer_there_cannot_be_cancelled(project):
     assert f"run {run.name} is no longer there (make clean-runs)" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.long  # test_driver.py has a ratchet in its process
 def test_ratchet_reruns_what_was_accepted(project):
     refused(project, "make stage D1.1 comes first", "ratchet")
     assert harness(project, "stage", "D1.1").returncode == 0

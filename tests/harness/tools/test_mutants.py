@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.paths import ROOT
+from harness.tools.mutants import pool
 from harness.tools.mutants.operators import Mutant, mutants
 from harness.tools.mutants.results import equivalents
 from harness.tools.mutants.sources import FILES, generated, original
@@ -108,6 +111,24 @@ def test_every_equivalent_is_generated_and_has_a_reason() -> None:
         assert each.line == found[each.id].text and each.reason, each.id
 
 
+def _task(kind: str, report: pool.Report) -> None:
+    report(kind)
+    if kind == "raises":
+        raise ValueError("no such case")
+    if kind == "computes too long":
+        os.kill(os.getpid(), signal.SIGXCPU)
+    if kind == "is killed":
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_each_task_has_a_process_whose_end_is_reported() -> None:
+    ends = {"returns": "", "raises": "error", "computes too long": "timeout", "is killed": "SIGTERM"}
+    done = {each.task: each for each in pool.run(list(ends), _task, 2)}
+    assert {name: each.end for name, each in done.items()} == ends
+    assert all(each.reports[0] == name for name, each in done.items())
+    assert "no such case" in done["raises"].reports[1]["error"]
+
+
 def ends_of(mutants: list[Mutant], folder: Path) -> list[str]:
     """Return the outcome of each mutant against D1.1."""
     program = (
@@ -129,9 +150,10 @@ def ends_of(mutants: list[Mutant], folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "end"),
-    [('wait("s_full"', "finding"), pytest.param("prefetch_descriptor", "", marks=pytest.mark.long)],
+    [('wait("s_full"', "finding"), ("prefetch_descriptor", "")],
     ids=["a wrong kernel is killed", "an equal one survives"],
 )
 def test_a_mutant_against_a_milestone(line: str, end: str, tmp_path: Path) -> None:
