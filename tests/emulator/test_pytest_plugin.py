@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 TESTS = """
 import ctypes
@@ -120,6 +122,7 @@ def test_the_level_is_what_is_asked_for(tmp_path: Path) -> None:
     assert "1 failed" in said and "warning" not in said, said
 
 
+@pytest.mark.long  # test_a_report_fails_the_test has it without xdist
 def test_the_verdicts_of_xdists_workers_are_written(tmp_path: Path) -> None:
     said = run(tmp_path, *WRITES, "-k", "right or wrong or formal", "-p", "xdist", "-n", "1")
     assert "1 failed, 2 passed" in said, said

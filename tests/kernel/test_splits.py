@@ -127,7 +127,7 @@ def test_refuses_what_no_cluster_holds(splits: int) -> None:
         kernel.FmhaConfig(head_dim=512, p_path="smem", splits=splits)
 
 
-@pytest.mark.parametrize("heads", [24, 128])
+@pytest.mark.parametrize("heads", [pytest.param(24, marks=pytest.mark.long), 128])
 def test_ctas_may_have_fewer_rows_than_a_row_tile(heads: int) -> None:
     """And more CTAs, each of which merges less."""
     problem = Problem(head_dim=512, heads=heads, tokens=2, keys=300, shared_kv=True, partials=False)
