@@ -49,11 +49,11 @@ class Values:
 SAME: Final = Values(np.zeros(LANES, np.int64))
 THREADS: Final = Values(np.arange(LANES, dtype=np.int64), exact=True)
 Arithmetic = Callable[[np.ndarray, np.ndarray], np.ndarray]
-BITWISE: Final[dict[str, Arithmetic]] = {
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "shr": np.right_shift,
+BITWISE: Final[dict[Kind, Arithmetic]] = {
+    Kind.AND: np.bitwise_and,
+    Kind.OR: np.bitwise_or,
+    Kind.XOR: np.bitwise_xor,
+    Kind.SHIFT_RIGHT: np.right_shift,
 }
 
 
@@ -120,17 +120,17 @@ class LaneAddresses:
         if any(s is None for s in sources):
             return None
         values = [s for s in sources if s is not None]
-        if kind in (Kind.MOVE, Kind.ADDRESS) or instr.opcode == "cvt":
+        if kind in (Kind.MOVE, Kind.ADDRESS, Kind.CONVERT):
             return values[0] if values else SAME
-        if instr.opcode in ("add", "sub") and len(values) == 2:
-            return _sum(values[0], values[1], -1 if instr.opcode == "sub" else 1)
-        if instr.opcode in ("mul", "mad") and "hi" not in instr.modifiers:
+        if kind in (Kind.ADD, Kind.SUBTRACT) and len(values) == 2:
+            return _sum(values[0], values[1], -1 if kind is Kind.SUBTRACT else 1)
+        if kind in (Kind.MULTIPLY, Kind.MULTIPLY_ADD) and "hi" not in instr.modifiers:
             product = _product(values[0], values[1])
-            return product if instr.opcode == "mul" or product is None else _sum(product, values[2])
-        if instr.opcode == "shl" and values[1].exact:
+            return product if kind is Kind.MULTIPLY or product is None else _sum(product, values[2])
+        if kind is Kind.SHIFT_LEFT and values[1].exact:
             return _product(values[0], Values(1 << np.clip(values[1].lanes, 0, 40), exact=True))
-        if instr.opcode in BITWISE and len(values) == 2:
-            return _bitwise(instr.opcode, values[0], values[1])
+        if kind in BITWISE and len(values) == 2:
+            return _bitwise(kind, values[0], values[1])
         return SAME if effect.pure and all(v.uniform for v in values) else None
 
 
@@ -147,12 +147,13 @@ def _product(a: Values, b: Values) -> Values | None:
     return Values(other.relative * known.lanes[0]) if known.exact and known.uniform else None
 
 
-def _bitwise(opcode: str, a: Values, b: Values) -> Values | None:
+def _bitwise(kind: Kind, a: Values, b: Values) -> Values | None:
     if a.exact and b.exact:
-        return Values(BITWISE[opcode](a.lanes, np.clip(b.lanes, 0, 63) if opcode == "shr" else b.lanes), exact=True)
+        other = np.clip(b.lanes, 0, 63) if kind is Kind.SHIFT_RIGHT else b.lanes
+        return Values(BITWISE[kind](a.lanes, other), exact=True)
     if a.uniform and b.uniform:
         return SAME
-    return _sum(a, b) if opcode == "or" else None  # compilers write `or` where bits do not overlap
+    return _sum(a, b) if kind is Kind.OR else None  # compilers write `or` where bits do not overlap
 
 
 def wavefronts(addresses: np.ndarray, size: int) -> int:

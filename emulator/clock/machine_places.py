@@ -8,6 +8,7 @@ from typing import Final
 
 from ..ptx.dataflow import dominators, predecessors, reachable
 from ..ptx.flow import Flow
+from ..ptx.kinds import Kind
 from ..sass import MachineBlock, MachineKernel, MachineTiming
 from .operations import waits_at_first_use
 
@@ -159,7 +160,7 @@ class Places:
 
     def _find_products(self) -> None:
         """Find the products of warp groups in their order: ptxas writes no lines for them."""
-        asked = [i for i, instr in enumerate(self._instrs) if instr.opcode == "wgmma.mma_async"]
+        asked = [i for i, instr in enumerate(self._instrs) if instr.kind is Kind.GROUP_MMA]
         made = [
             (number, at)
             for number, block in enumerate(self._blocks)

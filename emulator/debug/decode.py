@@ -158,7 +158,7 @@ def copies(effect: Effect, warp: Warp, lanes: int, values: Operands) -> list[lis
         return [[_lane_copies(effect, warp, lanes, values)]]
     if instr.kind is Kind.TENSOR_COPY:
         return [_tensor_copy(effect, warp, lane, values) for lane in range(LANES) if lanes >> lane & 1]
-    if instr.kind is Kind.BULK_COPY:
+    if instr.kind in (Kind.BULK_COPY, Kind.BULK_REDUCTION):
         return [[piece] for lane in range(LANES) if lanes >> lane & 1 for piece in _bulk(effect, warp, lane, values)]
     return []
 

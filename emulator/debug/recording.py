@@ -182,7 +182,7 @@ class _Observer:
         about, current = operation.about, self._current
         if current is None:
             return
-        reduces = self.program.effects[current.at].instr.opcode.startswith("cp.reduce")
+        reduces = self.program.effects[current.at].instr.kind in (Kind.BULK_REDUCTION, Kind.BOX_REDUCTION)
         if isinstance(about, list):
             pieces = [loaded(load) for load in about]
         elif isinstance(about, Store):

@@ -1,4 +1,4 @@
-"""wgmma whose registers were accessed by other instructions without a wgmma.fence in between, on some path.
+"""Warpgroup MMAs whose registers other instructions accessed without a fence in between, on some path.
 
 PTX asks for a fence before the first product of a kernel, too. Most of NVIDIA's programs have all fences. The effect of
 a missing one on a GPU was not tested.
@@ -18,6 +18,7 @@ from ..ptx.syntax import Instr, Reg
 from .effects import Effect, registers
 
 START: Final = -1
+FENCE: Final = Kind.GROUP_MMA_FENCE.opcode
 _Touch = tuple[Reg | None, str]
 """A register, or None for all of them, and the shape of the product whose accumulator it was; "" for other accesses."""
 _State = dict[_Touch, int]
@@ -42,11 +43,11 @@ class Unfenced:
         at: tuple[tuple[str, str], ...] = ()
         if self.touched is None:
             what = "is executed"
-            missing = f"wgmma.fence before PTX line {self.product.line}"
+            missing = f"{FENCE} before PTX line {self.product.line}"
         else:
             what, at = f"uses {self.register}", (("touched at", place(self.touched, warp)),)
-            missing = f"wgmma.fence between PTX lines {self.touched.line} and {self.product.line}"
-        what = f"{self.product.opcode} {what} with no wgmma.fence before it"
+            missing = f"{FENCE} between PTX lines {self.touched.line} and {self.product.line}"
+        what = f"{self.product.opcode} {what} with no {FENCE} before it"
         launch.report(MissingWait(what, self.product, warp, (*at, ("missing", missing)), level=Level.FORMAL))
 
 

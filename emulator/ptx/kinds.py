@@ -41,7 +41,12 @@ class Kind(Enum):
     MATRIX_LOAD = auto()
     MATRIX_STORE = auto()
     BULK_COPY = auto()
-    """An asynchronous copy or reduction of contiguous bytes."""
+    """An asynchronous copy of contiguous bytes."""
+    BULK_REDUCTION = auto()
+    """Like BULK_COPY; it combines the bytes with those at the target."""
+    BOX_COPY = auto()
+    """A copy of a box of a tensor by the tensor memory accelerator."""
+    BOX_REDUCTION = auto()
     BULK_WAIT = auto()
     """Waits for the lane's own bulk copies."""
     LANE_COPY = auto()
@@ -56,6 +61,9 @@ class Kind(Enum):
     MULTIPLY = auto()
     MULTIPLY_ADD = auto()
     AND = auto()
+    OR = auto()
+    XOR = auto()
+    SHIFT_LEFT = auto()
     SHIFT_RIGHT = auto()
     CONVERT = auto()
     SHUFFLE = auto()
@@ -104,6 +112,11 @@ class Kind(Enum):
         return self in (Kind.MBARRIER_WAIT, Kind.MBARRIER_UPDATE)
 
     @property
+    def opcode(self) -> str:
+        """Opcode of the kind, the first if it has several."""
+        return next(opcode for opcode, kind in KINDS.items() if kind is self)
+
+    @property
     def is_read_modify_write(self) -> bool:
         """True for an atomic update of memory, with or without a result."""
         return self in (Kind.ATOMIC, Kind.REDUCTION)
@@ -139,7 +152,10 @@ KINDS: Final[dict[str, Kind]] = {
         Kind.REMOTE_REDUCTION: ("red.async",),
         Kind.MATRIX_LOAD: ("ldmatrix",),
         Kind.MATRIX_STORE: ("stmatrix",),
-        Kind.BULK_COPY: ("cp.async.bulk", "cp.reduce.async.bulk"),
+        Kind.BULK_COPY: ("cp.async.bulk",),
+        Kind.BULK_REDUCTION: ("cp.reduce.async.bulk",),
+        Kind.BOX_COPY: ("cp.async.bulk.tensor",),
+        Kind.BOX_REDUCTION: ("cp.reduce.async.bulk.tensor",),
         Kind.BULK_WAIT: ("cp.async.bulk.wait_group",),
         Kind.LANE_COPY: ("cp.async",),
         Kind.MOVE: ("mov",),
@@ -149,8 +165,11 @@ KINDS: Final[dict[str, Kind]] = {
         Kind.ADD: ("add",),
         Kind.SUBTRACT: ("sub",),
         Kind.MULTIPLY: ("mul",),
-        Kind.MULTIPLY_ADD: ("fma",),
+        Kind.MULTIPLY_ADD: ("fma", "mad"),
         Kind.AND: ("and",),
+        Kind.OR: ("or",),
+        Kind.XOR: ("xor",),
+        Kind.SHIFT_LEFT: ("shl",),
         Kind.SHIFT_RIGHT: ("shr",),
         Kind.CONVERT: ("cvt",),
         Kind.SHUFFLE: ("shfl.sync",),

@@ -259,14 +259,15 @@ def _assumptions(prediction: Prediction | str) -> str:
     return collapsible("what the prediction assumes", f"<ul>{text}</ul>")
 
 
-ROLES: Final[dict[Kind | str | None, str]] = {
+ROLES: Final[dict[Kind, str]] = {
     Kind.TENSOR_MMA: "MMA",
     Kind.GROUP_MMA: "MMA",
-    "cp.async.bulk.tensor": "TMA",
+    Kind.BOX_COPY: "TMA",
     Kind.BULK_COPY: "bulk copies",
+    Kind.BULK_REDUCTION: "bulk copies",
     Kind.TENSOR_LOAD: "tensor memory",
 }
-"""Activity of a warp, by the kind or opcode of an instruction that it executes."""
+"""Activity of a warp, by the kind of an instruction that it executes."""
 
 
 def _role_names(shown: Shown) -> dict[int, str]:
@@ -275,8 +276,7 @@ def _role_names(shown: Shown) -> dict[int, str]:
     done: dict[int, dict[str, None]] = {}
     for event in shown.recording.events:
         if isinstance(event, Executed) and event.lanes:
-            instr = effects[event.at].instr
-            role = ROLES.get(instr.kind) or ROLES.get(instr.opcode)
+            role = ROLES.get(effects[event.at].instr.kind)
             if role is not None:
                 done.setdefault(event.warp.index, {})[role] = None
     return {warp: ", ".join(sorted(names)) for warp, names in sorted(done.items())}

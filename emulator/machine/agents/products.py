@@ -1,9 +1,10 @@
-"""The wgmma products of a warp, in groups, and the barrier at which four warps meet before them."""
+"""The warpgroup MMAs of a warp, in groups, and the barrier at which four warps meet before them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...ptx.kinds import Kind
 from ..order.access import missing_release
 from ..synchronisation.barriers import NamedBarrier
 from ..synchronisation.pipe import Pipe
@@ -19,18 +20,18 @@ WARPS: Final = 4
 
 
 class Products(Pipe):
-    """The wgmma.mma_async of a warp, which complete in order: the warp's quarter of the rows of each.
+    """The warpgroup MMAs of a warp, which complete in order: the warp's quarter of the rows of each.
 
-    A product reads its matrices and writes its registers at issue. The hardware may do so until wgmma.wait_group; the
-    checks of shared memory and of registers assume that it does.
+    A product reads its matrices and writes its registers at issue. The hardware may do so until the wait; the checks of
+    shared memory and of registers assume that it does.
     """
 
     began = "issued at"
     fenced = False
 
     def __init__(self, warp: Warp) -> None:
-        component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, "wgmma"))
-        super().__init__(warp, "wgmma.wait_group", component, (component,))
+        component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, Kind.GROUP_MMA))
+        super().__init__(warp, Kind.GROUP_MMA_WAIT.opcode, component, (component,))
         self.committed: list[int] = []
         """The number of products issued before the commit of each group that was not waited for."""
 
@@ -58,21 +59,21 @@ class Products(Pipe):
         """Describe what must order `me` after `access`, for the report of a conflict."""
         if access.time <= self.waited:
             return missing_release(self.warp, self.waiting_for, me)
-        group = "" if self.committed and access.time <= self.committed[-1] else "wgmma.commit_group and "
+        group = "" if self.committed and access.time <= self.committed[-1] else f"{Kind.GROUP_MMA_COMMIT.opcode} and "
         wait = f"{group}{self.waiting_for} in {self.warp} after PTX line {access.instr.line}"
         return wait if me.warp is self.warp else f"{wait}, and {missing_release(self.warp, self.waiting_for, me)}"
 
 
 class WarpGroupBarrier(NamedBarrier):
-    """The barrier at wgmma.fence of the four warps from number `first`."""
+    """The barrier at the fence of the four warps from number `first`."""
 
     def __init__(self, cta: CtaOwner, first: int) -> None:
         super().__init__(cta, first)
         self.products: list[Instr] = []
-        """The wgmma.mma_async that each of the four warps has to execute, in the order of the first warp that did."""
+        """The products that each of the four warps has to execute, in the order of the first warp that did."""
 
     def __str__(self) -> str:
-        return f"wgmma.fence of warps {self.index} to {self.index + WARPS - 1} of CTA {self.cta.name}"
+        return f"{Kind.GROUP_MMA_FENCE.opcode} of warps {self.index} to {self.index + WARPS - 1} of CTA {self.cta.name}"
 
 
 def products(warp: Warp) -> Products:
