@@ -65,7 +65,7 @@ def _init(ins: Instr) -> Action:
     Modifiers(ins).pick(SHARED, B64)
 
     def run(warp: Warp, mask: Any, address: Any, count: Any) -> None:
-        for lane in active_lanes(mask) if isinstance(address, np.ndarray) else (0,):
+        for lane in active_lanes(mask):
             smem = warp.cta.smem
             offset = smem.local_offset(of_lane(address, lane), ins, warp, ins.opcode)
             smem.init_mbarrier(offset, of_lane(count, lane), ins, warp)

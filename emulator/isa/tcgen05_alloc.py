@@ -99,9 +99,14 @@ def _dealloc(ins: Instr) -> Action:
 
 @executes("tcgen05.relinquish_alloc_permit", communicates=never_communicates)
 def _relinquish(ins: Instr) -> Action:
-    Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED)
+    group, *_ = Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED)
 
     def run(warp: Warp, mask: Any) -> None:
+        for _, alloc, by in warp.cta.tmem.allocations.values():
+            if group not in alloc.modifiers:
+                what = f"{ins.opcode}.{group} gives back the permit of another cta_group than that of the allocation"
+                at = (("allocated at", place(alloc, by)),)
+                warp.cta.launch.report(TensorMemoryError(what, ins, warp, at, level=Level.FORMAL))
         warp.cta.tmem.relinquished = (ins, warp)
 
     return run

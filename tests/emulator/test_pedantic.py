@@ -10,7 +10,7 @@ from ptx_kernel import source
 from ptx_launch import aligned, launch
 from test_pairs import PROGRAMS
 
-from emulator.errors import DataRace, Fault, Level, MissingProxyFence, MissingWait
+from emulator.errors import BarrierError, DataRace, Fault, Level, MissingProxyFence, MissingWait
 
 STAGED = (Path(__file__).parent / "pairs/staged.ptx").read_text()
 Mode = Literal["eager", "lazy", "random"]
@@ -99,8 +99,9 @@ def findings(body: str, completion: Mode, level: Level) -> list[Fault]:
     [
         (COPIED.replace("FENCE", "fence.proxy.async;"), COPIED.replace("FENCE", ""), MissingProxyFence),
         (LEFT, NOT_WAITED, MissingWait),
+        (LEFT, LEFT.replace("@%p1 mbarrier.init", "mbarrier.init"), BarrierError),
     ],
-    ids=["the fence after cp.async", "the wait for the last copy"],
+    ids=["the fence after cp.async", "the wait for the last copy", "the election of a lane that initialises"],
 )
 def test_what_programs_leave_out(good: str, broken: str, kind: type[Fault], completion: Mode) -> None:
     assert not findings(good, completion, Level.PEDANTIC)

@@ -199,3 +199,7 @@ def test_allocations_of_pairs() -> None:
     mixed = text.replace("dealloc.cta_group::2", "dealloc.cta_group::1")
     with pytest.raises(errors.TensorMemoryError, match="names another cta_group than their allocation"):
         launch(mixed, [out, out], grid=(2, 1, 1), block=(128, 1, 1), cluster=(2, 1, 1))
+    permit = text.replace(meet, f"tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned; {meet}")
+    permit = permit.replace("setp.ne.b32 %p0", f"{meet} setp.ne.b32 %p0")
+    with pytest.raises(errors.TensorMemoryError, match="gives back the permit of another cta_group"):
+        launch(permit, [out, out], grid=(2, 1, 1), block=(128, 1, 1), cluster=(2, 1, 1), level=errors.Level.FORMAL)

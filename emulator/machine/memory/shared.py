@@ -288,8 +288,8 @@ class SharedMemory:
     def init_mbarrier(self, offset: int, count: int, instr: Instr, warp: Issuer) -> None:
         """Execute mbarrier.init. Raises BarrierError for a live mbarrier at the offset or a count out of range.
 
-        NVIDIA's programs let every warp initialise the same mbarrier. While it is unused, only level `pedantic` reports
-        that.
+        NVIDIA's programs let every warp initialise the same mbarrier, or every lane. While it is unused, only level
+        `pedantic` reports that.
         """
         if offset & 7:
             raise Misaligned(f"mbarrier.init at {offset:#x}: an mbarrier is 8-byte aligned", instr, warp)
@@ -297,7 +297,7 @@ class SharedMemory:
         if not 0 < count <= MAX_COUNT:
             raise BarrierError(f"mbarrier.init with a count of {count}; allowed is 1 to {MAX_COUNT}", instr, warp)
         if (old := self.mbarriers.get(offset)) is not None:
-            again = old.unused and old.count == count and old.init.warp is not warp
+            again = old.unused and old.count == count and (old.init.warp is not warp or old.init.instr is instr)
             fault = BarrierError(
                 f"mbarrier.init on {old}, which is live",
                 instr,
