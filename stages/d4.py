@@ -13,6 +13,8 @@ CASES = (
         Case("D4", 64, KEYS, heads, tokens, len(lens), lens=lens, causal=True, window=window)
         for (tokens, (heads, lens)), window in product(SHAPES.items(), WINDOWS)
     ),
+    # One head: a row tile's last token has a single row, and it alone sees the last KV tile.
+    Case("D4", 64, KEYS, 1, 24, 6, lens=(129, 257, 385, 129, 257, 130), causal=True),
     Case("D4", 64, KEYS, 16, 4, causal=True, window=128, scale=0.3),
     Case("D4", 512, KEYS, 64, 2, 2, shared_kv=True, lens=(KEYS, 1), causal=True, window=128, sms=2),
     # Several row tiles per CTA, some without a visible key: two Q tiles (hd=128), a CTA pair (hd=256).

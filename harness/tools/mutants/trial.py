@@ -95,11 +95,14 @@ def _cases(mutant: Mutant, task: Task, device: Any, keeper: Keeper, report: pool
         report({"case": known.key})
         module = find(known.milestone).load()
         case = next(each for each in module.CASES if each.name == known.name)
+        before = set(keeper.digests)
         if _compiles(case, known, keeper, mutant):
             pool.limit_cpu(SLACK_S + TIMES * known.seconds)
             for seed in module.SEEDS:
                 _judge(case, seed, device, known, Path(task.folder))
-            affected.append(known.milestone)
+            compiled = {digest for config, digest in keeper.digests.items() if config not in before}
+            if mutant.path in HOST or _differs(case, known, keeper) or not compiled <= set(known.configs):
+                affected.append(known.milestone)
     return affected
 
 
@@ -113,7 +116,12 @@ def _compiles(case: Any, known: Known, keeper: Keeper, mutant: Mutant) -> bool:
         kernel.compile(config)
     except Exception as error:
         raise Killed("compile", known.key, _said(error)) from error
-    return mutant.path in HOST or case.merged or keeper.digests.get(config) != known.configs[0]
+    return mutant.path in HOST or case.merged or _differs(case, known, keeper)
+
+
+def _differs(case: Any, known: Known, keeper: Keeper) -> bool:
+    """Return True if the case's own configuration compiles to other code than the kernel's."""
+    return keeper.digests.get(case.config) != known.configs[0]
 
 
 def _judge(case: Any, seed: int, device: Any, known: Known, folder: Path) -> None:
