@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -79,6 +80,11 @@ def zeros(a: Arguments, *shape: int) -> torch.Tensor:
     return torch.zeros(shape, dtype=torch.bfloat16, device=a["q"].device)
 
 
+def misaligned(a: Arguments, *shape: int) -> torch.Tensor:
+    """Return zeros whose address is no multiple of 16 bytes."""
+    return zeros(a, math.prod(shape) + 1)[1:].view(shape)
+
+
 def lens(a: Arguments, value: int, *shape: int) -> torch.Tensor:
     return torch.full(shape, value, dtype=torch.int32, device=a["q"].device)
 
@@ -109,6 +115,21 @@ def gap_between_results(a: Arguments) -> Arguments:
     return a | {"out": output(a["q"], zeros(a, 2, 4, 4, 64)[:, :3], u=None, m=None)}
 
 
+def heads_first(a: Arguments) -> torch.Tensor:
+    """Return [B, T, H, D] zeros like q that are laid out as [B, H, T, D]."""
+    return zeros(a, 2, 4, 3, 64).transpose(1, 2)
+
+
+def queries(a: Arguments, *shape: int) -> Arguments:
+    """Return arguments with [B, T, H] queries of any number, all at one address."""
+    return a | {"q": a["q"][:1, :1, :1].expand(*shape, 64)}
+
+
+def scale_0(a: Arguments, **right: object) -> Arguments:
+    """Return arguments at a limit that are valid, and a scale of 0, which is checked after them."""
+    return a | right | {"scale": 0.0}
+
+
 #: Bad arguments of kernel.fmha; `plain` has the valid ones.
 FMHA = (
     BadCall("not a tensor", lambda a: a | {"k": [1.0]}, "k", "torch.Tensor"),
@@ -119,7 +140,13 @@ FMHA = (
     BadCall("rank of k", lambda a: a | {"k": a["k"][None]}, "k.shape", "[B, S, D]"),
     BadCall("rows", lambda a: a | {"q": a["q"][:, :1, :1].expand(2, 2**20, 2**12, 64)}, "q.shape[1] * q.shape[2]"),
     BadCall("row tiles", lambda a: a | {"q": a["q"][:1].expand(2**31, 3, 4, 64)}, "q.shape", "tiles of rows"),
+    BadCall("row tiles of one token", lambda a: queries(a, 2**31, 1, 1), "q.shape", "tiles of rows"),
+    BadCall("row tiles of two tokens", lambda a: queries(a, 2**30, 2, 1), "q.shape", "tiles of rows"),
+    BadCall("row tiles of 65 heads", lambda a: queries(a, 2**30, 1, 65), "q.shape", "tiles of rows"),
+    BadCall("k beside the most row tiles", lambda a: queries(a, 2**31 - 1, 1, 1), "k.shape", "[B, S, D]"),
+    BadCall("k beside the most rows", lambda a: queries(a, 1, 1024, 2**21 - 1), "k.shape", "[B, S, D]"),
     BadCall("number of keys", lambda a: a | {"k": a["k"][:, :1].expand(2, 2**31, 64)}, "k.shape[1]", "at most"),
+    BadCall("stride of the most keys", lambda a: a | {"k": a["k"][:, :1].expand(2, 2**31 - 1024, 64)}, "k.stride(1)"),
     BadCall("head dim", lambda a: plain(a["q"].device, d=96), "head_dim", "64"),
     BadCall("keys of v", lambda a: a | {"v": a["v"][:, :3]}, "v.shape", "[B, S, D] = (2, 5, 64)"),
     BadCall("batch of k", lambda a: a | {"k": a["k"][:1]}, "k.shape", "(2, 5, 64)"),
@@ -130,17 +157,20 @@ FMHA = (
     BadCall("gradient of v", lambda a: a | {"v": a["v"].clone().requires_grad_()}, "v.requires_grad", "no_grad"),
     BadCall("last stride", lambda a: a | {"k": zeros(a, 2, 64, 5).mT}, "k.stride(-1)", "1"),
     BadCall("row stride", lambda a: a | {"k": zeros(a, 2, 5, 68)[..., :64]}, "k.stride(0)", "8"),
-    BadCall("address", lambda a: a | {"v": zeros(a, 641)[1:].view(2, 5, 64)}, "v.data_ptr", "0"),
-    BadCall("address of q", lambda a: a | {"q": zeros(a, 1537)[1:].view(2, 3, 4, 64)}, "q.data_ptr"),
-    BadCall("unpackable", lambda a: a | {"q": a["q"].transpose(1, 2).contiguous().transpose(1, 2)}, "q.stride(1)", "H"),
+    BadCall("address", lambda a: a | {"v": misaligned(a, 2, 5, 64)}, "v.data_ptr", "0"),
+    BadCall("address of q", lambda a: a | {"q": misaligned(a, 2, 3, 4, 64)}, "q.data_ptr"),
+    BadCall("unpackable", lambda a: a | {"q": heads_first(a)}, "q.stride(1)", "H"),
     BadCall("broadcast", lambda a: a | {"k": a["k"][:1].expand(2, -1, -1)}, "k.stride(0)", "positive"),
     BadCall("scale 0", lambda a: a | {"scale": 0.0}, "scale", "above 0"),
     BadCall("scale nan", lambda a: a | {"scale": float("nan")}, "scale", "finite"),
     BadCall("scale text", lambda a: a | {"scale": "1"}, "scale", "finite"),
+    BadCall("scale, one token", lambda a: scale_0(a, q=zeros(a, 2, 1, 5, 64)[:, :, :4]), "scale", "above 0"),
+    BadCall("scale, no heads", lambda a: scale_0(a, q=zeros(a, 2, 3, 0, 64)), "scale", "above 0"),
     BadCall("sms 0", lambda a: a | {"sms": 0}, "sms", "an even number above 0"),
     BadCall("sms odd", lambda a: a | {"sms": 3}, "sms", "an even number above 0"),
     BadCall("p_path", lambda a: a | {"p_path": "gmem"}, "p_path", "'tmem' or 'smem'"),
     BadCall("splits 3", lambda a: a | {"splits": 3}, "splits", "(1, 2, 4, 8, 16)"),
+    BadCall("lens not a tensor", lambda a: a | {"swa_lens": [1, 5]}, "swa_lens", "torch.Tensor"),
     BadCall("dtype of lens", lambda a: a | {"swa_lens": zeros(a, 2)}, "swa_lens.dtype", "int32"),
     BadCall("shape of lens", lambda a: a | {"swa_lens": lens(a, 1, 3)}, "swa_lens.shape", "(2,)"),
     BadCall("window alone", lambda a: a | {"window": 128}, "window", "causal=True"),
@@ -154,6 +184,8 @@ FMHA = (
     BadCall("lse dtype", lambda a: a | {"out": output(a["q"], lse=a["q"][..., 0])}, "out.lse.dtype", "float32"),
     BadCall("out missing", lambda a: a | {"out": output(a["q"], u=None)}, "out.u", "torch.Tensor"),
     BadCall("out shape", lambda a: a | {"out": output(a["q"][:, :2].contiguous())}, "out.o.shape", "(2, 3, 4, 64)"),
+    BadCall("out unpackable", lambda a: a | {"out": output(a["q"], heads_first(a))}, "out.o.stride(1)", "H"),
+    BadCall("out address", lambda a: a | {"out": output(a["q"], misaligned(a, 2, 3, 4, 64))}, "out.o.data_ptr", "0"),
     BadCall("out unasked", lambda a: a | {"out": output(a["q"]), "partials": False}, "out.u", "None"),
     BadCall("length above S", lambda a: a | {"swa_lens": lens(a, 6, 2), "debug": True}, "swa_lens", "0 to 5"),
     BadCall("length below 0", lambda a: a | {"swa_lens": lens(a, -1, 2), "debug": True}, "swa_lens", "0 to 5"),
@@ -164,6 +196,17 @@ def all_blocks(a: Arguments) -> kernel.AllBlocks:
     return kernel.AllBlocks(a["k"], lens(a, 5, 2), 4)
 
 
+def gap_behind_keys(a: Arguments) -> Arguments:
+    """Return arguments of the layer with one sequence, behind whose compressed keys is a gap: valid."""
+    first = {name: each[:1] for name, each in a.items() if name not in ("attn_sink", "debug")}
+    return a | first | {"cmp_kv": zeros(a, 1, 6, 64)[:, :5]}
+
+
+def one_index(a: Arguments) -> torch.Tensor:
+    """Return topk_indices with one index for each token, whose last stride is 7: valid."""
+    return lens(a, 0, 2, 3, 7)[..., ::7]
+
+
 #: Bad arguments of kernel.dsv4.attention, with debug=True; `layer` has the valid ones.
 LAYER = (
     BadCall("q not a tensor", lambda a: a | {"q": None}, "q", "torch.Tensor"),
@@ -172,6 +215,10 @@ LAYER = (
     BadCall("indices without keys", lambda a: without(a, "cmp_kv"), "topk_indices", "None without cmp_kv"),
     BadCall("ratio without keys", lambda a: without(blocks(a), "cmp_kv"), "compress_ratio", "None without cmp_kv"),
     BadCall("lens without indices", lambda a: without(a, "topk_indices"), "topk_lens", "None without topk_indices"),
+    BadCall("indices not a tensor", lambda a: a | {"topk_indices": [0]}, "topk_indices", "torch.Tensor"),
+    BadCall("indices' lens not a tensor", lambda a: a | {"topk_lens": 7}, "topk_lens", "torch.Tensor"),
+    BadCall("positions not a tensor", lambda a: blocks(a, seq_lens=9), "seq_lens", "torch.Tensor"),
+    BadCall("sink not a tensor", lambda a: a | {"attn_sink": 0.0}, "attn_sink", "torch.Tensor"),
     BadCall("no ratio", lambda a: without(a, "topk_indices", "topk_lens"), "compress_ratio", "above 0"),
     BadCall("no position", lambda a: without(blocks(a), "swa_kv", "swa_lens"), "seq_lens", "[B] int32"),
     BadCall("ratio 0", lambda a: blocks(a, compress_ratio=0), "compress_ratio", "above 0"),
@@ -182,18 +229,27 @@ LAYER = (
     BadCall("topk dtype", lambda a: a | {"topk_indices": a["topk_indices"].long()}, "topk_indices.dtype", "int32"),
     BadCall("topk shape", lambda a: a | {"topk_indices": a["topk_indices"][:, :2]}, "topk_indices.shape", "[B, T"),
     BadCall("shape of lens", lambda a: a | {"topk_lens": a["topk_lens"][0]}, "topk_lens.shape", "[B, T]"),
+    BadCall("tokens of lens", lambda a: a | {"topk_lens": a["topk_lens"][:, :2]}, "topk_lens.shape", "[B, T] = (2, 3)"),
     BadCall("dtype of lens", lambda a: a | {"topk_lens": a["topk_lens"].long()}, "topk_lens.dtype", "int32"),
     BadCall("shape of keys", lambda a: a | {"cmp_kv": a["cmp_kv"][:1]}, "cmp_kv.shape", "[B, S_c, D]"),
     BadCall("dtype of keys", lambda a: a | {"cmp_kv": a["cmp_kv"].float()}, "cmp_kv.dtype", "torch.bfloat16"),
     BadCall("number of blocks", lambda a: a | {"cmp_kv": a["cmp_kv"][:, :1].expand(2, 2**30, 64)}, "cmp_kv.shape[0]"),
+    BadCall("most blocks", lambda a: a | {"cmp_kv": a["cmp_kv"][:, :1].expand(2, 2**30 - 512, 64)}, "cmp_kv.stride(1)"),
+    BadCall("address of keys", lambda a: a | {"cmp_kv": misaligned(a, 2, 5, 64)}, "cmp_kv.data_ptr", "0"),
     BadCall("dtype of the window's keys", lambda a: a | {"swa_kv": a["swa_kv"].float()}, "swa_kv.dtype", "bfloat16"),
     BadCall("gap between keys", lambda a: a | {"cmp_kv": zeros(a, 2, 6, 64)[:, :5]}, "cmp_kv.stride"),
     BadCall("gap between indices", lambda a: a | {"topk_indices": lens(a, 0, 2, 4, 7)[:, :3]}, "topk_indices.stride"),
     BadCall("gap between queries", lambda a: a | {"q": zeros(a, 2, 4, 4, 64)[:, :3]}, "q.stride"),
     BadCall("gap between results", gap_between_results, "out.o.stride"),
+    BadCall("lens, gap behind keys", lambda a: gap_behind_keys(a) | {"topk_lens": 7}, "topk_lens", "torch.Tensor"),
+    BadCall("lens, no keys", lambda a: a | {"cmp_kv": zeros(a, 2, 0, 64), "topk_lens": 7}, "topk_lens", "torch.Tensor"),
+    BadCall("lens, one index", lambda a: a | {"topk_indices": one_index(a), "topk_lens": 7}, "topk_lens", "Tensor"),
     BadCall("shape of sink", lambda a: a | {"attn_sink": a["attn_sink"][:3]}, "attn_sink.shape", "[H]"),
     BadCall("dtype of sink", lambda a: a | {"attn_sink": a["attn_sink"].bfloat16()}, "attn_sink.dtype", "float32"),
+    BadCall("sink, no window", lambda a: without(a, "swa_kv", "swa_lens", attn_sink=0.0), "attn_sink", "torch.Tensor"),
     BadCall("scale", lambda a: a | {"softmax_scale": -1.0}, "softmax_scale", "above 0"),
+    BadCall("splits 3", lambda a: a | {"splits": 3}, "splits", "(1, 2, 4, 8, 16)"),
+    BadCall("sms odd", lambda a: a | {"sms": 3}, "sms", "an even number above 0"),
     BadCall("window 0", lambda a: a | {"window": 0}, "window", "1 to"),
     BadCall("index past the end", lambda a: a | {"topk_indices": a["topk_indices"] + 5}, "topk_indices", "-1 to 4"),
     BadCall("index below -1", lambda a: a | {"topk_indices": a["topk_indices"] - 2}, "topk_indices", "-1 to 4"),
@@ -233,6 +289,43 @@ def codes(a: Arguments, *shape: int) -> torch.Tensor:
     return torch.zeros(shape, dtype=torch.uint8, device=a["q"].device)
 
 
+def misaligned_output(a: Arguments) -> kernel.Attention:
+    """Return results whose o begins at no multiple of 16 bytes."""
+    return output(a["q"], misaligned(a, 2, 3, 4, 512), u=None, m=None)
+
+
+def one_token(a: Arguments, pages: torch.Tensor) -> Arguments:
+    """Return arguments with one token, which lists keys of one cache. Strides of its row of indices are 0."""
+    indices = lens(a, 0, 7).to(pages.device).as_strided((1, 1, 7), (0, 0, 1))
+    return {"q": bf16(1, 1, 4, 512, device=pages.device.type), "main": kernel.serving.IndexedCache(pages, indices)}
+
+
+def on_meta(pages: int, size: int) -> torch.Tensor:
+    """Return pages of so many keys without memory."""
+    return bf16(pages, size, 512, device="meta")
+
+
+def long_pages(a: Arguments) -> torch.Tensor:
+    """Return a page of 2^20 keys, each of which begins 16 bytes after the one before."""
+    return zeros(a, 2**23 + 512).as_strided((1, 2**20, 512), (2**23, 8, 1))
+
+
+def row(a: Arguments, *values: int) -> torch.Tensor:
+    """Return two equal rows of a block table."""
+    return torch.tensor([values, values], dtype=torch.int32, device=a["q"].device)
+
+
+def uncounted(a: Arguments) -> Arguments:
+    """Return valid arguments whose first cache has indices past the last key, none of which counts."""
+    indices = torch.cat([lens(a, 0, 2, 3, 3), lens(a, 15, 2, 3, 4)], dim=2)
+    return cache(a, "main", indices=indices, lens=lens(a, 3, 2))
+
+
+def unseen_page(a: Arguments) -> Arguments:
+    """Return valid arguments whose block table has a page past the last one, which no token sees."""
+    return table(a, table=row(a, 0, 0, 3), seq_lens=lens(a, 10, 2))
+
+
 #: Bad arguments of kernel.serving.attention, with debug=True; `serving` has the valid ones.
 SERVING = (
     BadCall("rank of q", lambda a: a | {"q": a["q"][0]}, "q.shape", "[B, T, H, D]"),
@@ -240,7 +333,8 @@ SERVING = (
     BadCall("640 columns", lambda a: a | {"q": zeros(a, 2, 3, 4, 640)}, "q.shape", "(512, 576)"),
     BadCall("576 columns", lambda a: a | {"q": zeros(a, 2, 3, 4, 576)}, "main.pages.shape", "576 columns of q"),
     BadCall("129 heads", lambda a: a | {"q": zeros(a, 2, 3, 129, 512)}, "q.shape[2]", "at most 128"),
-    BadCall("address of q", lambda a: a | {"q": zeros(a, 12289)[1:].view(2, 3, 4, 512)}, "q.data_ptr", "0"),
+    BadCall("tokens", lambda a: a | {"q": a["q"][:1, :1].expand(2**30, 1, 4, 512)}, "q.shape", "tokens"),
+    BadCall("address of q", lambda a: a | {"q": misaligned(a, 2, 3, 4, 512)}, "q.data_ptr", "0"),
     BadCall("row stride of q", lambda a: a | {"q": zeros(a, 2, 3, 4, 516)[..., :512]}, "q.stride(2)", "8"),
     BadCall("no cache", lambda a: a | {"main": None}, "main", "IndexedCache"),
     BadCall("second cache by a table", lambda a: a | {"extra": table(a)["main"]}, "extra", "IndexedCache"),
@@ -251,33 +345,58 @@ SERVING = (
     BadCall("two heads", lambda a: cache(a, "main", pages=zeros(a, 3, 4, 2, 512)), "main.pages.shape", "[P, N, 1, D]"),
     BadCall("no keys", lambda a: cache(a, "main", pages=zeros(a, 0, 4, 512)), "main.pages.shape", "at least one key"),
     BadCall("page stride", lambda a: cache(a, "main", pages=codes(a, 3, 5, 584)), "main.pages.stride(0)", "16"),
+    BadCall("key stride", lambda a: cache(a, "main", pages=codes(a, 3, 4, 600)[..., :584]), "main.pages.stride(1)"),
+    BadCall("2^31 bytes", lambda a: one_token(a, on_meta(1, 2**21)), "main.pages.shape[1]", "2^31"),
+    BadCall("2^31 keys", lambda a: one_token(a, on_meta(2**22, 2**9)), "main.pages.shape[0] * main.pages.shape[1]"),
     BadCall("layouts", lambda a: cache(a, "extra", pages=codes(a, 3, 4, 584)), "caches", "one layout"),
     BadCall("a layout and V4.1's", lambda a: cache(a, "extra", pages=codes(a, 3, 4, 288)), "caches", "v41_fp4"),
     BadCall("dtype of indices", lambda a: cache(a, "main", indices=a["main"].indices.long()), "main.indices.dtype"),
     BadCall("shape of indices", lambda a: cache(a, "extra", indices=a["extra"].indices[:1]), "extra.indices.shape"),
+    BadCall("indices not a tensor", lambda a: cache(a, "main", indices=0), "main.indices", "torch.Tensor"),
     BadCall("rows", lambda a: cache(a, "main", indices=lens(a, 0, 3, 7).expand(2, 3, 7)), "main.indices.stride(0)"),
     BadCall("no indices", lambda a: cache(a, "main", indices=a["main"].indices[..., :0]), "main.indices.shape[2]", "1"),
     BadCall("shape of lengths", lambda a: cache(a, "main", lens=lens(a, 1, 3)), "main.lens.shape", "(2,)"),
     BadCall("dtype of lengths", lambda a: cache(a, "main", lens=zeros(a, 2)), "main.lens.dtype", "int32"),
     BadCall("lengths of tokens", lambda a: cache(a, "extra", lens=lens(a, 1, 2, 4)), "extra.lens.shape", "(2, 3)"),
+    BadCall("lengths not a tensor", lambda a: cache(a, "main", lens=7), "main.lens", "torch.Tensor"),
+    BadCall("pages of a table", lambda a: table(a, pages=1), "main.pages", "torch.Tensor"),
+    BadCall("table not a tensor", lambda a: table(a, table=0), "main.table", "torch.Tensor"),
+    BadCall("dtype of the table", lambda a: table(a, table=lens(a, 0, 2, 3).long()), "main.table.dtype", "int32"),
     BadCall("shape of the table", lambda a: table(a, table=lens(a, 0, 3, 3)), "main.table.shape", "[B, M]"),
+    BadCall("rows of the table", lambda a: table(a, table=lens(a, 0, 3).expand(2, 3)), "main.table.stride(0)"),
+    BadCall("no columns", lambda a: table(a, table=lens(a, 0, 2, 0)), "main.table.shape[1]", "1 to"),
+    BadCall("columns", lambda a: table(a, pages=long_pages(a), table=lens(a, 0, 2, 2048)), "main.table.shape", "2047"),
+    BadCall("seq_lens not a tensor", lambda a: table(a, seq_lens=9), "main.seq_lens", "torch.Tensor"),
+    BadCall("length of seq_lens", lambda a: table(a, seq_lens=lens(a, 9, 3)), "main.seq_lens.shape", "[B] = (2,)"),
     BadCall("shape of seq_lens", lambda a: table(a, seq_lens=lens(a, 0, 2, 3)), "main.seq_lens.shape", "[B]"),
     BadCall("window 0", lambda a: table(a, window=0), "main.window", "1 to"),
+    BadCall("window 1.5", lambda a: table(a, window=1.5), "main.window", "1 to"),
     BadCall("index", lambda a: cache(a, "main", indices=lens(a, 15, 2, 3, 7)), "main.indices", "-1 to 14"),
     BadCall("index below -1", lambda a: cache(a, "extra", indices=lens(a, -2, 2, 3, 9)), "extra.indices", "-1 to 7"),
     BadCall("length above K", lambda a: cache(a, "main", lens=lens(a, 8, 2)), "main.lens", "0 to 7"),
     BadCall("length below 0", lambda a: cache(a, "extra", lens=lens(a, -1, 2, 3)), "extra.lens", "0 to 9"),
     BadCall("page", lambda a: table(a, table=lens(a, 3, 2, 3)), "main.table", "0 to 2"),
+    BadCall("first page seen", lambda a: table(a, table=row(a, 0, 3, 0), seq_lens=lens(a, 15, 2)), "main.table"),
     BadCall("sequence length", lambda a: table(a, seq_lens=lens(a, 16, 2)), "main.seq_lens", "0 to 15"),
     BadCall("shape of the sink", lambda a: a | {"sink": a["sink"][:3]}, "sink.shape", "[H]"),
+    BadCall("scale, one row", lambda a: scale_0(one_token(a, a["main"].pages)), "scale", "above 0"),
+    BadCall("scale, largest pages", lambda a: scale_0(one_token(a, on_meta(1024, 2**21 - 1))), "scale", "above 0"),
+    BadCall("scale, gaps", lambda a: scale_0(one_token(a, codes(a, 3, 4, 544)[..., :528])), "scale"),
+    BadCall("scale, one key", lambda a: scale_0(one_token(a, codes(a, 3, 1, 592)[..., :584])), "scale"),
+    BadCall("scale, window 1", lambda a: scale_0(table(a, window=1)), "scale", "above 0"),
+    BadCall("scale, one column", lambda a: scale_0(table(a, table=lens(a, 0, 2, 1))), "scale", "above 0"),
     BadCall("scale 0", lambda a: a | {"scale": 0.0}, "scale", "above 0"),
     BadCall("sms odd", lambda a: a | {"sms": 3}, "sms", "even"),
     BadCall("splits 3", lambda a: a | {"splits": 3}, "splits", "(1, 2, 4, 8, 16)"),
     BadCall("split and invariant", lambda a: a | {"splits": 2, "batch_invariant": True}, "splits", "1 or 'auto'"),
+    BadCall("splits, lengths", lambda a: uncounted(a) | {"splits": 3}, "splits", "(1, 2, 4, 8, 16)"),
+    BadCall("splits, pages", lambda a: unseen_page(a) | {"splits": 3}, "splits", "(1, 2, 4, 8, 16)"),
+    BadCall("out a tensor", lambda a: a | {"out": a["q"]}, "out", "kernel.Attention"),
     BadCall("out missing", lambda a: a | {"out": output(a["q"], u=None, m=None), "maxima": True}, "out.m", "Tensor"),
     BadCall("out unasked", lambda a: a | {"out": output(a["q"], u=None)}, "out.m", "None when maxima=False"),
     BadCall("out with U", lambda a: a | {"out": output(a["q"])}, "out.u", "None"),
-    BadCall("out shape", lambda a: a | {"out": output(a["q"][:1], u=None, m=None)}, "out.o.shape", "(2, 3, 4, 512)"),
+    BadCall("out shape", lambda a: a | {"out": output(a["q"][:1], u=None, m=None)}, "out.o.shape", "[B, T, H, 512]"),
+    BadCall("out address", lambda a: a | {"out": misaligned_output(a)}, "out.o.data_ptr", "0"),
 )  # fmt: skip
 
 

@@ -172,6 +172,8 @@ def check_pages(name: str, pages: Any, q: torch.Tensor) -> None:
     check_alignment(name, pages[:, 0] if together else pages)
     if size * row * pages.element_size() > MAX_KEYS:
         raise ArgumentError(f"{name}.shape[1]", size, "a page of less than 2^31 bytes")
+    if pages.shape[0] * size > MAX_KEYS:
+        raise ArgumentError(f"{name}.shape[0] * {name}.shape[1]", pages.shape[0] * size, f"at most {MAX_KEYS}")
 
 
 def page_values(name: str, pages: torch.Tensor) -> Values:
@@ -184,4 +186,4 @@ def page_values(name: str, pages: torch.Tensor) -> Values:
     layout = layout_of(pages)
     if layout != "bf16" and QUANTISED[layout].page_scale_bytes:
         row = QUANTISED[layout].key_bytes
-    return {name: of_page, f"{name}_keys": min(count * size, MAX_KEYS), f"{name}_page": size, f"{name}_row": row}
+    return {name: of_page, f"{name}_keys": count * size, f"{name}_page": size, f"{name}_row": row}
