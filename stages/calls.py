@@ -11,6 +11,8 @@ import kernel
 from stages.caches import NAMES, Paged, Served
 from stages.case import Case
 
+LAYER_WINDOW = 128
+"""The window that kernel.dsv4.attention must have by default. Cases with another one pass it."""
 Tensors = Mapping[str, torch.Tensor]
 """Tensors of a call by name: q, k, v, compressed, sink, lens, seq_lens, topk_indices and topk_lens, if it has them."""
 Outputs = Sequence[kernel.Attention | None]
@@ -59,7 +61,7 @@ class Python:
             return _serve(case, case.served, tensors, out[0])
         q, k, v, sink = tensors["q"], tensors["k"], tensors.get("v"), tensors.get("sink")
         if case.layer:
-            window = {} if case.window == kernel.dsv4.WINDOW else {"window": case.window}
+            window = {} if case.window == LAYER_WINDOW else {"window": case.window}
             options |= {"attn_sink": sink, "softmax_scale": case.scale, **_layer_branch(case, tensors), **window}
             return kernel.dsv4.attention(q, k if case.keys else None, out=out[0], **options)
         options |= {"scale": case.scale, "causal": case.causal, "window": case.window, "p_path": case.p_path or "auto"}

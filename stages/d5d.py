@@ -3,11 +3,11 @@
 import math
 from typing import Any, Literal
 
+from stages.calls import LAYER_WINDOW as WINDOW
 from stages.calls import callers
 from stages.case import Case, Compressed
 from stages.device import Device
 
-WINDOW = 128
 SINKS = (0.0, 4.0, -math.inf, -4.0, 80.0, math.inf, -80.0)
 NEAR = (4.5, 5.5, 5.0)  # close to the lse of rows that see a full window of even scores
 SMALL = (0.0, 4.0, -math.inf, -4.0, math.inf, -80.0)  # for peaked rows: without 80, beside which O underflows in bf16
