@@ -2,8 +2,8 @@
 
 Each mutant is one edit of one line of kernel/. It is killed if a milestone that uses the line would not be accepted,
 and is a hole otherwise, unless it compiles to the same code as the kernel in every configuration of the stages, or
-equivalent.toml says why no input can tell it from the kernel. Results are kept in
-results/mutants, so that a run that was stopped goes on. The exit status is 0 if there is no hole.
+equivalent.toml says why no input can tell it from the kernel. Results are in results/mutants, so that a run that was
+stopped goes on; those that last are in kept.csv, beside this file. The exit status is 0 if there is no hole.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
         had[result.id] = result
         if not args.case:
             results.append(path, [result])
+    results.keep(had[each.id] for each in generated(True) if done(each, had.get(each.id), stages, ()))
     had = {each.id: had[each.id] for each in mutants if done(each, had.get(each.id), stages, ("hole", "suspect"))}
     ends = Counter(had[each.id].outcome for each in mutants if each.id in had and each.id not in listed)
     ends.update(
@@ -117,7 +118,7 @@ def done(mutant: Mutant, before: Result | None, stages: str, accepted: Sequence[
     """Return whether a result still counts: of a mutant that is no hole, or one `accepted` while nothing changed."""
     if before is None or before.file != meaning(mutant.path):
         return False
-    return before.outcome in ("killed", "same code") or (before.stages == stages and before.outcome in accepted)
+    return before.outcome in results.LASTING or (before.stages == stages and before.outcome in accepted)
 
 
 def results_of(

@@ -45,7 +45,7 @@ class _Plugin:
         named = {mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")}
         for name, values in given.items():
             if name in metafunc.fixturenames and name not in named:
-                metafunc.parametrize(name, values, ids=str)
+                metafunc.parametrize(name, values, ids=["device"] if name == "device" else str)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         items[:] = [each for each in items if each.originalname not in EVERY]

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from harness.host.files import write_atomically
+
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+KEPT = Path(__file__).with_name("kept.csv")
+"""Results that last: of mutants that are killed or compile to the same code, while their file stays as it is."""
+LASTING = ("killed", "same code")
+COLUMNS = ("id", "outcome", "how", "case", "file")
 
 
 class Result(msgspec.Struct):
@@ -46,11 +54,23 @@ class Equivalent(msgspec.Struct, frozen=True):
 
 
 def load(path: Path) -> dict[str, Result]:
-    """Return the newest result of each mutant."""
-    if not path.exists():
-        return {}
-    lines = [msgspec.json.decode(line, type=Result) for line in path.read_bytes().splitlines() if line]
-    return {each.id: each for each in lines}
+    """Return the newest result of each mutant: those kept in the tree, then those of `path`."""
+    with KEPT.open(newline="") as kept:
+        found = {row["id"]: msgspec.convert(row, Result) for row in csv.DictReader(kept)}
+    if path.exists():
+        lines = [msgspec.json.decode(line, type=Result) for line in path.read_bytes().splitlines() if line]
+        found |= {each.id: each for each in lines}
+    return found
+
+
+def keep(results: Iterable[Result]) -> None:
+    """Write the results that last into the tree."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    lasting = [each for each in results if each.outcome in LASTING]
+    table.writerows([getattr(each, name) for name in COLUMNS] for each in sorted(lasting, key=lambda each: each.id))
+    write_atomically(KEPT, text.getvalue().encode())
 
 
 def append(path: Path, results: Iterable[Result]) -> None:

@@ -21,7 +21,7 @@ KILLED = {
     "does not end": ("timeout",),
     "too slow": ("clock",),
 }
-HEAD = ("file", "mutants", *KILLED, "same code", "equivalent", "beyond the emulator", "holes")
+HEAD = ("file", "mutants", *KILLED, "same code", "equivalent", "beyond the emulator", "unfinished", "holes")
 
 
 def render(mutants: Sequence[Mutant], had: Mapping[str, Result], listed: Mapping[str, Equivalent]) -> str:
@@ -30,21 +30,21 @@ def render(mutants: Sequence[Mutant], had: Mapping[str, Result], listed: Mapping
     for each in mutants:
         for row in (each.path, "all"):
             rows.setdefault(row, Counter()).update(["mutants", column(had.get(each.id), listed.get(each.id))])
-    seconds = sum(had[each.id].seconds for each in mutants if each.id in had)
     whole = rows.pop("all", Counter())
     lines = [HEAD, ("---", *["---:"] * (len(HEAD) - 1))]
     lines += [(f"`{path}`", *(str(row[name]) for name in HEAD[1:])) for path, row in rows.items()]
     lines += [("all", *(str(whole[name]) for name in HEAD[1:]))]
-    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return f"{table}\nAll processes together took {seconds:,.0f} s.\n"
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def column(result: Result | None, listed: Equivalent | None) -> str:
     """Return the column that a mutant counts in."""
     if listed is not None:
         return "beyond the emulator" if listed.limit else "equivalent"
-    if result is None or result.outcome != "killed":
-        return "same code" if result and result.outcome == "same code" else "holes"
+    if result is None or result.outcome == "suspect":
+        return "unfinished"
+    if result.outcome != "killed":
+        return "same code" if result.outcome == "same code" else "holes"
     return next((name for name, hows in KILLED.items() if result.how in hows), "wrong result")
 
 
