@@ -297,6 +297,14 @@ class Terminal:
         os.write(self._fd, keys.encode())
         return self.until(text)
 
+    def interrupt_line(self) -> str:
+        """Press Ctrl-C until the prompt answers. Python overlooks one that comes before readline waits for a key."""
+        for _ in range(10):
+            os.write(self._fd, b"\x03")
+            if select.select([self._fd], [], [], 5)[0]:
+                break
+        return self.until("(emulator) ")
+
     def close(self) -> None:
         """End the debugger if it still runs."""
         self.process.kill()
@@ -317,7 +325,7 @@ def test_the_prompt_at_a_terminal(tmp_path: Path) -> None:
         assert "stop 1: watch shared memory buffer" in terminal.type("\n")
         terminal.type("delete\n")
         terminal.type("print %c\t", "%count")
-        assert "^C" in terminal.type("\x03"), "Ctrl-C drops the line"
+        assert "^C" in terminal.interrupt_line(), "Ctrl-C drops the line"
         terminal.type("stepi 3\n")
         terminal.type("continue\n", "continue\r\n")
         assert "interrupted: warp 0 of CTA (0,0,0)" in terminal.type("\x03"), "Ctrl-C stops a running launch"
