@@ -21,7 +21,7 @@ class Verdict(Enum):
     """A verdict, with its `meaning` in words, its `fault`, and its process `exit_code` (0 only for ACCEPT)."""
 
     ACCEPT = (0, Fault.NOBODY, "gate and stage hold")
-    REJECT_GATE = (10, Fault.CHANGE, "the hd=64 gate failed: the change is wrong")
+    REJECT_GATE = (10, Fault.CHANGE, "the hd=64 gate does not hold")
     REJECT_STAGE = (11, Fault.CHANGE, "the gate holds, the stage does not")
     COMPILE_ERROR = (12, Fault.CHANGE, "the compiler rejected the kernel")
     COMPILE_HANG = (13, Fault.CHANGE, "the compiler exceeded its time budget and was killed")

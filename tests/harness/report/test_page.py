@@ -95,6 +95,7 @@ def test_a_slower_candidate_is_shown_beside_the_accepted_one(tmp_path: Path) -> 
     run = Run(about(), "2026-11-22", "REJECT_GATE", "slower: D1.1 and so on", tmp_path / "run", accepted)
     text = page.write(run, Repository(ROOT)).read_text()
     assert text.index("slower: D1.1 and so on") < text.index("D1.1 is slower") < text.index("Milestones")
+    assert "the hd=64 gate does not hold" in text and "change is wrong" not in text, "its figures are right"
     assert "200 cycles (20.0%) more than its pin allows" in text
     assert text.index('src="./../earlier/clock.png"') < text.index('src="./clock.png"')
     rows = re.findall(r"<tr><td class=\"text\">(.*?)</tr>", text)

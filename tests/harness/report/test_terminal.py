@@ -58,7 +58,7 @@ def test_a_pipe_gets_the_table_without_colours(pipe: Console, tmp_path) -> None:
     assert max(len(line) for line in text.split("negative controls:")[0].splitlines()) <= 80
     assert "negative controls: 1 of 2 rejected" in text
     assert "D1.1 hd=64 n=128: outside its pins" in text
-    assert "D1.1 REJECT_GATE  the hd=64 gate failed: the change is wrong: failed: hd=64 n=128 seed=123456789" in text
+    assert "D1.1 REJECT_GATE  the hd=64 gate does not hold: failed: hd=64 n=128 seed=123456789" in text
     assert text.endswith(f"{tmp_path}\n")
 
 
