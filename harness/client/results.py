@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 from typing import IO, cast
 
-from harness.host.evidence import KINDS
+from harness.host.evidence import KINDS, OF_CLIENTS
 from harness.host.journal import one_line
 from harness.host.ruling import Kept
 from remote.errors import Untrusted
@@ -50,9 +50,13 @@ def bring_in(stream: Stream, files: dict[str, Kept], into: Path) -> None:
 
 
 def check_path(path: str) -> str:
-    """Return `path` if it is printable and stays in its folder. Raises Untrusted if not."""
+    """Return `path` if it is printable, stays in its folder, and is not a file that the client writes itself.
+
+    Raises Untrusted if not.
+    """
     parts = path.split("/")
-    if len(path) > 240 or not path.isprintable() or "\\" in path or {"", ".", ".."} & set(parts) or parts[0] == ".git":
+    forbidden = {"", ".", ".."} & set(parts) or parts[0] == ".git" or parts[-1] in OF_CLIENTS
+    if len(path) > 240 or not path.isprintable() or "\\" in path or forbidden:
         raise Untrusted(f"result path {one_line(path, 80)!r} is not allowed")
     return path
 

@@ -13,7 +13,7 @@ from harness.host.files import write_atomically
 from harness.host.job import RUN_ID, Job, JobError, check_run_id
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
-from harness.report.record import RECORD_NAME, Record, RecordError, load
+from harness.report.record import Record, RecordError, load
 
 NAME = "run.json"
 ACCEPT = Verdict.ACCEPT.name
@@ -110,17 +110,18 @@ class RunStore:
         earlier = [entry for entry in self.newest_first() if entry.started < run.started]
         same = [entry for entry in earlier if (entry.verdict, entry.subject.target) == (ACCEPT, run.subject.target)]
         for entry in sorted(same, key=lambda entry: entry.subject.commit != run.subject.base):
-            for name in ("gate", *entry.subject.milestones, "."):
-                with suppress(RecordError):
-                    found.setdefault(load(self.folder(entry.run) / name).milestone, self.folder(entry.run) / name)
+            for record, folder in self._records(entry):
+                found.setdefault(record.milestone, folder)
         return found
 
     def accepted(self) -> list[Record]:
         """Return the records of accepted runs, oldest first."""
-        found = []
-        for entry in self.newest_first():
-            if entry.verdict == ACCEPT:
-                for path in self.folder(entry.run).glob(f"**/{RECORD_NAME}"):
-                    with suppress(RecordError):
-                        found.append(load(path.parent))
+        accepted = (entry for entry in self.newest_first() if entry.verdict == ACCEPT)
+        found = [record for entry in accepted for record, _ in self._records(entry)]
         return sorted(found, key=lambda record: record.started)
+
+    def _records(self, run: Entry) -> Iterator[tuple[Record, Path]]:
+        """Yield the records of a run, with their folders: the gate first."""
+        for name in ("gate", *run.subject.milestones, "."):
+            with suppress(RecordError):
+                yield load(self.folder(run.run) / name), self.folder(run.run) / name

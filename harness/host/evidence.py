@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,12 @@ from harness.host.files import open_plain
 from harness.host.job import Job, RunFolder, Step
 from harness.host.journal import last_line, one_line
 from harness.host.phase import Ended, Stop
-from harness.host.ruling import Kept
+from harness.host.ruling import RULING_NAME, Kept
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 
 RECORD_NAME = "record.json"
+#: Files that the client writes beside the results that it fetched.
+OF_CLIENTS = frozenset(("run.json", RULING_NAME))
 MAX_RECORD_BYTES = 8 << 20
 MAX_FILES = 2000
 MAX_DEPTH = 4
@@ -107,16 +109,25 @@ def fingerprint(log: Path) -> dict[str, str]:
         raise Ruled(Verdict.INFRA, f"the fingerprint cannot be read: {error}") from error
 
 
-def manifest(out: Path) -> dict[str, Kept]:
+def planted(out: Path, steps: Sequence[Step]) -> list[Path]:
+    """Return the files among the results that would pass for a record of no phase, or for a file of the client's."""
+    records = {out / step.record / RECORD_NAME for step in steps if step.record}
+    named = (path for path in _files(out) if path.name in (RECORD_NAME, *OF_CLIENTS))
+    return [path for path in named if path not in records]
+
+
+def manifest(out: Path, steps: Sequence[Step]) -> dict[str, Kept]:
     """Return size and SHA-256 of the plain files among the results, up to MAX_FILES and MAX_RESULT_BYTES in total.
 
-    Files of other kinds than a run leaves (KINDS) stay on the host: a browser would run what is in some of them.
+    Planted files stay on the host, and files of other kinds than a run leaves (KINDS): a browser would run what is in
+    some of them.
     """
     found: dict[str, Kept] = {}
     budget = MAX_RESULT_BYTES
+    without = frozenset(planted(out, steps))
     for path in _files(out):
         size = path.lstat().st_size
-        if path.suffix not in KINDS:
+        if path.suffix not in KINDS or path in without:
             continue
         if path.is_symlink() or not path.is_file() or size > budget or len(found) >= MAX_FILES:
             continue

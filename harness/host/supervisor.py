@@ -223,9 +223,8 @@ class Supervisor:
     def _run_phases(self, tree: Checkout) -> None:
         before = self._fingerprint(tree, "before")
         self.ruling = replace(self.ruling, before=before)
-        steps = [*([self.job.canary] if self.job.canary else []), *self.job.steps]
         try:
-            for step, then in zip_longest(steps, steps[1:]):
+            for step, then in zip_longest(self._steps, self._steps[1:]):
                 self._still_the_commit(tree)
                 self._start_ahead(tree, then)
                 self._take(tree, step)
@@ -240,7 +239,14 @@ class Supervisor:
         for path, believed in self.believed.items():
             if evidence.digest(path) != believed:
                 raise Ruled(Verdict.TAMPERED, f"a later phase changed {path.relative_to(self.folder.out)}")
+        for path in evidence.planted(self.folder.out, self._steps):
+            name = one_line(str(path.relative_to(self.folder.out)))
+            raise Ruled(Verdict.TAMPERED, f"a phase left {name}, which is no record of this run's phases")
         self._still_the_commit(tree)
+
+    @property
+    def _steps(self) -> list[Step]:
+        return [*([self.job.canary] if self.job.canary else []), *self.job.steps]
 
     def _start_ahead(self, tree: Checkout, step: Step | None) -> None:
         """Start the phase that judges beside the one that records: it imports its modules and waits for its seed.
@@ -410,7 +416,7 @@ class Supervisor:
         self.journal.say("end", verdict=self.ruling.verdict.name, reason=self.ruling.reason)
         self.ruling = replace(self.ruling, ended=now())
         with suppress(OSError):
-            self.ruling = replace(self.ruling, files=evidence.manifest(self.folder.out))
+            self.ruling = replace(self.ruling, files=evidence.manifest(self.folder.out, self._steps))
         try:
             self.ruling.write(self.folder.path)
         except OSError as error:

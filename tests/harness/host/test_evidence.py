@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from harness.host.evidence import manifest, read_record
+from harness.host.evidence import manifest, planted, read_record
 from harness.host.files import remove
+from harness.host.job import Step
+
+#: A phase with its record in the root of the results.
+STEP = Step("stage", [], 1.0, record=".")
 
 
 def fill(out: Path, *names: str) -> None:
@@ -17,10 +21,23 @@ def fill(out: Path, *names: str) -> None:
 
 def test_files_of_kinds_that_a_browser_runs_stay_on_the_host(tmp_path: Path) -> None:
     fill(tmp_path, "record.json", "logs/gate.log", "a.ptx", "a.layouts.txt", "timeline.png")
-    known = set(manifest(tmp_path))
+    known = set(manifest(tmp_path, [STEP]))
     fill(tmp_path, "x.svg", "x.xhtml", "x.html", "index.htm", "filler", "x.js", "gate/report.html")
-    assert set(manifest(tmp_path)) == known
+    assert set(manifest(tmp_path, [STEP])) == known
     assert len(known) == 5
+
+
+def test_forged_records_and_files_of_the_client_stay_on_the_host(tmp_path: Path) -> None:
+    """The client would read the records of milestones that were not judged, and verdicts that nobody gave."""
+    fill(tmp_path, "record.json", "gate/record.json", "logs/gate.log")
+    gate = Step("gate", [], 1.0, record="gate")
+    known = set(manifest(tmp_path, [STEP, gate]))
+    assert known == {"record.json", "gate/record.json", "logs/gate.log"}
+    forged = {"D5d/record.json", "verdict.json", "D1.2/run.json", "gate/verdict.json"}
+    fill(tmp_path, *forged)
+    assert set(manifest(tmp_path, [STEP, gate])) == known
+    assert {path.relative_to(tmp_path).as_posix() for path in planted(tmp_path, [STEP, gate])} == forged
+    assert [path.name for path in planted(tmp_path, [gate])].count("record.json") == 2
 
 
 def test_a_pipe_or_a_link_in_place_of_a_record_is_no_record(tmp_path: Path) -> None:
@@ -30,7 +47,7 @@ def test_a_pipe_or_a_link_in_place_of_a_record_is_no_record(tmp_path: Path) -> N
     (tmp_path / "other.json").write_text("{}")
     (tmp_path / "record.json").symlink_to("other.json")
     assert read_record(tmp_path) == {}
-    assert set(manifest(tmp_path)) == {"other.json"}
+    assert set(manifest(tmp_path, [STEP])) == {"other.json"}
 
 
 def test_folders_of_any_depth_are_listed_and_removed(tmp_path: Path) -> None:
@@ -43,6 +60,6 @@ def test_folders_of_any_depth_are_listed_and_removed(tmp_path: Path) -> None:
             os.chdir("d")
     finally:
         os.chdir(here)
-    assert set(manifest(tmp_path)) == {"record.json"}
+    assert set(manifest(tmp_path, [STEP])) == {"record.json"}
     remove(tmp_path / "d")
     assert not (tmp_path / "d").exists()
