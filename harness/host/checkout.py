@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from harness.host.repository import Repository, TreeEntry
 MODES = {"100644": 0, "100755": stat.S_IXUSR}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Checkout:
     """A detached worktree of `repository` in `folder`, with the files `entries` of `commit`."""
 
@@ -24,14 +25,19 @@ class Checkout:
     folder: Path
     entries: tuple[TreeEntry, ...]
 
+    def make(self) -> None:
+        """Check the commit out into the folder, which must not exist. Raises GitError."""
+        options = ("--quiet", "--force", "--detach")
+        self.repository.git("worktree", "add", *options, str(self.folder), self.commit)
+
     def differences(self) -> Iterator[str]:
         """Yield a sentence for each file that was changed, is missing, or was added."""
         wanted = {entry.path: entry for entry in self.entries}
-        for path in self._files():
+        for path, file in _files(str(self.folder)):
             entry = wanted.pop(path, None)
             if entry is None:
                 yield f"{path} is not in the commit"
-            elif not _same(self.folder / path, entry):
+            elif not _same(file, entry):
                 yield f"{path} differs from the commit"
         yield from (f"{path} is missing" for path in wanted)
 
@@ -40,19 +46,23 @@ class Checkout:
         self.repository.succeeds("worktree", "remove", "--force", str(self.folder))
         remove(self.folder)
 
-    def _files(self) -> Iterator[str]:
-        for folder, folders, files in os.walk(self.folder):
-            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-            for name in (*files, *links):
-                path = os.path.relpath(os.path.join(folder, name), self.folder)
-                if path != ".git":
-                    yield path
 
-
-def fresh(repository: Repository, commit: str, folder: Path) -> Checkout:
-    """Check `commit` out into `folder`, which must not exist. Raises GitError."""
-    repository.git("worktree", "add", "--quiet", "--force", "--detach", str(folder), commit)
+def planned(repository: Repository, commit: str, folder: Path) -> Checkout:
+    """Return the checkout of `commit` in `folder`, which is not made yet. Raises GitError."""
     return Checkout(repository, commit, folder, tuple(repository.tree(commit)))
+
+
+def _files(root: str) -> Iterator[tuple[str, str]]:
+    """Yield the path, from the root of a checkout and in full, of each of its files, but for the worktree's .git."""
+    folders = [("", root)]
+    while folders:
+        prefix, folder = folders.pop()
+        with suppress(OSError), os.scandir(folder) as entries:
+            for each in entries:
+                if each.is_dir(follow_symlinks=False):
+                    folders.append((f"{prefix}{each.name}/", each.path))
+                elif prefix or each.name != ".git":
+                    yield prefix + each.name, each.path
 
 
 def blob_id(data: bytes, like: str) -> str:
@@ -61,14 +71,15 @@ def blob_id(data: bytes, like: str) -> str:
     return digest(b"blob %d\0" % len(data) + data).hexdigest()
 
 
-def _same(path: Path, entry: TreeEntry) -> bool:
+def _same(file: str, entry: TreeEntry) -> bool:
     """Return True if the file has the mode and the bytes of the entry."""
     try:
-        status = path.lstat()
+        status = os.lstat(file)
         if entry.mode == "120000":
-            return stat.S_ISLNK(status.st_mode) and blob_id(os.readlink(os.fsencode(path)), entry.blob) == entry.blob
+            return stat.S_ISLNK(status.st_mode) and blob_id(os.readlink(os.fsencode(file)), entry.blob) == entry.blob
         if not stat.S_ISREG(status.st_mode) or (status.st_mode & stat.S_IXUSR) != MODES.get(entry.mode):
             return False
-        return blob_id(path.read_bytes(), entry.blob) == entry.blob
+        with open(file, "rb", buffering=0) as stream:
+            return blob_id(stream.read(), entry.blob) == entry.blob
     except OSError:
         return False

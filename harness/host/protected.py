@@ -6,6 +6,7 @@ import ast
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 
 from harness.host.repository import Repository, TreeEntry
 
@@ -57,8 +58,9 @@ PROTECTION = Protection()
 FILE = "harness/host/protected.py"
 
 
+@cache
 def rules(repository: Repository, commit: str) -> Protection:
-    """Return the rules of a commit, so that an edit of this file cannot decide about itself.
+    """Return the rules of a commit id, so that an edit of this file cannot decide about itself.
 
     A commit without this file, or without a commit (""), has those of this process. Raises ProtectedError if the rules
     are not literals.

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from itertools import zip_longest
@@ -81,14 +81,14 @@ class Supervisor:
         self.stopping: Stop | None = None
         self.interrupted = False
         #: The name under which a sick device is marked as broken.
-        self.device = self.job.lock or os.environ.get("SLURMD_NODENAME", platform.node())
+        self.device = self.job.lock or os.environ.get("SLURMD_NODENAME", os.uname().nodename)
 
     def supervise(self) -> Ruling:
         """Run to the verdict and write it. Leave nothing but the results behind."""
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._shut_down)
         phase.adopt_orphans()
-        started = {"pid": os.getpid(), "commit": self.subject.commit, "host": platform.node(), "again": self.again}
+        started = {"pid": os.getpid(), "commit": self.subject.commit, "host": os.uname().nodename, "again": self.again}
         self.journal.say("start", **started)
         try:
             self._prepare()
@@ -156,10 +156,8 @@ class Supervisor:
         try:
             phase.kill_marked(self._mark)
             self._refuse_broken_or_stale()
-            tree = checkout.fresh(self.repository, self.subject.commit, self.folder.tree)
-            self._examine(tree)
-            self.judging = self._judging_tree(tree)
-            self._build_walls()
+            tree = checkout.planned(self.repository, self.subject.commit, self.folder.tree)
+            self._lay_out(tree)
             self.cache = KernelCache(self.place, self.subject, tree.entries)
             self.cache.prepare()
             self._run_phases(tree)
@@ -194,7 +192,7 @@ class Supervisor:
             raise Ruled(Verdict.TAMPERED, "the commit does not descend from its base")
 
     def _judging_tree(self, tree: Checkout) -> Checkout:
-        """Check out the accepted commit, whose code judges; return `tree` if the change is to what judges itself.
+        """Return a checkout of the accepted commit, whose code judges; `tree` if the change is to what judges.
 
         Raises Ruled if that code differs from the accepted one, and the change is not meant to.
         """
@@ -212,7 +210,19 @@ class Supervisor:
             self.ruling = replace(self.ruling, judge=tree.commit, walls=[f"the candidate's own code judges: {why}"])
             return tree
         self.ruling = replace(self.ruling, judge=base, walls=[f"the code of the accepted {base[:12]} judges"])
-        return checkout.fresh(self.repository, base, self.folder.judge)
+        return checkout.planned(self.repository, base, self.folder.judge)
+
+    def _lay_out(self, tree: Checkout) -> None:
+        """Make both checkouts, and find out meanwhile what they hold, and about walls. Raises Ruled or GitError."""
+        with ThreadPoolExecutor() as beside:
+            made = [beside.submit(tree.make)]
+            self._examine(tree)
+            self.judging = self._judging_tree(tree)
+            if self.judging is not tree:
+                made.append(beside.submit(self.judging.make))
+            self._build_walls()
+        for each in made:
+            each.result()
 
     def _still_the_commit(self, tree: Checkout) -> None:
         for checked_out in dict.fromkeys((tree, self.judging or tree)):
