@@ -7,7 +7,6 @@ import errno
 import inspect
 import os
 import sys
-import webbrowser
 from collections.abc import Callable, Sequence
 
 from harness.client import run_commands
@@ -150,6 +149,8 @@ def report() -> int:
     shown = next(newest / name for name in (REPORT_NAME, PAGE_NAME) if (newest / name).exists())
     print(shown)
     if sys.stdout.isatty() and _has_display():
+        import webbrowser
+
         webbrowser.open(shown.as_uri())
     return 0
 

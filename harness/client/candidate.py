@@ -71,8 +71,9 @@ def find(folder: Path) -> Repository:
 
 def current_branch(repository: Repository) -> tuple[str, str]:
     """Return the checked-out branch (full ref) and its tip. Raises CandidateError if no candidate can be made here."""
-    branch = repository.git("rev-parse", "--symbolic-full-name", "HEAD") if repository.resolve("HEAD") else ""
-    if not branch:
+    tip = repository.resolve("HEAD")
+    branch = repository.git("rev-parse", "--symbolic-full-name", "HEAD") if tip else ""
+    if tip is None or not branch:
         raise CandidateError("no commit yet: make one first (git add, git commit)")
     if branch == "HEAD":
         raise CandidateError("HEAD is detached: make a branch first (git switch -c my-work)")
@@ -81,7 +82,7 @@ def current_branch(repository: Repository) -> tuple[str, str]:
     listed = repository.git("worktree", "list", "--porcelain").splitlines()
     if f"branch {ACCEPTED}" in listed:
         raise CandidateError("`accepted` is checked out, but only the harness may move it: git switch -c my-work there")
-    return branch, repository.git("rev-parse", "HEAD")
+    return branch, tip
 
 
 def write_tree(repository: Repository, tip: str, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:

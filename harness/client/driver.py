@@ -77,11 +77,10 @@ class Driver:
         title = f"Candidate of {user_name()} for {', '.join(milestones)}"
         with self._candidate(run, title, unpin.paths) as made:
             entry = Entry(self._subject(run, made, milestones, target, unpin), made, now(), no_cache=no_cache)
-            self._check(entry)
+            base = self._check(entry)
             if not again:
                 self._refuse_repetition(entry)
-            base = vouched.accepted(self.repository)
-            if base is None:
+            if not base:
                 self.progress.say(FIRST.format(pins=entry.subject.pins[:16]))
             for known in vouched.revoked_below(self.repository, base) if base else ():
                 self.progress.say(f"accepted contains {known['commit'][:12]} of run {known['run']}, {known['reason']}")
@@ -167,7 +166,7 @@ class Driver:
         )
 
     def _pins(self, made: Candidate) -> str:
-        return protected.PROTECTION.digest(self.repository.tree(made.commit))
+        return protected.PROTECTION.digest(self.repository.tree(made.tree))
 
     def _check(self, entry: Entry) -> str:
         """Return the base of the candidate ("": nothing was accepted yet). Raises ProtectedError or CandidateError."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tarfile
 import time
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from harness.host.journal import BEAT_EVERY_S, read_beat, read_events
 from harness.host.repository import Repository
 from harness.host.ruling import MAX_BYTES, RULING_NAME
 
-POLL_S = 0.1
+POLL_S = 0.05
 
 
 def follow(folder: RunFolder, offset: int, watched: bool = False) -> None:
@@ -81,6 +80,8 @@ def cancel(folder: RunFolder, who: str) -> None:
 
 def fetch(folder: RunFolder) -> None:
     """Write the results that the verdict file lists to standard output, as a tar stream."""
+    import tarfile  # takes a fifth of the start of this program, which does not need it otherwise
+
     files = json.loads((folder.path / RULING_NAME).read_bytes())["files"]
     with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
         for path in sorted(files):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import pwd
 import signal
 import struct
@@ -149,9 +148,9 @@ def _refuse_sockets_of_files() -> None:
 
     A read-only mount does not stop a connection to them. Pairs of connected stream sockets stay allowed.
     """
-    if platform.machine() not in CALLS:
+    if os.uname().machine not in CALLS:
         return
-    abi, socket, socketpair, io_uring_setup = CALLS[platform.machine()]
+    abi, socket, socketpair, io_uring_setup = CALLS[os.uname().machine]
     load, equal, bits, end, masked = 0x20, 0x15, 0x45, 0x06, 0x54
     number, architecture, first, second = 0, 4, 16, 24  # offsets in struct seccomp_data
     program = [
