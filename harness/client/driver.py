@@ -308,6 +308,7 @@ class Driver:
             lock,
             host.target.environment | ({KERNELS: ""} if entry.no_cache else {}),
             disk_bytes=host.target.disk_mb << 20,
+            hidden=[str(folder.resolve()) for folder in (self.repository.path, self.store.results)],
         )
 
     def _settle(self, entry: Entry, host: Host, ruling: Ruling, job: Job | None = None) -> None:

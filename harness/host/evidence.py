@@ -119,13 +119,13 @@ def planted(out: Path, steps: Sequence[Step]) -> list[Path]:
 def manifest(out: Path, steps: Sequence[Step]) -> dict[str, Kept]:
     """Return size and SHA-256 of the plain files among the results, up to MAX_FILES and MAX_RESULT_BYTES in total.
 
-    Planted files stay on the host, and files of other kinds than a run leaves (KINDS): a browser would run what is in
-    some of them.
+    Records come first. Planted files stay on the host, and files of other kinds than a run leaves (KINDS): a browser
+    would run what is in some of them.
     """
     found: dict[str, Kept] = {}
     budget = MAX_RESULT_BYTES
     without = frozenset(planted(out, steps))
-    for path in _files(out):
+    for path in sorted(_files(out), key=lambda path: path.name != RECORD_NAME):
         size = path.lstat().st_size
         if path.suffix not in KINDS or path in without:
             continue

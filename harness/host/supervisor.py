@@ -373,14 +373,19 @@ class Supervisor:
     def _walled(self, step: Step, argv: list[str]) -> list[str]:
         """Return the command that runs a phase behind walls, if there are any.
 
-        It may write to its results only, and not to the logs beside them, which this process writes.
+        It may write to its results only, and not to the logs beside them, which this process writes. It does not see
+        other runs, nor the client's clone if that is on this host: recordings of another commit's kernel may lie there.
         """
         writable = [self.folder.out / step.record, self._home(step)]
         for folder in writable:
             folder.mkdir(parents=True, exist_ok=True)
         if self.cache is not None and not step.milestone:
             writable.append(self.cache.written_to)
-        folders = map(str, [*writable, "--but", self.folder.logs])
+        hidden = [*self.job.hidden, self.folder.path.parent, self.place.kernels, self.place.compiled]
+        shown = [self.folder.path, self.place.repository, *writable, Path(argv[0]).parent.parent]
+        if self.cache is not None:
+            shown.append(self.cache.read_from)
+        folders = map(str, [*writable, "--but", self.folder.logs, "--hide", *hidden, "--show", *shown])
         return [*self.builder, *folders, "--", *argv] if self.builder else argv
 
     def _build_walls(self) -> None:

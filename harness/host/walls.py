@@ -1,10 +1,11 @@
 """Walls around a phase: run a command in Linux namespaces of its own, as far as this host allows them.
 
-`python -IS walls.py [--sockets] WRITABLE... --but READABLE... -- COMMAND...` runs a command that sees no process but
-its own, has no network, may write to the first folders only (but not to those after --but inside them), and does not
-see the folders of the account's keys. Without --sockets it cannot open UNIX sockets. CUDA needs them. `python -IS
-walls.py --try` exits with 0 if the host allows that. It needs no privileges: a user namespace gives them, over nothing
-but these walls, and the command gets none of them, not even as root.
+`python -IS walls.py [--sockets] WRITABLE... [--but READABLE...] [--hide HIDDEN... --show SHOWN...] -- COMMAND...` runs
+a command that sees no process but its own, has no network, may write to the first folders only (but not to those after
+--but inside them), and sees neither the folders of the account's keys nor what lies in the hidden folders, but for the
+shown ones. Without --sockets it cannot open UNIX sockets. CUDA needs them. `python -IS walls.py --try` exits with 0 if
+the host allows that. It needs no privileges: a user namespace gives them, over nothing but these walls, and the command
+gets none of them, not even as root.
 """
 
 from __future__ import annotations
@@ -51,9 +52,7 @@ def main(arguments: list[str]) -> int:
     sockets = arguments[0] == GPU_SOCKETS
     arguments = arguments[sockets:]
     split = arguments.index("--")
-    folders, command = arguments[:split], arguments[split + 1 :]
-    but = folders.index("--but") if "--but" in folders else len(folders)
-    writable, readable = folders[:but], folders[but + 1 :]
+    folders, command = _read_folders(arguments[:split]), arguments[split + 1 :]
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the command gets it too, and its end is this one's
     try:
         _leave()
@@ -64,7 +63,7 @@ def main(arguments: list[str]) -> int:
     inside = os.fork()
     if inside == 0:
         os.close(reading)
-        _be_init(writable, readable, command, writing, sockets)
+        _be_init(folders, command, writing, sockets)
     os.close(writing)
     os.waitpid(inside, 0)
     said = os.read(reading, 8)
@@ -78,6 +77,18 @@ def main(arguments: list[str]) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
+def _read_folders(arguments: list[str]) -> dict[str, list[str]]:
+    """Return the folders by the option before them; the writable ones have none ("")."""
+    found: dict[str, list[str]] = {"": [], "--but": [], "--hide": [], "--show": []}
+    option = ""
+    for each in arguments:
+        if each in found:
+            option = each
+        else:
+            found[option].append(each)
+    return found
+
+
 def _leave() -> None:
     """Enter new namespaces, with the same user and group. Raises OSError."""
     user, group = os.getuid(), os.getgid()
@@ -87,12 +98,12 @@ def _leave() -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def _be_init(writable: list[str], readable: list[str], command: list[str], writing: int, sockets: bool) -> None:
+def _be_init(folders: dict[str, list[str]], command: list[str], writing: int, sockets: bool) -> None:
     """Build the walls, run the command, and report its status. All that it left running ends with this process."""
     code = NO_WALLS
     try:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        _build(writable, readable)
+        _build(folders)
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -114,14 +125,15 @@ def _be_init(writable: list[str], readable: list[str], command: list[str], writi
         os._exit(code)
 
 
-def _build(writable: list[str], readable: list[str]) -> None:
-    """Make every mount read-only but the writable folders, hide keys, and show only this namespace's processes."""
+def _build(folders: dict[str, list[str]]) -> None:
+    """Make every mount read-only but the writable folders, hide folders, and show only this namespace's processes."""
     here = os.getcwd()
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
-    for folder in (*writable, *readable):
+    for folder in (*folders[""], *folders["--but"]):
         _mount(folder, folder, None, MS_BIND | MS_REC)
+    _hide(folders["--hide"], folders["--show"])
     _set_read_only("/", AT_RECURSIVE, True)
-    for folder in writable:
+    for folder in folders[""]:
         _set_read_only(folder, 0, False)
     if os.path.isdir(SHARED_MEMORY):
         _mount("tmpfs", SHARED_MEMORY, "tmpfs", 0)
@@ -132,6 +144,17 @@ def _build(writable: list[str], readable: list[str]) -> None:
     with suppress(OSError):  # a container may not allow it; other processes can then be seen, but not reached
         _mount("proc", "/proc", "proc", 0)
     os.chdir(here)  # the folder, as it is mounted now
+
+
+def _hide(hidden: list[str], shown: list[str]) -> None:
+    """Empty the hidden folders, but for the shown ones. Folders that are not there are left out."""
+    handles = {folder: os.open(folder, os.O_PATH | os.O_DIRECTORY) for folder in shown if os.path.isdir(folder)}
+    for folder in filter(os.path.isdir, hidden):
+        _mount("tmpfs", folder, "tmpfs", 0)
+    for folder, handle in handles.items():
+        os.makedirs(folder, exist_ok=True)
+        _mount(f"/proc/self/fd/{handle}", folder, None, MS_BIND | MS_REC)
+        os.close(handle)
 
 
 def _give_up_privileges() -> None:

@@ -57,6 +57,22 @@ def test_it_cannot_put_another_folder_in_place_of_the_logs(tmp_path: Path) -> No
 
 
 @needs_walls
+def test_it_sees_only_the_shown_folders_of_a_hidden_one(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for name in ("other", "own/out", "own/logs"):
+        (runs / name).mkdir(parents=True)
+        (runs / name / "file").write_text(name)
+    code = "import os; os.chdir('..'); print(os.listdir('.'), open('own/logs/file').read()); open('own/out/new', 'w')"
+    folders = [runs / "own/out", "--hide", tmp_path, runs, tmp_path / "none", "--show", runs / "own", tmp_path / "none"]
+    for more, wanted in (("", ""), ("; open('own/logs/new', 'w')", "Read-only"), ("; open('new', 'w')", "Read-only")):
+        command = [*BUILD, *map(str, folders), "--", sys.executable, "-c", code + more]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=runs / "own")
+        assert done.stdout == "['own'] own/logs\n" and wanted in done.stderr, done.stderr
+        assert bool(wanted) is bool(done.returncode), done.stderr
+    assert (runs / "own/out/new").exists() and (runs / "other/file").read_text() == "other"
+
+
+@needs_walls
 def test_it_has_no_capability(tmp_path: Path) -> None:
     said = behind("print([row.split()[1] for row in open('/proc/self/status') if row.startswith('Cap')])", tmp_path)
     assert said.strip() == str(["0" * 16] * 5)
