@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.host.files import remove
@@ -27,8 +28,10 @@ class Checkout:
 
     def make(self) -> None:
         """Check the commit out into the folder, which must not exist. Raises GitError."""
-        options = ("--quiet", "--force", "--detach")
-        self.repository.git("worktree", "add", *options, str(self.folder), self.commit)
+        options = ("--quiet", "--force", "--detach", "--no-checkout")
+        with self._alone():
+            self.repository.git("worktree", "add", *options, str(self.folder), self.commit)
+        replace(self.repository, path=self.folder).git("reset", "--hard", "--quiet", "--no-recurse-submodules")
 
     def differences(self) -> Iterator[str]:
         """Yield a sentence for each file that was changed, is missing, or was added."""
@@ -43,8 +46,16 @@ class Checkout:
 
     def remove(self) -> None:
         """Remove this checkout only. Pruning could remove those of other nodes that are not visible here yet."""
-        self.repository.succeeds("worktree", "remove", "--force", str(self.folder))
+        with self._alone():
+            self.repository.succeeds("worktree", "remove", "--force", str(self.folder))
         remove(self.folder)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other checkouts from being listed: git fails on a worktree that another process is just adding."""
+        with open(self.repository.path / "worktrees.lock", "a") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
 
 
 def planned(repository: Repository, commit: str, folder: Path) -> Checkout:
