@@ -20,6 +20,7 @@ from harness.host.verdict import Verdict
 from remote.errors import Untrusted
 from remote.target import End, Target
 from stages.catalog import GATE
+from stages.tolerances import PinError, most_cycles
 
 LOOK_S = 1.0
 BAR = 32
@@ -44,7 +45,7 @@ def share_out(job: Job, planner: Planner, target: Target) -> list[Job]:
     """Return the parts that `job` is split into on `target`; [] if one run takes all milestones in turn.
 
     Under a scheduler each part runs the gate first, because each may be on another node. On one machine the gate is a
-    part of its own, and the others wait for it.
+    part of its own, and the others wait for it; the longest starts first.
     """
     if len(planner.milestones) < 2 or target.at_once == 1:
         return []
@@ -52,9 +53,19 @@ def share_out(job: Job, planner: Planner, target: Target) -> list[Job]:
         return [_part(job, planner, milestone, target) for milestone in planner.milestones]
     name = GATE.id if GATE.id in planner.milestones else "gate"
     gate = replace(_part(job, planner, GATE.id, target, name), lock="cores", slots=target.at_once)
-    others = (_part(job, planner, milestone, target) for milestone in planner.milestones if milestone != GATE.id)
+    rest = [milestone for milestone in planner.milestones if milestone != GATE.id]
+    rest.sort(key=lambda milestone: _cycles(milestone, target.arch), reverse=True)
+    others = (_part(job, planner, milestone, target) for milestone in rest)
     waiting = (replace(each, steps=_after_gate(each), lock="cores", slots=gate.slots) for each in others)
-    return [gate, *(replace(each, after=gate.run) for each in waiting)]
+    return [gate, *(replace(each, after=gate.run, turn=turn) for turn, each in enumerate(waiting))]
+
+
+def _cycles(milestone: str, arch: str) -> float:
+    """Return the predicted cycles of a milestone, with which its time grows; infinity if none are pinned yet."""
+    try:
+        return most_cycles(milestone, "h200" if arch.startswith("sm_90") else "b200")
+    except PinError:
+        return math.inf
 
 
 def _after_gate(job: Job) -> list[Step]:

@@ -51,8 +51,9 @@ class Job:
 
     `fingerprint` runs first and last. `canary`, if there is one, runs before the steps and after a hang. At most
     `slots` runs hold the lock named `lock` at a time ("" if a scheduler takes care of that). The run named `after`, on
-    the same commit, must end with ACCEPT before this one starts. `hidden` are folders of the client's, whose files
-    no phase may see if they are on the same host. `grace_s` is the time between SIGTERM and SIGKILL.
+    the same commit, must end with ACCEPT before this one starts; of several that wait for it, that with the least
+    `turn` starts first. `hidden` are folders of the client's, whose files no phase may see if they are on the same
+    host. `grace_s` is the time between SIGTERM and SIGKILL.
     """
 
     subject: Subject
@@ -65,6 +66,7 @@ class Job:
     grace_s: float = 5.0
     slots: int = 1
     after: str = ""
+    turn: int = 0
     hidden: list[str] = field(default_factory=list)
 
     @property

@@ -114,14 +114,20 @@ class Supervisor:
         return lock.held(self.place.locks, self.job.lock, who, self._wait_in_line, self.job.slots)
 
     def _await(self, run: str) -> None:
-        """Wait until `run`, on the same commit, ends with ACCEPT ("": return at once). Raises Ruled if it does not."""
+        """Wait until `run`, on the same commit, ends with ACCEPT ("": return at once). Raises Ruled if it does not.
+
+        Of several runs that wait for it, each begins to wait for the lock two polls after the one before it.
+        """
         while run:
             alive = lock.is_held(self.place.run(run).alive)
+            verdict = self.place.run(run).path / RULING_NAME
             with suppress(OSError):
-                found = ruling.decode((self.place.run(run).path / RULING_NAME).read_bytes(), run, self.subject.commit)
+                found = ruling.decode(verdict.read_bytes(), run, self.subject.commit)
                 if found.verdict is not Verdict.ACCEPT:
                     raise Ruled(found.verdict, found.reason)
-                return
+                if time.time() >= verdict.stat().st_mtime + 2 * lock.POLL_S * self.job.turn:
+                    return
+                alive = True
             if not alive:
                 raise Ruled(Verdict.INFRA, f"run {run}, which must come first, died without a verdict")
             self.heartbeat.beat("line", 0.0, f"waiting for run {run}")
