@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from harness.host import evidence
 from harness.host.evidence import manifest, planted, read_record
 from harness.host.files import remove
 from harness.host.job import Step
@@ -38,6 +41,12 @@ def test_forged_records_and_files_of_the_client_stay_on_the_host(tmp_path: Path)
     assert set(manifest(tmp_path, [STEP, gate])) == known
     assert {path.relative_to(tmp_path).as_posix() for path in planted(tmp_path, [STEP, gate])} == forged
     assert [path.name for path in planted(tmp_path, [gate])].count("record.json") == 2
+
+
+def test_many_files_do_not_push_the_records_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "MAX_FILES", 2)
+    fill(tmp_path, "a.txt", "b.txt", "c.txt", "record.json")
+    assert set(manifest(tmp_path, [STEP])) == {"record.json", "a.txt"}
 
 
 def test_a_pipe_or_a_link_in_place_of_a_record_is_no_record(tmp_path: Path) -> None:
