@@ -97,7 +97,7 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
     todo.sort(key=lambda each: each.operator not in ALWAYS or each.path in HOST)
     print(f"{len(mutants)} mutants, {len(todo)} to run", file=sys.stderr, flush=True)
     for mutant, result in results_of(todo, known, folder, had, stages, args):
-        result.file, result.stages = meaning(mutant.path), stages
+        result.function, result.stages = meaning(mutant.path, mutant.function), stages
         had[result.id] = result
         if not args.case:
             results.append(path, [result])
@@ -116,7 +116,7 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
 
 def done(mutant: Mutant, before: Result | None, stages: str, accepted: Sequence[str]) -> bool:
     """Return whether a result still counts: of a mutant that is no hole, or one `accepted` while nothing changed."""
-    if before is None or before.file != meaning(mutant.path):
+    if before is None or before.function != meaning(mutant.path, mutant.function):
         return False
     return before.outcome in results.LASTING or (before.stages == stages and before.outcome in accepted)
 

@@ -14,17 +14,17 @@ from harness.host.files import write_atomically
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 KEPT = Path(__file__).with_name("kept.csv")
-"""Results that last: of mutants that are killed or compile to the same code, while their file stays as it is."""
+"""Results that last: of mutants that are killed or compile to the same code, while their function stays as it is."""
 LASTING = ("killed", "same code")
-COLUMNS = ("id", "outcome", "how", "case", "file")
+COLUMNS = ("id", "outcome", "how", "case", "function")
 
 
 class Result(msgspec.Struct):
     """One mutant's end. outcome: "killed", "same code", "hole", or "suspect" while cases are left to run.
 
-    how: the difference from the kernel that was seen. case: the one that showed it. file, stages: digests of the file
-    that the mutant is of, comments aside, and of kernel and stages. A killed mutant's result counts while its file
-    stays as it is; a hole's while nothing changed. rounds: of configurations that a suspect survived. affected:
+    how: the difference from the kernel that was seen. case: the one that showed it. function, stages: digests of the
+    mutant's function, comments aside, and of kernel and stages. The result of a killed mutant counts while its function
+    stays as it is; that of a hole while nothing changed. rounds: of configurations that a suspect survived. affected:
     milestones whose compiled kernels or results it changed in them.
     """
 
@@ -35,7 +35,7 @@ class Result(msgspec.Struct):
     says: str = ""
     seconds: float = 0.0
     cases: int = 0
-    file: str = ""
+    function: str = ""
     stages: str = ""
     rounds: int = 0
     affected: list[str] = []

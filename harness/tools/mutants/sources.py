@@ -47,6 +47,8 @@ SAMPLED = dict.fromkeys(CONFIGURATION, 20) | {"kernel/sm100/tiles.py": 4, "kerne
 WHOLE_FUNCTIONS = frozenset({"FmhaConfig.barriers", "RowTile.first_and_last_token"})
 WHOLE = frozenset({("kernel/checks.py", "allow"), ("kernel/dsv4.py", "keyword"), ("kernel/dsv4.py", "integer")})
 
+DEFINITION = ast.ClassDef | ast.FunctionDef
+
 
 def generated(everything: bool = False) -> list[Mutant]:
     """Return the mutants of the kernel's sources, or those of them that a run takes."""
@@ -68,13 +70,28 @@ def original(path: str) -> str:
 
 
 @cache
-def meaning(path: str) -> str:
-    """Return the digest of a file of the kernel, comments and docstrings aside."""
-    tree = ast.parse(original(path))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+def meaning(path: str, function: str) -> str:
+    """Return the digest of a function's or class's own statements: without comments, docstrings, and what it defines.
+
+    function: its name with those of the classes around it; empty for a file's own statements.
+    """
+    node = _found(ast.parse(original(path)), function.split(".") if function else [])
+    for each in ast.walk(node):
+        if isinstance(each, ast.Module | DEFINITION):
+            each.body = [child for child in each.body if not _defines(child)] or [ast.Pass()]
+    return hashlib.sha256(ast.unparse(node).encode()).hexdigest()[:16]
+
+
+def _found(node: ast.AST, names: list[str]) -> ast.AST:
+    """Return what the names lead to, of several with one name the last."""
+    for name in names:
+        node = [each for each in ast.walk(node) if isinstance(each, DEFINITION) and each.name == name][-1]
+    return node
+
+
+def _defines(node: ast.stmt) -> bool:
+    """Return True for a definition, which has its own digest, and for a docstring."""
+    return isinstance(node, DEFINITION) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
 def digest(*folders: str) -> str:

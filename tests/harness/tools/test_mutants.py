@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.paths import ROOT
-from harness.tools.mutants import pool
+from harness.tools.mutants import pool, sources
 from harness.tools.mutants.operators import Mutant, mutants
 from harness.tools.mutants.results import equivalents
 from harness.tools.mutants.sources import FILES, generated, original
@@ -83,6 +83,23 @@ def test_ids_stay_when_lines_shift() -> None:
     ids = {each.id for each in mutants("a.py", SOURCE)}
     assert len(ids) == len(mutants("a.py", SOURCE))
     assert ids <= {each.id for each in mutants("a.py", shifted)}
+
+
+def test_a_result_lasts_until_its_own_function_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comments and other functions do not count; each place of the file has a digest of its own."""
+    text = "LIMIT = 1\nclass Warp:\n    def run(self):\n        wait(0)\n    def end(self):\n        wait(1)\n"
+    places = ("", "Warp", "Warp.run", "Warp.end")
+
+    def digests(text: str) -> list[str]:
+        monkeypatch.setattr(sources, "original", lambda path: text)
+        sources.meaning.cache_clear()
+        return [sources.meaning("kernel/x.py", place) for place in places]
+
+    before = digests(text)
+    assert len(set(before)) == len(places)
+    assert digests(text.replace("wait(0)", "wait(0)  # for Q")) == before
+    after = digests(text.replace("wait(1)", "wait(2)"))
+    assert [place for place, x, y in zip(places, before, after, strict=True) if x != y] == ["Warp.end"]
 
 
 def test_every_mutant_of_the_kernel_is_a_program_and_has_an_id_of_its_own() -> None:
