@@ -22,8 +22,8 @@ DESCRIPTIONS: Final = ("name", "file", "assumptions")
 class Chip:
     """The timing figures of one chip, in cycles of the SM's clock unless a name gives another unit.
 
-    The chip file names the source of each, and under `also` what other sources say. A chip has figures either for
-    tcgen05 and tensor memory or for wgmma.
+    The chip file names the source of each, and under `also` what other sources say. Figures with a default describe
+    tensor memory and forms of MMA that not every chip has.
     file: the name of its file. assumptions: the reason for each figure that is assumed, by its name.
     """
 
@@ -105,14 +105,13 @@ class Chip:
     tmem_bytes_per_cycle: float = 0.0
     tmem_latency: float = 0.0
     tmem_store_latency: float = 0.0
-    wgmma_latency: float = 0.0
-    wgmma_registers_latency: float = 0.0
-    wgmma_least: float = 0.0
-    wgmma_issue: float = 0.0
-    wgmma_delay: float = 0.0
-    fma_beside_wgmma: float = 1.0
-    alu_beside_wgmma: float = 1.0
-    mufu_beside_wgmma: float = 1.0
+    mma_registers_latency: float = 0.0
+    mma_least: float = 0.0
+    mma_issue: float = 0.0
+    mma_delay: float = 0.0
+    fma_beside_mma: float = 1.0
+    alu_beside_mma: float = 1.0
+    mufu_beside_mma: float = 1.0
 
     @property
     def sms(self) -> int:

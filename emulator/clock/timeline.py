@@ -69,7 +69,7 @@ class Timeline:
         self.l2_shared_share = min(chip.l2_share(sharers, shared=True), chip.sm_bytes_per_cycle)
         self._beside = [1.0] * len(PIPES)
         for pipe, factor in {
-            FMA: chip.fma_beside_wgmma, ALU: chip.alu_beside_wgmma, MUFU: chip.mufu_beside_wgmma
+            FMA: chip.fma_beside_mma, ALU: chip.alu_beside_mma, MUFU: chip.mufu_beside_mma
         }.items():  # fmt: skip
             self._beside[pipe] = factor
         self.sms = [Sm() for _ in range(prod(launch.cluster))]
@@ -172,7 +172,7 @@ class Timeline:
         horizon = self._heap[0][0] if self._heap else INFINITY
         began, slices = now, stretch.slices
         i, count = warp.at, len(slices)
-        delay, port = self.chip.wgmma_delay, warp.index % SUB_PARTITIONS
+        delay, port = self.chip.mma_delay, warp.index % SUB_PARTITIONS
         while i < count and now <= horizon:
             part = slices[i]
             end = now + part.cycles

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from ..errors import Decoding, UnknownInstruction
 from ..isa import registry
-from ..isa.implicit import with_implicit_operands
 from ..isa.moves import parameter_bytes
-from ..isa.registry import Handler, Lowering, Publishes, Uniform, if_sources_uniform
+from ..isa.registry import Handler, Lowering, Publishes, Uniform, explicit, if_sources_uniform
 from ..isa.special_registers import SHARED_SYMBOL
 from ..ptx.kinds import Kind
 from ..ptx.syntax import (
@@ -103,7 +102,7 @@ def effects(kernel: Kernel, variables: Mapping[str, int], find: Find = registry.
     found = []
     for instr in kernel.instrs:
         with Decoding(instr):
-            effect = _effect(with_implicit_operands(_resolved(instr, symbols)), find)
+            effect = _effect(explicit(_resolved(instr, symbols)), find)
             if effect.instr.kind is Kind.PARAMETER:
                 _check_parameter(effect.instr, kernel)
         found.append(effect)

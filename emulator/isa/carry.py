@@ -11,20 +11,21 @@ from ..ptx.syntax import Dual, Imm, Instr, Reg
 from . import integer
 from .arithmetic import INTEGERS
 from .modifiers import Modifiers
-from .registry import if_sources_uniform, lowers
+from .registry import if_sources_uniform, lowers, rewrites
 
 CARRY: Final = Reg("@carry", "pred")
 """CC.CF of a thread: the carry of a sum, the borrow of a difference."""
 _FAMILIES: Final = {"add": "addc", "sub": "subc", "mad": "madc"}
 
 
-def with_carry(instr: Instr) -> Instr:
+@rewrites(*_FAMILIES, *_FAMILIES.values())
+def _with_carry(instr: Instr) -> Instr:
     """Make CC.CF an operand of add.cc, addc, ...
 
     The destination is d|CARRY if the instruction writes it. The last source is CARRY if it reads it, else 0.
     """
     takes = instr.opcode in _FAMILIES.values()
-    if not takes and not (instr.opcode in _FAMILIES and "cc" in instr.modifiers):
+    if not takes and "cc" not in instr.modifiers:
         return instr
     to, *sources = instr.operands
     to = Dual(to, CARRY) if "cc" in instr.modifiers else to

@@ -13,7 +13,7 @@ from ..ptx.kinds import FIXED_PARAMETER
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vector
 from . import floats
 from .modifiers import Modifiers
-from .registry import Timing, if_sources_uniform, lowers
+from .registry import Timing, if_sources_uniform, lowers, rewrites
 from .spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
 from .special_registers import PARAMS
 
@@ -51,9 +51,10 @@ def _half(builder: Builder, item: Operand, type_name: str) -> Cell:
     return Cell(type_name, {kind: builder.read(item, kind)})
 
 
-def with_fixed_parameter(instr: Instr) -> Instr:
-    """Give ld.param of a constant address an opcode of its own; return any other instruction unchanged."""
-    if instr.opcode == "ld" and "param" in instr.modifiers:
+@rewrites("ld")
+def _with_fixed_parameter(instr: Instr) -> Instr:
+    """Give ld.param of a constant address an opcode of its own; return any other load unchanged."""
+    if "param" in instr.modifiers:
         address = instr.operands[1]
         if isinstance(address, Address) and isinstance(address.base, Imm):
             return replace(instr, opcode=FIXED_PARAMETER)

@@ -165,6 +165,7 @@ class Handler(Facts):
 
 
 Lower = Callable[["Builder", Instr], None]
+Rewrite = Callable[[Instr], Instr]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +177,7 @@ class Lowering(Facts):
 
 HANDLERS: Final[dict[str, Handler]] = {}
 LOWERINGS: Final[dict[str, Lowering]] = {}
+REWRITES: Final[dict[str, Rewrite]] = {}
 
 
 def executes(*opcodes: str, **facts: Any) -> Callable[[Callable[[Instr], Action]], Callable[[Instr], Action]]:
@@ -206,6 +208,23 @@ def lowers(*opcodes: str, dst: int = 1, **facts: Any) -> Callable[[Lower], Lower
         return lower
 
     return register
+
+
+def rewrites(*opcodes: str) -> Callable[[Rewrite], Rewrite]:
+    """Register a function that makes the implicit operands of `opcodes` explicit, before anything else reads them."""
+
+    def register(rewrite: Rewrite) -> Rewrite:
+        for opcode in opcodes:
+            REWRITES[opcode] = rewrite
+        return rewrite
+
+    return register
+
+
+def explicit(instr: Instr) -> Instr:
+    """Return the instruction with its implicit operands, such as the carry, made explicit."""
+    rewrite = REWRITES.get(instr.opcode)
+    return instr if rewrite is None else rewrite(instr)
 
 
 def find(instr: Instr) -> Handler | Lowering:

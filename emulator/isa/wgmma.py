@@ -36,7 +36,7 @@ from ..ptx.syntax import Imm, Instr, Vector
 from .lane_values import matrix, same
 from .mma_sync import a_matrix
 from .modifiers import ALIGNED, Modifiers
-from .registry import BLOCK, Action, executes, never_communicates
+from .registry import BLOCK, Action, executes, never_communicates, rewrites
 
 if TYPE_CHECKING:
     from ..machine.order.access import Access
@@ -206,10 +206,9 @@ def operand_chunks(
     return chunks, descriptor.pattern
 
 
-def with_accumulator(instr: Instr) -> Instr:
-    """Add D to the sources of wgmma.mma_async."""
-    if instr.opcode != "wgmma.mma_async":
-        return instr
+@rewrites("wgmma.mma_async")
+def _with_accumulator(instr: Instr) -> Instr:
+    """Add D to the sources."""
     return replace(instr, operands=(instr.operands[0], *instr.operands))
 
 

@@ -29,7 +29,7 @@ B200 = chip("b200")
 NOT_TIMES = {
     "gpc_sms", "max_clock_ghz", "busy_ghz", "other_power", "zeros_power", "boost_ms", "l2_bytes", "mma_flops_per_cycle",
     "smem_bytes_per_cycle", "smem_backlog_cycles", "max_operands", "try_wait_hint_us", "burst_cycles", "mma_pair_smem",
-    "mma_pair_least", "wgmma_delay", "fma_beside_wgmma", "alu_beside_wgmma", "mufu_beside_wgmma",
+    "mma_pair_least", "mma_delay", "fma_beside_mma", "alu_beside_mma", "mufu_beside_mma",
 }  # fmt: skip
 """Figures that ranges leave as they are: sizes, power, and what other figures imply."""
 

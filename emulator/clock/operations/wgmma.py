@@ -28,7 +28,7 @@ def _multiply(ins: Instr) -> Action:
         chip = timeline.chip
         compute = n / chip.mma_columns_per_cycle
         bytes_read = (n + (0 if a_in_registers else ROWS)) * K_BYTES
-        interval = max(compute, bytes_read / chip.smem_bytes_per_cycle, chip.wgmma_least)
+        interval = max(compute, bytes_read / chip.smem_bytes_per_cycle, chip.mma_least)
         delay = sm.delays[port]
         if len(warp.in_flight) == IN_FLIGHT and warp.in_flight[0] + delay > now:
             now = warp.in_flight[0] + delay
@@ -37,13 +37,13 @@ def _multiply(ins: Instr) -> Action:
         sm.use("tensor core", compute / SUB_PARTITIONS)
         sm.use("flops", flops)
         sm.use("products", compute / SUB_PARTITIONS)
-        latency = compute + (chip.wgmma_registers_latency if a_in_registers else chip.wgmma_latency)
+        latency = compute + (chip.mma_registers_latency if a_in_registers else chip.mma_latency)
         done = start + latency - delay
         warp.in_flight.append(done)
         warp.copies.setdefault(PRODUCTS, Copies()).add(done, done)
         if timeline.recorder is not None and port == 0:
             timeline.recorder.tensor(warp, ins, start, start + interval)
-        return float(now + n * chip.wgmma_issue)
+        return float(now + n * chip.mma_issue)
 
     return lambda warp, mask, _d, _before, a_in_registers: warp.ops.append((perform, a_in_registers))
 

@@ -63,7 +63,7 @@ B128: Final = Swizzle("128-byte swizzle", 128, 7, 4)
 B128_ATOM32: Final = Swizzle("128-byte swizzle of 32-byte atoms", 128, 3, 5, rows=4)
 B128_ATOM64: Final = Swizzle("128-byte swizzle of 64-byte atoms", 128, 1, 6)
 MATRIX_SWIZZLES: Final = {0: NONE, 1: B128_ATOM32, 2: B128, 4: B64, 6: B32}
-WGMMA_SWIZZLES: Final = (NONE, B128, B64, B32)
+WARPGROUP_SWIZZLES: Final = (NONE, B128, B64, B32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class MatrixDescriptor:
     def decode_warpgroup(cls, bits: int) -> MatrixDescriptor:
         """Decode the 64 bits of a warpgroup MMA descriptor: PTX ISA 9.1, 9.7.15.5.1.2.2."""
         start, leading, stride = ((bits >> at & 0x3FFF) << 4 for at in (0, 16, 32))
-        return cls(start, leading, stride, bits >> 49 & 7, False, WGMMA_SWIZZLES[bits >> 62 & 3])
+        return cls(start, leading, stride, bits >> 49 & 7, False, WARPGROUP_SWIZZLES[bits >> 62 & 3])
 
     @property
     def pattern(self) -> Pattern:
