@@ -26,17 +26,26 @@ class AfterImport:
 
     def __init__(self, name: str, then: Callable[[Any], None]) -> None:
         self._name, self._then = name, then
+        self._asks_others = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return the module's spec from the other finders, with a loader that calls `then`; None for other modules."""
-        if name != self._name:
+        """Return the module's spec from the other finders, with a loader that calls `then`; None for other modules.
+
+        The hook stays until the module is imported, since programs also ask for a spec to see if a module is installed.
+        """
+        if name != self._name or self._asks_others:
             return None
-        sys.meta_path.remove(self)
-        spec = util.find_spec(name)
+        self._asks_others = True
+        try:
+            spec = util.find_spec(name)
+        finally:
+            self._asks_others = False
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def exec_module(module: Any) -> None:
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 execute(module)
                 self._then(module)
 

@@ -336,7 +336,8 @@ def test_a_fault_of_a_child_process_counts(tmp_path):
     """In a process of its own: the parent ignores the exit code of its child, which caught the error itself."""
     child = tmp_path / "child.py"
     body = textwrap.dedent(OUT_OF_BOUNDS + CAUGHT.format(fails="go(from_dlpack(a))", then="print('child')"))
-    child.write_text(textwrap.dedent(PRELUDE) + body)
+    asks = "import importlib.util\nassert importlib.util.find_spec('torch')\n"  # as many programs do
+    child.write_text(asks + textwrap.dedent(PRELUDE) + body)
     script = tmp_path / "script.py"
     script.write_text(f"import subprocess, sys\nsubprocess.run([sys.executable, {str(child)!r}])\nprint('parent')")
     report = tmp_path / "report.json"
