@@ -3,6 +3,7 @@
 import importlib
 import sys
 from importlib import util
+from types import ModuleType
 
 import pytest
 
@@ -20,7 +21,7 @@ def module(tmp_path, monkeypatch):
 
 def test_asking_for_a_module_is_no_import_of_it(module):
     """Torch asks for `cutlass` when it is imported, and many programs ask for torch."""
-    seen = []
+    seen: list[tuple[str, int]] = []
     with Patches() as patches:
         patches.when_imported(module, lambda found: seen.append(("first", found.value)))
         patches.when_imported(module, lambda found: seen.append(("second", found.value)))
@@ -34,7 +35,7 @@ def test_asking_for_a_module_is_no_import_of_it(module):
 
 
 def test_nothing_is_called_after_the_end(module):
-    seen = []
+    seen: list[ModuleType] = []
     with Patches() as patches:
         patches.when_imported(module, seen.append)
         util.find_spec(module)
