@@ -42,6 +42,7 @@ class Chip:
     mma_columns_per_cycle: float
     mma_flops_per_cycle: float
     warp_mma_flops_per_cycle: float
+    warp_mma_latency: float
     smem_bytes_per_cycle: float
     fma_cycles: float
     packed_cycles: float

@@ -6,7 +6,7 @@ through integer arithmetic. Everything else is the same in all lanes, or unknown
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,6 +48,8 @@ class Values:
 
 SAME: Final = Values(np.zeros(LANES, np.int64))
 THREADS: Final = Values(np.arange(LANES, dtype=np.int64), exact=True)
+ADDRESSING: Final = frozenset({Kind.MOVE, Kind.ADD, Kind.SUBTRACT, Kind.MULTIPLY_ADD, Kind.OR})
+"""Instructions that compute an address from another address of the same memory."""
 Arithmetic = Callable[[np.ndarray, np.ndarray], np.ndarray]
 BITWISE: Final[dict[Kind, Arithmetic]] = {
     Kind.AND: np.bitwise_and,
@@ -68,6 +70,16 @@ class LaneAddresses:
                 self._follow(effect)
             if before.keys() == self._known.keys() and all(before[r] is self._known[r] for r in before):
                 break
+        self._shared: set[Reg] = set()
+        """Registers with generic addresses of shared memory."""
+        for _ in range(PASSES):
+            for effect in effects:
+                if _is_shared(effect, self._shared):
+                    self._shared.update(effect.writes)
+
+    def in_shared(self, operand: Operand) -> bool:
+        """Return True for a generic address that is known to be in shared memory."""
+        return (operand.base if isinstance(operand, Address) else operand) in self._shared
 
     def of(self, operand: Operand) -> np.ndarray | None:
         """Return the addresses of all lanes less that of lane 0, None if they are not known."""
@@ -112,6 +124,8 @@ class LaneAddresses:
         """Return the values that an instruction computes, None if they are not known."""
         instr, kind = effect.instr, effect.instr.kind
         operands = instr.operands[1:]
+        if kind is Kind.PARAMETER:
+            return SAME
         if kind in (Kind.LOAD, Kind.ATOMIC, Kind.SHUFFLE):
             return SAME if "param" in instr.modifiers else None
         sources = [self._values(o) for o in operands]
@@ -132,6 +146,14 @@ class LaneAddresses:
         if kind in BITWISE and len(values) == 2:
             return _bitwise(kind, values[0], values[1])
         return SAME if effect.pure and all(v.uniform for v in values) else None
+
+
+def _is_shared(effect: Effect, shared: Set[Reg]) -> bool:
+    """Return True if an instruction computes a generic address of shared memory. shared: registers with such ones."""
+    instr = effect.instr
+    if instr.opcode == "cvta":
+        return "to" not in instr.modifiers and any(m.startswith("shared") for m in instr.modifiers)
+    return instr.kind in ADDRESSING and not shared.isdisjoint(r for r in effect.reads if isinstance(r, Reg))
 
 
 def _sum(a: Values, b: Values, sign: int = 1) -> Values:

@@ -160,14 +160,11 @@ class _Costs:
     def _of_ptx(self, effect: Effect, instr: MachineInstr, pieces: int) -> Node:
         """Return a part of the cost of a memory access or of a product."""
         folding = self._folding
-        flops = folding.flops(effect) / pieces
-        if flops:
-            return Node(ISSUE, 1.0, self._chip.alu_latency, {}, line=instr.line, flops=flops)
         pipe, width, latency = folding.cost(effect, operation=False)
         loaded, wasted = folding.loaded(effect)
         conflicts = folding.conflicts(effect, width) / pieces
         node = Node(pipe, width / pieces, latency, {}, line=instr.line, loaded=loaded / pieces, wasted=wasted / pieces)
-        return replace(node, conflicts=conflicts)
+        return replace(node, conflicts=conflicts, flops=folding.flops(effect) / pieces)
 
     def _cost(self, instr: MachineInstr) -> tuple[int, float, float]:
         chip = self._chip

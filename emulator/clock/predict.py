@@ -14,10 +14,9 @@ from .grid import Grid, GridTime
 from .power import Pace, at_first, balanced, frequency
 from .prediction import Prediction, Roofline
 from .profile import Places, issued, lines, roles
-from .stretch import ALU, FMA, ISSUE, LSU, MUFU, PIPES
+from .stretch import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, WARP_MMA
 from .trace import Recorder
 from .uncertainty import LAUNCH, extremes, never_compared
-from .warps import SUB_PARTITIONS
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Launch
@@ -157,7 +156,7 @@ def whole(chip: Chip, time: GridTime, cycles: float) -> float:
 def busy(chip: Chip, time: GridTime, ghz: float) -> dict[str, float]:
     """Return the utilisation of each part of the chip in a launch at clock rate `ghz`, the highest first."""
     cycles, used = whole(chip, time, time.cycles), time.used
-    found = {"tensor core": used.get("tensor core", 0.0) / cycles}
+    found = {"tensor core": (used.get("tensor core", 0.0) + used.get(WARP_MMA, 0.0) / SUB_PARTITIONS) / cycles}
     for pipe in (ISSUE, FMA, ALU, MUFU):
         found[PIPES[pipe]] = used.get(pipe, 0.0) / SUB_PARTITIONS / cycles
     found["shared memory"] = (used.get("shared memory", 0.0) + used.get(LSU, 0.0)) / cycles

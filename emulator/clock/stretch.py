@@ -26,12 +26,18 @@ SLICE: Final = 16
 A longer latency is waited for at the end of a stretch; a shorter one is hidden by the next instructions.
 """
 FLOATS: Final = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2", "tf32"})
+OTHER_SPACES: Final = ("shared", "local", "param", "const")
+"""The state spaces other than global memory."""
 BITS_A_TEST: Final = 8
 MOST_OPERANDS: Final = 3
 """The maximum operands of max and min."""
-ISSUE, FMA, ALU, MUFU, LSU, TMEM = range(6)
-PIPES: Final = ("issue slots", "FMA", "ALU", "MUFU", "LSU")
+ISSUE, FMA, ALU, MUFU, LSU, WARP_MMA, TMEM = range(7)
+PIPES: Final = ("issue slots", "FMA", "ALU", "MUFU", "LSU", "mma.sync")
 """TMEM, the path to tensor memory, is modelled by the timeline: stretches do not use it."""
+SUB_PARTITIONS: Final = 4
+BF16_BITS: Final = 16
+OPERAND_BITS: Final = {"tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
+"""The bits of an operand of mma.sync in registers, by its type; 16 for the others."""
 MATRIX_ROWS, MATRIX_ROW_BYTES = 8, 16
 """The rows of a matrix of ldmatrix, and the bytes of one."""
 WIDTHS: Final = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
@@ -105,6 +111,8 @@ class Folding:
         timing = _timing(effect)
         if operation and effect.instr.kind is not Kind.LOAD and timing is not Timing.TENSOR_MEMORY:
             return ISSUE, 1.0, 1.0
+        if effect.instr.kind is Kind.WARP_MMA:
+            return WARP_MMA, *self._warp_mma(effect.instr)
         scales = timing is Timing.ADD and not self._joined.isdisjoint(effect.reads)
         if timing is Timing.MEMORY:
             return _memory_cost(effect.instr, self._chip, self._lanes)
@@ -113,10 +121,12 @@ class Folding:
     def loaded(self, effect: Effect) -> tuple[float, float]:
         """Return (bytes of global memory that a warp's load reads, those of them that no lane asked for).
 
-        It reads whole sectors, each once.
+        It reads whole sectors, each once. A generic address is of global memory unless it is known to be of shared.
         """
         instr = effect.instr
-        if instr.kind is not Kind.LOAD or "global" not in instr.modifiers:
+        if instr.kind is not Kind.LOAD or any(m.startswith(OTHER_SPACES) for m in instr.modifiers):
+            return 0.0, 0.0
+        if self._lanes.in_shared(instr.operands[1]):
             return 0.0, 0.0
         count, width = _shape(instr)
         addresses, asked = self._lanes.of(instr.operands[1]), LANES * count * width
@@ -133,10 +143,19 @@ class Folding:
 
     def flops(self, effect: Effect) -> float:
         """Return the flops of an mma.sync, 0 of anything else."""
-        if effect.instr.kind is not Kind.WARP_MMA:
-            return 0.0
-        shape = next(m for m in effect.instr.modifiers if m[0] == "m" and "n" in m and "k" in m)
-        return 2.0 * prod(int(size) for size in shape[1:].replace("n", "k").split("k"))
+        return _flops(effect.instr) if effect.instr.kind is Kind.WARP_MMA else 0.0
+
+    def _warp_mma(self, instr: Instr) -> tuple[float, float]:
+        """Return (cycles of use, latency) of an mma.sync. Twice the bits of an operand take twice the cycles."""
+        bits = OPERAND_BITS.get(instr.modifiers[-3], BF16_BITS)
+        cycles = SUB_PARTITIONS * _flops(instr) * bits / BF16_BITS / self._chip.warp_mma_flops_per_cycle
+        return cycles, self._chip.warp_mma_latency
+
+
+def _flops(instr: Instr) -> float:
+    """Return the flops of an mma.sync."""
+    shape = next(m for m in instr.modifiers if m[0] == "m" and "n" in m and "k" in m)
+    return 2.0 * prod(int(size) for size in shape[1:].replace("n", "k").split("k"))
 
 
 def _timing(effect: Effect) -> Timing | None:
@@ -236,9 +255,10 @@ def _memory_cost(instr: Instr, chip: Chip, lanes: LaneAddresses) -> tuple[int, f
     count, width = _shape(instr)
     peer = _is_peer(instr)
     matrices = instr.kind in (Kind.MATRIX_LOAD, Kind.MATRIX_STORE)
-    near = any(m.startswith("shared") for m in instr.modifiers) or matrices
     cycles = least = _least_cycles(instr, chip)
     addressed = next((o for o in instr.operands if isinstance(o, Address)), None)
+    near = any(m.startswith("shared") for m in instr.modifiers) or matrices
+    near = near or (addressed is not None and lanes.in_shared(addressed))
     if near and not peer and addressed is not None and (addresses := lanes.of(addressed)) is not None:
         if matrices:
             cycles = float(wavefronts(addresses[: MATRIX_ROWS * count], MATRIX_ROW_BYTES))

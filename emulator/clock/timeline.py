@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import Deadlock
 from .chips import Chip
-from .stretch import ALU, FMA, LSU, MUFU, PIPES, Stretch
-from .warps import SUB_PARTITIONS, Prefetch, Sm, Tensor, TimedCluster, TimedWarp
+from .stretch import ALU, FMA, LSU, MUFU, PIPES, SUB_PARTITIONS, Stretch
+from .warps import Prefetch, Sm, Tensor, TimedCluster, TimedWarp
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Dim3, Launch
@@ -218,10 +218,9 @@ class Timeline:
         return max(sm.l2, sm.hbm if in_hbm else 0.0) - (chip.l2_latency if self.holds else chip.global_latency)
 
     def _multiply_by_warp(self, sm: Sm, flops: float) -> None:
-        """Count mma.sync as work of the tensor core."""
+        """Count the products of mma.sync."""
         sm.use("flops", flops)
         sm.use("products", flops / self.chip.mma_flops_per_cycle)
-        sm.use("tensor core", flops / self.chip.warp_mma_flops_per_cycle)
 
     def begin(self, warp: TimedWarp, number: int) -> None:
         """Start a stretch on a warp."""

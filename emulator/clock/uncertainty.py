@@ -20,7 +20,7 @@ LEANS: Final = 0.05
 GATHERS: Final = "TMA gathers"
 NARROW: Final = "TMA boxes with rows of less than 32 bytes"
 STORES: Final = "TMA stores"
-BY_WARPS: Final = "loads and stores of warps"
+BY_WARPS: Final = "loads and stores of warps, global and generic"
 LAUNCH: Final = "launch and start of CTAs"
 
 

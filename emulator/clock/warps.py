@@ -12,13 +12,12 @@ import numpy as np
 
 from ..machine.launch.special_registers import of_cta, of_warp
 from .barriers import TimedBarrier, TimedMBarrier
-from .stretch import PIPES, Stretch
+from .stretch import PIPES, SUB_PARTITIONS, Stretch
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Dim3, Launch
     from ..ptx.syntax import Instr
 
-SUB_PARTITIONS = 4
 IN_FLIGHT = 8
 """The maximum number of incomplete warp group MMAs of a warp; the next waits to issue (measured on an H200)."""
 FETCHED_AHEAD = 2

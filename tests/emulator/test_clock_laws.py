@@ -234,6 +234,21 @@ def test_bank_conflicts_cost_what_they_take(stride: int, ways: int, kind: str) -
     assert taken == pytest.approx(64 * ways, abs=B200.shared_latency + 35)
 
 
+@pytest.mark.parametrize(
+    ("shape", "types", "cycles"), [("m16n8k16", "f32.bf16.bf16.f32", 8), ("m16n8k32", "s32.s8.s8.s32", 8)]
+)
+@pytest.mark.parametrize("warps", [1, 4, 16])
+def test_mma_sync_takes_the_tensor_core(shape: str, types: str, cycles: int, warps: int) -> None:
+    """A warp's products that need one another take their latency each; those of many warps the tensor core's time."""
+    operands = "{%r1, %r2, %r3, %r4}, {%r5, %r6, %r7, %r8}, {%r9, %r10}, {%r1, %r2, %r3, %r4};"
+    body = f"mma.sync.aligned.{shape}.row.col.{types} {operands}" * 64
+    found = predicted(bench.entry("u32 count", f"{body} ret;"), [1], 148, 32 * warps)
+    chained, piped = 64 * B200.warp_mma_latency, 64 * cycles * warps / 4
+    assert found.cycles - B200.cta_launch == pytest.approx(max(chained, piped), rel=0.05)
+    assert found.busy["tensor core"] == pytest.approx(piped / found.cycles)
+    assert found.sustained.ghz <= found.ghz and "mma.sync" in found.never_compared
+
+
 def copy(rounds: int) -> str:
     """Return a kernel whose threads load and store 16 bytes per round."""
     return bench.entry(

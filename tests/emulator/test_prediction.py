@@ -148,7 +148,21 @@ def test_bank_conflicts_and_sectors_are_shown_by_line() -> None:
         (f"PTX line {line['ld.global']}", 32 * (32 - 4))
     ]
     assert "bank conflicts: 31 cycles" in str(found) and "sectors: 896 bytes" in str(found)
-    assert "loads and stores of warps" in found.never_compared
+    assert "loads and stores of warps, global and generic" in found.never_compared
+
+
+GENERIC = """
+.shared .align 128 .b8 pool[8192]; mov.u32 %r1, %tid.x; mov.b64 %d1, pool; cvta.shared.u64 %d2, %d1;
+ld.param.u64 %d4, [data]; mul.wide.u32 %d3, %r1, 128; add.u64 %d5, %d2, %d3; add.u64 %d6, %d4, %d3; """
+
+
+@pytest.mark.parametrize(("address", "is_global"), [("%d5", False), ("%d6", True)])
+def test_generic_loads_are_of_the_memory_that_their_address_points_to(address: str, is_global: bool) -> None:
+    body = "".join(f"ld.u32 %r{10 + i % 16}, [{address}];" for i in range(64))
+    found = predicted(bench.entry("u64 data", f"{GENERIC}{body} ret;"), [np.zeros(4096, np.uint8)])
+    assert sum(line.conflicts for line in found.lines) == (0 if is_global else 64 * 31)
+    assert sum(line.wasted for line in found.lines) == (64 * 32 * 28 if is_global else 0)
+    assert ("loads and stores of warps, global and generic" in found.never_compared) == is_global
 
 
 def test_lines_say_where_all_warps_spend_their_time() -> None:

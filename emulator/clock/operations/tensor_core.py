@@ -16,9 +16,9 @@ from ...ptx.kinds import Kind
 from ...ptx.syntax import Address, Imm, Instr
 from ..barriers import TimedMBarrier
 from ..chips import Chip
-from ..stretch import transferred
+from ..stretch import SUB_PARTITIONS, transferred
 from ..trace import TENSOR_CORE
-from ..warps import SUB_PARTITIONS, TimedWarp
+from ..warps import TimedWarp
 from .mbarriers import mbarrier
 from .registry import AWAIT_LOAD, everything, first, idle, timed
 

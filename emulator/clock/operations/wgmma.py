@@ -7,7 +7,8 @@ from typing import Final
 from ...isa.registry import Action
 from ...isa.wgmma import K_BYTES, ROWS, ROWS_A_WARP
 from ...ptx.syntax import Imm, Instr, Vector
-from ..warps import IN_FLIGHT, SUB_PARTITIONS, Copies, TimedWarp
+from ..stretch import SUB_PARTITIONS
+from ..warps import IN_FLIGHT, Copies, TimedWarp
 from .registry import everything, idle, timed
 
 PRODUCTS: Final = "wgmma"
