@@ -50,16 +50,25 @@ def call(ins: Instr) -> Action:
     return known[name](ins)
 
 
+class _OpenLine:
+    """The prefix of the line that is not yet ended, of one launch. Empty if the last text ended its line."""
+
+    prefix = ""
+
+
 def _vprintf(ins: Instr) -> Action:
-    """Print each thread's line, prefixed with its CTA and thread; return the number of arguments."""
+    """Print each thread's text; return the number of arguments. Each line begins with its CTA and thread."""
 
     def run(warp: Any, mask: np.ndarray | None, arguments: Any) -> int:
         formats, buffers = (per_lane(a, np.uint64) for a in arguments)
+        line: _OpenLine = warp.cta.launch.registry.setdefault(_OpenLine, _OpenLine())
         count = 0
         for lane in np.arange(32) if mask is None else np.flatnonzero(mask):
             text = ctypes.string_at(int(formats[lane])).decode(errors="replace")
             values = list(_values(text, warp, int(lane), int(buffers[lane])))
-            sys.stdout.write(f"{warp.cta} thread {_thread(warp, int(lane))}: {_formatted(text, values)}")
+            prefix, said = f"{warp.cta} thread {_thread(warp, int(lane))}: ", _formatted(text, values)
+            sys.stdout.write(said if line.prefix == prefix else prefix + said)
+            line.prefix = "" if said.endswith("\n") else prefix if said else line.prefix
             count = len(values)
         return count
 

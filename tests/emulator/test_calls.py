@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from emulator.bridge.modules import load
 from emulator.errors import Fault, UnknownInstruction
+from emulator.machine.execution.scheduler import RunOptions, run
+from emulator.machine.launch.launch import Launch
 from emulator.program import Program
 from emulator.ptx.parser import parse
 from tests.emulator.ptx_kernel import launch, source
@@ -24,11 +27,13 @@ def text_variable(text: str) -> str:
     return f"{VPRINTF}.global .align 1 .b8 format[{len(text.encode()) + 1}] = {{{values}}};"
 
 
-def test_printf_names_cta_and_thread_and_formats_like_c(capsys: pytest.CaptureFixture[str]) -> None:
-    from emulator.bridge.modules import load
-    from emulator.machine.execution.scheduler import RunOptions, run
-    from emulator.machine.launch.launch import Launch
+def run_with_format(body: str, text: str) -> None:
+    """Run a body of 64 threads that uses the string `format`."""
+    module = load(source(body, 0, outside=text_variable(text), block=64))
+    run(Launch(module.kernel("k"), (1, 1, 1), (64, 1, 1), 0), module.program("k"), RunOptions("eager"))
 
+
+def test_printf_names_cta_and_thread_and_formats_like_c(capsys: pytest.CaptureFixture[str]) -> None:
     body = f"""
     .local .align 8 .b8 depot[32]; .reg .b64 %SP; .reg .b64 %SPL;
     mov.u64 %SPL, depot; cvta.local.u64 %SP, %SPL;
@@ -37,12 +42,19 @@ def test_printf_names_cta_and_thread_and_formats_like_c(capsys: pytest.CaptureFi
     mov.u64 %q4, format; cvta.global.u64 %q1, %q4; mov.b64 %q2, %SP;
     setp.ge.u32 %p0, %t, 62; @!%p0 bra END; {CALL} END: ret;
     """
-    module = load(source(body, 0, outside=text_variable("%03u|%.2f|%lld|%c|%%\n"), block=64))
-    run(Launch(module.kernel("k"), (1, 1, 1), (64, 1, 1), 0), module.program("k"), RunOptions("eager"))
+    run_with_format(body, "%03u|%.2f|%lld|%c|%%\n")
     assert capsys.readouterr().out.splitlines() == [
         "CTA (0,0,0) thread (62,0,0): 062|1.50|-5|Z|%",
         "CTA (0,0,0) thread (63,0,0): 063|1.50|-5|Z|%",
     ]
+
+
+def test_a_line_that_is_printed_in_parts_has_one_prefix(capsys: pytest.CaptureFixture[str]) -> None:
+    """As by CuTeDSL's print_tensor, which calls vprintf for each number."""
+    part, end = "mov.u64 %q4, format; cvta.global.u64 %q1, %q4; mov.b64 %q2, 0;", "add.u64 %q1, %q1, 3;"
+    body = f"setp.eq.u32 %p0, %t, 0; @!%p0 bra END; {part} {CALL} {CALL} {end} {CALL} {part} {CALL} END: ret;"
+    run_with_format(body, "ab\0c\n")
+    assert capsys.readouterr().out == "CTA (0,0,0) thread (0,0,0): ababc\nCTA (0,0,0) thread (0,0,0): ab"
 
 
 @pytest.mark.parametrize("stop", ["trap", "brkpt"])
