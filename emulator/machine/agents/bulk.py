@@ -51,8 +51,8 @@ class CopyThread(LaneAgent):
         self.issued = self.committed_until = 0
         self.open = Group()
         self.groups: list[Group] = []
-        self.waits: list[tuple[int, int, Instr]] = []
-        """Waits, as (copies complete by then, the warp's time, the waiting instruction)."""
+        self.waits: list[tuple[int, int, Instr, bool]] = []
+        """Waits, as (copies complete by then, the warp's time, the waiting instruction, whether all lanes executed it)."""
         self.writes = Writes(self)
 
     def access(self, instr: Instr, what: str, after: int = 0) -> Access:
@@ -85,15 +85,15 @@ class CopyThread(LaneAgent):
         """Return the incomplete groups among the committed ones except the latest `allowed`."""
         return [g for g in self._covered(allowed) if g.outstanding]
 
-    def waited(self, allowed: int, by: Instr) -> None:
-        """Note that all committed groups except the latest `allowed` were waited for."""
+    def waited(self, allowed: int, by: Instr, lanes: int = 0) -> None:
+        """Note that all committed groups except the latest `allowed` were waited for, by these lanes (bits)."""
         covered = self._covered(allowed)
         if covered:
-            self.waits.append((covered[-1].last, self.warp.time, by))
+            self.waits.append((covered[-1].last, self.warp.time, by, lanes | self.warp.ended == ALL))
             self.warp.clock.advance(self.component, covered[-1].last, visible=self.published)
             del self.groups[: len(covered)]
 
-    def wait_for(self, access: Access) -> tuple[int, int, Instr] | None:
+    def wait_for(self, access: Access) -> tuple[int, int, Instr, bool] | None:
         """Return the first of `waits` that covers a copy, or None."""
         at = bisect_left(self.waits, access.time, key=itemgetter(0))
         return self.waits[at] if at < len(self.waits) else None
@@ -102,6 +102,11 @@ class CopyThread(LaneAgent):
         """Return the time at which each lane had waited for its own copies, 0 if something else reported them."""
         wait = self.wait_for(access)
         return 0 if wait is None else wait[1]
+
+    def waited_together(self, access: Access) -> bool:
+        """Return whether all lanes waited for the copy in one instruction."""
+        wait = self.wait_for(access)
+        return wait is not None and wait[3]
 
     def _covered(self, allowed: int) -> list[Group]:
         return self.groups[: max(len(self.groups) - allowed, 0)]
@@ -152,7 +157,7 @@ class WarpCopies(CopyThread):
         """Note that these lanes (bits) waited for their groups except the latest `allowed`, each for its own copies."""
         before = self.warp.clock.at(self.component)
         if self._reached is None:
-            super().waited(allowed, by)
+            super().waited(allowed, by, lanes)
         else:
             for lane, own in self._own(allowed, lanes).items():
                 self._reached[lane] = max(self._reached[lane], own[-1].last)
@@ -160,7 +165,7 @@ class WarpCopies(CopyThread):
             self.warp.clock.advance(self.component, over, visible=self.published)
             self.groups = [group for group in self.groups if group.last > over]
             if over > before:
-                self.waits.append((over, self.warp.time, by))
+                self.waits.append((over, self.warp.time, by, lanes | self.warp.ended == ALL))
         over = self.warp.clock.at(self.component)
         while len(self._makers) > 1 and self._makers[1][0] <= over:
             del self._makers[0]

@@ -165,6 +165,10 @@ class LaneAgent:
         """Return the warp's time when the lanes had waited for `access`, 0 if something else reported it."""
         return 0
 
+    def waited_together(self, access: Access) -> bool:
+        """Return whether all lanes waited for `access` in one instruction."""
+        return False
+
 
 @dataclass(slots=True, eq=False)
 class Access:

@@ -173,8 +173,9 @@ def report_lane_race(
     """Report that lanes `mine` (bits) of `me` touch `cells` in conflict with lanes `theirs` of the same warp.
 
     The level is formal if an instruction in between makes the lanes converge: no known hardware shows such a race. The
-    same holds for lanes that may have `read_together`, in one instruction. It is a fault if the assembler moves the
-    load above the store, see `reordering`. part: of a load, see `LoadedPart`.
+    same holds for lanes that may have `read_together`, in one instruction, and for copies that all lanes waited for in
+    one instruction. It is a fault if the assembler moves the load above the store, see `reordering`. part: of a load,
+    see `LoadedPart`.
     """
     races = list[tuple[DataRace, Access, int]]()
     for access, those in reversed((*other.merged, (other, other.together or theirs)) if kind == "read" else ()):
@@ -209,6 +210,7 @@ def _between(
         missing = f"bar.warp.sync after {first.opcode} at PTX line {first.line}, before PTX line {me.instr.line}"
     steps = (other.instr, *me.warp.cta.launch.between(first, me.instr), me.instr)
     together = in_order or any(_brings_lanes_together(step) for step in steps)
+    together |= other.via is not None and other.via.waited_together(other)
     if verb == "reads" and kind == "write" and moves_above(me.instr, other.instr, me.warp.cta.launch):
         together = False
     return _apart(me, what, other, kind, theirs, missing, Level.FORMAL if together else Level.FAULT)
