@@ -52,7 +52,7 @@ class CopyThread(LaneAgent):
         self.open = Group()
         self.groups: list[Group] = []
         self.waits: list[tuple[int, int, Instr, bool]] = []
-        """Waits, as (copies complete by then, the warp's time, the waiting instruction, whether all lanes executed it)."""
+        """Waits, as (copies complete by then, the warp's time, the instruction, whether all lanes executed it)."""
         self.writes = Writes(self)
 
     def access(self, instr: Instr, what: str, after: int = 0) -> Access:
