@@ -21,6 +21,7 @@ from typing import Any, Final
 from bench import hopper
 from emulator.coverage import families, read_forms
 from emulator.coverage import markdown as coverage_table
+from emulator.leniency import Leniency, Level
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = ROOT / "docs"
@@ -145,9 +146,10 @@ def finding(error: str) -> Lines:
 
 def level(name: str) -> Lines:
     """Yield the checks below the level `fault`."""
-    for each in toml(FINDS)["lowered"]:
-        if each["level"] == name:
-            yield f"- **{each['check']}.** {each['because']} *Evidence: {', '.join(each['evidence'])}.*"
+    for rule in Leniency:
+        if rule.level is Level[name.upper()]:
+            reason = rule.reason
+            yield f"- **{reason.check}.** {reason.because} *Evidence: {', '.join(reason.evidence)}.*"
 
 
 def cheats() -> Lines:

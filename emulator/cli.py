@@ -99,6 +99,9 @@ def _parser() -> argparse.ArgumentParser:
         help="write the verdict and all findings to FILE: as SARIF if it ends in .sarif, else as JSON",
     )
     run.add_argument(
+        "--explain", action="store_true", help="say under each finding why it has its level, and the evidence for that"
+    )
+    run.add_argument(
         "--html",
         type=_folder,
         metavar="FOLDER",
@@ -160,7 +163,7 @@ def _run(options: argparse.Namespace) -> int:
     ):
         if options.html is not None:
             device.view(options.html)
-        end = partial(_end_run, device, Path(folder), options.report)
+        end = partial(_end_run, device, Path(folder), options.report, explain=options.explain)
         raised = _run_script(device, script, options.args, end)
         code = end(_exit_code(raised))
         if raised is None or code == REPORT_EXIT:
@@ -221,13 +224,16 @@ def attach(options: Mapping[str, Any], reports: str | None) -> None:
     atexit.register(_end_run, device, None, report, 0)  # runs before stack.close
 
 
-def _end_run(device: EmulatedDevice, children: Path | None, report: Path | None, code: int) -> int:
+def _end_run(
+    device: EmulatedDevice, children: Path | None, report: Path | None, code: int, explain: bool = False
+) -> int:
     """Print the findings, write the verdict to `report` if given, and return the exit code.
 
-    children: the folder with the verdicts of child processes. code: the exit code if nothing was found.
+    children: the folder with the verdicts of child processes. code: the exit code if nothing was found. explain: print
+    why each finding has its level.
     """
     sys.stdout.flush()
-    print(*report_lines(device), sep="", end="", file=sys.stderr)
+    print(*report_lines(device, explain), sep="", end="", file=sys.stderr)
     for path in () if device.pages is None else device.pages.written:
         print(f"page: {path}", file=sys.stderr)
     verdict = Verdict.of(device).as_json()

@@ -28,10 +28,11 @@ EmulatorError
 from __future__ import annotations
 
 import re
-from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 from .html import preformatted
+from .leniency import Grade, Leniency
+from .leniency import Level as Level
 
 if TYPE_CHECKING:
     from .ptx.syntax import Instr
@@ -62,21 +63,6 @@ class CulpritLaunch(Protocol):
 
     def source_place(self, instr: Instr) -> object | None:
         """Return the source location of an instruction, shown by its str(); None if unknown."""
-
-
-class Level(IntEnum):
-    """The severity of a fault. A launch treats faults of its own level and of the levels above it as errors.
-
-    FAULT: some legal timing gives a wrong result, a crash or a hang. FORMAL: PTX forbids it, and no known hardware
-    shows it. PEDANTIC: PTX asks for it, and NVIDIA's own programs omit it.
-    """
-
-    FAULT = 0
-    FORMAL = 1
-    PEDANTIC = 2
-
-    def __str__(self) -> str:
-        return self.name.lower()
 
 
 class EmulatorError(Exception):
@@ -137,7 +123,10 @@ class CooperativeLaunchTooLarge(LaunchError):
 
 
 class Fault(EmulatorError):
-    """An error of one warp. `lines` are (label, text) pairs printed under the sentence `what`."""
+    """An error of one warp. `lines` are (label, text) pairs printed under the sentence `what`.
+
+    level: its level, or the rule that puts it below `fault`.
+    """
 
     def __init__(
         self,
@@ -145,9 +134,10 @@ class Fault(EmulatorError):
         instr: Instr,
         warp: Culprit,
         lines: tuple[tuple[str, str], ...] = (),
-        level: Level = Level.FAULT,
+        level: Grade = Level.FAULT,
     ) -> None:
-        self.what, self.instr, self.warp, self.lines, self.level = what, instr, warp, lines, level
+        self.what, self.instr, self.warp, self.lines = what, instr, warp, lines
+        self.grade(level)
         self.times = 1
         """The number of findings with this cause, if the launch continued."""
         self.line, self.ctaid = instr.line, warp.cta.ctaid
@@ -159,6 +149,12 @@ class Fault(EmulatorError):
 
         self.places = tuple(_source_line(text) for label, text in shown if label.endswith("at"))
         self.missing = "; ".join(text for label, text in lines if label == "missing")
+
+    def grade(self, level: Grade) -> None:
+        """Set the level, or the rule that puts the fault below `fault`."""
+        self.rule = level if isinstance(level, Leniency) else None
+        """The rule, None at level `fault`."""
+        self.level = level.level if isinstance(level, Leniency) else level
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook."""

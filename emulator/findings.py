@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from textwrap import fill
 from typing import Any, Final, Literal
 
 from .bridge.device import EmulatedDevice
@@ -15,11 +16,18 @@ from .machine.launch.source import SourcePlace
 
 FORMAT: Final = 1
 """The version of the JSON."""
+MEANINGS: Final = {
+    "fault": "some legal timing gives a wrong result, a crash or a hang",
+    "formal": "PTX forbids it, and no known hardware shows it",
+    "pedantic": "PTX asks for it, and NVIDIA's own programs omit it",
+    "incomplete": "the launch did not run to its end",
+}
 GROUPS: Final = {
     Level.FAULT: "",
-    Level.FORMAL: "formal: PTX forbids it, and no known hardware shows it",
+    Level.FORMAL: f"formal: {MEANINGS['formal']}",
     Level.PEDANTIC: "pedantic: a habit that PTX asks for",
 }
+WIDTH: Final = 120
 _PLACE: Final = re.compile(
     r"PTX line (?P<ptx>\d+): (?P<text>[^\n]*)"
     r"(?:\n(?:near )?(?P<file>[^\n]*?):(?P<line>\d+)(?: in (?P<function>[^\n:,]*))?[,:])?"
@@ -68,6 +76,7 @@ class Finding:
         }
         if isinstance(error, Fault):
             found |= {
+                "rule": None if error.rule is None else error.rule.title,
                 "instruction": error.instr.text.strip(),
                 "source": _source(error.warp.cta.launch.source_place(error.instr)),
                 "by": str(error.warp),
@@ -126,16 +135,20 @@ def causes(device: EmulatedDevice) -> Iterator[Finding]:
     yield from _merged([*_noted(device.failures), *_noted(device.launches)])
 
 
-def report_lines(device: EmulatedDevice) -> Iterator[str]:
+def report_lines(device: EmulatedDevice, explain: bool = False) -> Iterator[str]:
     """Yield the errors that ended launches with their notes, and then `finding_lines`."""
     for finding in (f for f in causes(device) if f.ended):
         yield "\n".join([titled(finding.error), *_notes(finding.error), ""])
         yield from _counts(finding)
-    yield from finding_lines(device)
+        yield from _explanation(finding) if explain else ()
+    yield from finding_lines(device, explain)
 
 
-def finding_lines(device: EmulatedDevice) -> Iterator[str]:
-    """Yield the findings after which launches went on, by level, and then suspicious counts."""
+def finding_lines(device: EmulatedDevice, explain: bool = False) -> Iterator[str]:
+    """Yield the findings after which launches went on, by level, and then suspicious counts.
+
+    explain: also yield why each finding has its level.
+    """
     found = _merged(_noted(device.launches))
     for level, which in GROUPS.items():
         here = [f for f in found if isinstance(f.error, Fault) and f.error.level == level]
@@ -144,6 +157,7 @@ def finding_lines(device: EmulatedDevice) -> Iterator[str]:
         for finding in here:
             yield f"found {titled(finding.error)}\n"
             yield from _counts(finding)
+            yield from _explanation(finding) if explain else ()
     yield from dict.fromkeys(mismatch_line(launch) for launch in device.launches)
 
 
@@ -193,6 +207,17 @@ def _counts(finding: Finding) -> Iterator[str]:
         yield f"  {finding.times} times\n"
     if finding.test and not finding.ended:
         yield f"  in {finding.test}\n"
+
+
+def _explanation(finding: Finding) -> Iterator[str]:
+    """Yield why a finding has its level, and the evidence for that."""
+    error, texts = finding.error, [f"level {finding.level}: {MEANINGS[finding.level]}"]
+    if isinstance(error, Fault) and error.rule is not None:
+        reason = error.rule.reason
+        texts += [f"rule {error.rule.title}: {reason.check}", f"because: {reason.because}"]
+        texts += [f"evidence: {', '.join(reason.evidence)}"]
+    for text in texts:
+        yield fill(text, WIDTH, initial_indent="  | ", subsequent_indent="  |   ", break_long_words=False) + "\n"
 
 
 def _source(place: object) -> dict[str, Any] | None:

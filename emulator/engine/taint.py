@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
-from ..errors import Fault, Level, place
+from ..errors import Fault, place
 from ..isa.ld_st import MemoryOp
 from ..isa.ldmatrix import Rows
+from ..leniency import Leniency
 from ..machine.convergence import receiving_lanes
 from ..machine.reports.suspects import LoadedPart
 from ..native.builder import Slot
@@ -167,7 +168,7 @@ class TaintTracker:
     def end(self) -> None:
         """End the tracking. Unused suspect values are formal findings."""
         for fault in self._kept:
-            fault.level = Level.FORMAL
+            fault.grade(Leniency.UNUSED_LOAD)
             self._warp.cta.launch.report(fault)
 
     def _of(self, register: Reg, lanes: int) -> Taint | None:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..errors import Level, MissingWait, place
+from ..errors import MissingWait, place
+from ..leniency import Leniency
 from ..ptx.dataflow import forward
 from ..ptx.flow import Flow
 from ..ptx.kinds import Kind
@@ -48,7 +49,9 @@ class Unfenced:
             what, at = f"uses {self.register}", (("touched at", place(self.touched, warp)),)
             missing = f"{FENCE} between PTX lines {self.touched.line} and {self.product.line}"
         what = f"{self.product.opcode} {what} with no {FENCE} before it"
-        launch.report(MissingWait(what, self.product, warp, (*at, ("missing", missing)), level=Level.FORMAL))
+        launch.report(
+            MissingWait(what, self.product, warp, (*at, ("missing", missing)), level=Leniency.PRODUCT_WITHOUT_FENCE)
+        )
 
 
 def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, Unfenced]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import Level, UnwrittenRead
 from ..isa.registry import Handler
+from ..leniency import Grade, Leniency
 from ..ptx.dataflow import forward
 from ..ptx.flow import Flow
 from ..ptx.kinds import Kind
@@ -28,7 +29,7 @@ class Unwritten:
 
     instr: Instr
     names: tuple[str, ...]
-    level: Level
+    level: Grade
 
     def report(self, warp: Any) -> None:
         """Report it, once per launch."""
@@ -81,7 +82,7 @@ def _certain(effect: Effect) -> tuple[object, ...]:
 def _fault(effect: Effect, missing: int, liveness: Liveness) -> Unwritten:
     decides = missing & liveness.bits(_deciding(effect))
     names = tuple(register.name for register in liveness.members(decides or missing))
-    return Unwritten(effect.instr, names, Level.FAULT if decides else Level.FORMAL)
+    return Unwritten(effect.instr, names, Level.FAULT if decides else Leniency.REGISTER_UNWRITTEN)
 
 
 def _deciding(effect: Effect) -> list[object]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..chip import NAMED_BARRIERS
-from ..errors import BarrierError, Level, UnknownInstruction
+from ..errors import BarrierError, UnknownInstruction
+from ..leniency import Leniency
 from ..machine.convergence import report_unconverged
 from ..machine.order.access import CLUSTER
 from ..machine.synchronisation.barriers import Generation, NamedBarrier, wait_for
@@ -122,7 +123,7 @@ def _cluster(ins: Instr) -> Action:
             warp.complete_used_loads(ins)
             if warp.cluster_arrivals:
                 _arrived_already(warp, warp.cluster_arrivals[-1], ins)
-            releases = sem != "relaxed" or not warp.cta.launch.checks(Level.FORMAL)
+            releases = sem != "relaxed" or not warp.cta.launch.enforces(Leniency.RELAXED)
             clock = warp.clock if releases else warp.fenced[CLUSTER]
             warp.cluster_arrivals.append(warp.cta.cluster.barrier.arrive(warp, ins, clock))
             if releases:
@@ -156,4 +157,6 @@ def _arrived_already(warp: Warp, generation: Generation, ins: Instr) -> None:
     warp.arrived_again = ins
     line = generation.came[warp].line
     what = "barrier.cluster.arrive a second time before barrier.cluster.wait"
-    warp.cta.launch.report(BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),), Level.FORMAL))
+    warp.cta.launch.report(
+        BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),), Leniency.SECOND_CLUSTER_ARRIVE)
+    )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import Level, OutOfBounds, UnknownInstruction
+from ..errors import OutOfBounds, UnknownInstruction
+from ..leniency import Leniency
 from ..machine.agents.bulk import warp_copies
 from ..machine.agents.copies import Copy, issue_copies
 from ..machine.convergence import lane_bits
@@ -148,7 +149,7 @@ def _arrive(ins: Instr) -> Action:
         barrier, count, copies = mbarrier_at(warp, at, ins), len(active_lanes(mask)), warp_copies(warp)
         if no_increment is None:
             barrier.pending += count
-        clock = _phases_known(warp) if warp.cta.launch.checks(Level.FORMAL) else warp.clock.copy()
+        clock = _phases_known(warp) if warp.cta.launch.enforces(Leniency.STORES_BESIDE_COPIES) else warp.clock.copy()
         clock.advance(copies.component, copies.made_up_to(lane_bits(mask)), visible=copies.published)
         party = Party(ins, warp, "cp.async")
         operation = AsyncOperation((barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)

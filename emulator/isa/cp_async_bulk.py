@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..chip import RANK_SHIFT
-from ..errors import Level, Misaligned, OutOfBounds, UnknownInstruction
+from ..errors import Misaligned, OutOfBounds, UnknownInstruction
+from ..leniency import Leniency
 from ..machine.agents.bulk import bulk_thread, fill
 from ..machine.formats.tensormap import reduced
 from ..machine.launch.globalmem import host_bytes
@@ -239,12 +240,12 @@ def _prefetch(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, source: Any, size: Any, *_policy: Any) -> None:
         launch = warp.cta.launch
-        if launch.checks(Level.PEDANTIC):
+        if launch.enforces(Leniency.PREFETCH_OUTSIDE):
             for lane in active_lanes(mask):
                 low, high = of_lane(source, lane), of_lane(source, lane) + of_lane(size, lane)
                 if launch.memory.find(low, high) is None:
                     what = f"a bulk prefetch of {high - low} bytes at {low:#x} lies outside every allocation"
-                    launch.report(OutOfBounds(what, ins, warp, level=Level.PEDANTIC))
+                    launch.report(OutOfBounds(what, ins, warp, level=Leniency.PREFETCH_OUTSIDE))
 
     return run
 

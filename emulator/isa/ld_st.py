@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..chip import LANES, RANK_SHIFT
-from ..errors import Level, Misaligned, OutOfBounds, UnknownInstruction, UnwrittenRead
+from ..errors import Misaligned, OutOfBounds, UnknownInstruction, UnwrittenRead
+from ..leniency import Leniency
 from ..machine.compiled.accesses import CompiledAccesses
 from ..machine.memory.shared import OFFSET_MASK, SharedMemory
 from ..machine.order.access import CTA, GPU
@@ -194,7 +195,7 @@ def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes:
         local, written = _local(op, warp)
         if (written[at] != int.from_bytes(b"\1" * op.width)).any():
             what = f"{op.what} reads local memory at offset {int(places.min())}, which nothing wrote"
-            warp.cta.launch.report(UnwrittenRead(what, op.ins, warp, level=Level.FORMAL))
+            warp.cta.launch.report(UnwrittenRead(what, op.ins, warp, level=Leniency.LOCAL_UNWRITTEN))
         values = local[at]
         return values
     if memory == "global":

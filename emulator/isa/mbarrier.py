@@ -9,6 +9,7 @@ import numpy as np
 
 from ..chip import LANES, RANK_SHIFT
 from ..errors import BarrierError, Level, OutOfBounds, UnknownInstruction, place
+from ..leniency import Leniency
 from ..machine.memory.shared import OFFSET_MASK
 from ..machine.order.access import CTA
 from ..machine.order.completion import Wait
@@ -56,7 +57,7 @@ def check_initialised(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
         what = f"{ins.opcode} reports to {barrier}, whose initialisation no fence made visible to the async proxy"
         missing = "fence.mbarrier_init.release.cluster or fence.proxy.async after it"
         at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))
-        level = Level.FORMAL if init.warp.cta is warp.cta else Level.FAULT
+        level = Leniency.INIT_WITHOUT_FENCE if init.warp.cta is warp.cta else Level.FAULT
         warp.cta.launch.report(BarrierError(what, ins, warp, (*at, ("missing", missing)), level))
 
 
@@ -119,7 +120,7 @@ def _arrive(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any, count: Any = 1) -> Any:
         party = Party(ins, warp, what)
         clock = warp.fenced[CTA]
-        if release := sem != "relaxed" or not warp.cta.launch.checks(Level.FORMAL):
+        if release := sem != "relaxed" or not warp.cta.launch.enforces(Leniency.RELAXED):
             warp.complete_used_loads(ins)
             clock = warp.clock
         tokens: Any = np.zeros(LANES, np.uint64) if wanted else 0
@@ -198,7 +199,7 @@ def _wait(ins: Instr) -> Action:
         return _ignored_wait(ins)
 
     def run(warp: Warp, mask: Any, address: Any, phase: Any, _time_limit: Any = 0) -> Any:
-        acquire = sem != "relaxed" or not warp.cta.launch.checks(Level.FORMAL)
+        acquire = sem != "relaxed" or not warp.cta.launch.enforces(Leniency.RELAXED)
         at, wanted = same(address, mask), same(phase, mask)
         if at is None or wanted is None:
             return _wait_lanes(ins, warp, mask, address, phase, parity is not None, acquire)

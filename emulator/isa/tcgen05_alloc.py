@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import Level, TensorMemoryError, place
+from ..errors import TensorMemoryError, place
+from ..leniency import Leniency
 from ..machine.memory.tmem import ALLOC
 from ..machine.order.completion import Wait
 from ..ptx.syntax import Instr
@@ -69,7 +70,7 @@ def _check_peer_runs(ins: Instr, warp: Warp) -> None:
         return
     what = f"{ins.opcode}.cta_group::2 allocates columns of its peer, {_peer(warp)}, which may not have started yet"
     missing = f"barrier.cluster.arrive and barrier.cluster.wait before PTX line {ins.line}"
-    warp.cta.launch.report(TensorMemoryError(what, ins, warp, (("missing", missing),), level=Level.FORMAL))
+    warp.cta.launch.report(TensorMemoryError(what, ins, warp, (("missing", missing),), level=Leniency.PAIR_STARTED))
 
 
 def _check_peer_allocated(ins: Instr, warp: Warp, column: int) -> None:
@@ -106,7 +107,7 @@ def _relinquish(ins: Instr) -> Action:
             if group not in alloc.modifiers:
                 what = f"{ins.opcode}.{group} gives back the permit of another cta_group than that of the allocation"
                 at = (("allocated at", place(alloc, by)),)
-                warp.cta.launch.report(TensorMemoryError(what, ins, warp, at, level=Level.FORMAL))
+                warp.cta.launch.report(TensorMemoryError(what, ins, warp, at, level=Leniency.RELINQUISH_OTHER_GROUP))
         warp.cta.tmem.relinquished = (ins, warp)
 
     return run

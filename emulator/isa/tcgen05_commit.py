@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..chip import RANK_SHIFT
-from ..errors import Level
+from ..leniency import Leniency
 from ..machine.agents.tensorcore import TensorThread
 from ..machine.memory.shared import OFFSET_MASK
 from ..ptx.syntax import Instr
@@ -60,7 +60,7 @@ def _fence(ins: Instr) -> Action:
     before = ins.opcode.endswith("before_thread_sync")
 
     def run(warp: Warp, mask: Any) -> None:
-        if warp.cta.launch.checks(Level.PEDANTIC):
+        if warp.cta.launch.enforces(Leniency.TCGEN05_FENCE):
             (warp.before_thread_sync if before else warp.after_thread_sync)()
 
     return run

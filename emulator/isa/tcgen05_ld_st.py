@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import Level, OutOfBounds, TensorMemoryError, UnknownInstruction
+from ..leniency import Grade, Leniency
 from ..machine.memory.tmem import GROUP, GROUPS
 from ..machine.order.cells import Cells
 from ..ptx.syntax import Instr
@@ -81,12 +82,12 @@ class Transfer:
         """Return (first lane, first column, lanes, (columns, span)) of the cells, bounds-checked."""
         if mask is not None:
             raise TensorMemoryError(f"{self.ins.opcode}.sync.aligned, but some lanes are inactive", self.ins, warp)
-        pedantic, at = warp.cta.launch.checks(Level.PEDANTIC), same(address, mask)
+        pedantic, at = warp.cta.launch.enforces(Leniency.TENSOR_ADDRESS), same(address, mask)
         if at is None:
             if same(address & np.uint32(0xFFFF), mask) is None:
                 raise self._lanes_differ(warp, Level.FAULT)
             if pedantic:
-                warp.cta.launch.report(self._lanes_differ(warp, Level.PEDANTIC))
+                warp.cta.launch.report(self._lanes_differ(warp, Leniency.TENSOR_ADDRESS))
             at = int(address[0])
         lane, column = at >> 16, at & 0xFFFF
         low = 32 * (warp.index % 4)
@@ -94,17 +95,17 @@ class Transfer:
         if inside % self.lanes:
             raise self._out_of_reach(warp, at, Level.FAULT)
         if lane != inside and pedantic:
-            warp.cta.launch.report(self._out_of_reach(warp, at, Level.PEDANTIC))
+            warp.cta.launch.report(self._out_of_reach(warp, at, Leniency.TENSOR_ADDRESS))
         lane = inside
         lanes, columns, span = fragment(self.shape, self.repeats, split, self.packed)
         warp.cta.tmem.check(column, span, self.ins, warp, self.ins.opcode)
         return lane, column, lanes, (columns, span)
 
-    def _lanes_differ(self, warp: Warp, level: Level) -> TensorMemoryError:
+    def _lanes_differ(self, warp: Warp, level: Grade) -> TensorMemoryError:
         what = f"{self.ins.opcode}.sync.aligned, but lanes name different addresses"
         return TensorMemoryError(what, self.ins, warp, level=level)
 
-    def _out_of_reach(self, warp: Warp, at: int, level: Level) -> OutOfBounds:
+    def _out_of_reach(self, warp: Warp, at: int, level: Grade) -> OutOfBounds:
         low = 32 * (warp.index % 4)
         return OutOfBounds(
             f"{self.ins.opcode}.{self.shape} at lane {at >> 16} of tensor memory (address {at:#010x}); "

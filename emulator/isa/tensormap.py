@@ -10,13 +10,13 @@ import numpy as np
 from ..errors import (
     DataRace,
     DescriptorError,
-    Level,
     Misaligned,
     MissingProxyFence,
     MissingWait,
     UnknownInstruction,
     place,
 )
+from ..leniency import Leniency
 from ..machine.formats.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
 from ..machine.launch.globalmem import host_bytes
 from ..machine.order.global_access import GlobalAccess
@@ -220,5 +220,5 @@ def _check_lanes(ins: Instr, warp: Warp, address: int) -> None:
             what = f"{ins.opcode} copies a tensor map, not ordered after {change.what} of other lanes of {warp}"
             missing = f"bar.warp.sync between PTX lines {change.instr.line} and {ins.line}"
             lines = (("changed at", place(change.instr, warp)), ("missing", missing))
-            warp.cta.launch.report(DataRace(what, ins, warp, lines, Level.FORMAL))
+            warp.cta.launch.report(DataRace(what, ins, warp, lines, Leniency.TENSORMAP_LANES))
             return

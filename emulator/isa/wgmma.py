@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..chip import LANES
-from ..errors import BarrierError, DescriptorError, Level, UnknownInstruction
+from ..errors import BarrierError, DescriptorError, UnknownInstruction
+from ..leniency import Leniency
 from ..machine.agents.products import WARPS, products, warpgroup
 from ..machine.convergence import report_unconverged
 from ..machine.formats.descriptors import (
@@ -278,7 +279,7 @@ def _fence(ins: Instr) -> Action:
             if not generation.over:
                 wait_for(generation, warp, ins, barrier)
                 return BLOCK
-        if not warp.cta.launch.checks(Level.FORMAL):
+        if not warp.cta.launch.enforces(Leniency.FENCE_OF_FOUR_WARPS):
             warp.acquire(generation.clock)
         return None
 

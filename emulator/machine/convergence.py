@@ -8,6 +8,7 @@ import numpy as np
 
 from ..chip import LANES
 from ..errors import BarrierError, Level
+from ..leniency import Leniency
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm
 
@@ -43,7 +44,7 @@ def note_absent_lanes(instr: Instr, warp: Warp, bits: int, members: int) -> None
         getting = receiving_lanes(instr, absent) & bits if has_constant_lanes(instr) else 0
         if getting:
             what = f"{instr.opcode} gives {_shown(getting)} the values of {_shown(absent)}, which never come to it"
-            warp.undefined.append(BarrierError(what, instr, warp, level=Level.FORMAL))
+            warp.undefined.append(BarrierError(what, instr, warp, level=Leniency.UNDEFINED_SHUFFLE))
 
 
 def report_undefined(warp: Warp) -> None:
@@ -60,7 +61,7 @@ def report_nonmembers(instr: Instr, warp: Warp, bits: int, members: int, parted:
     """
     what = f"{instr.opcode} of {_shown(bits)} names {_shown(members)} only: the results of other lanes are undefined"
     together = not parted and bits | warp.ended == ALL
-    warp.cta.launch.report(BarrierError(what, instr, warp, level=Level.FORMAL if together else Level.FAULT))
+    warp.cta.launch.report(BarrierError(what, instr, warp, level=Leniency.UNNAMED_LANE if together else Level.FAULT))
 
 
 def _report_missed(warp: Warp, bits: int) -> None:
@@ -85,13 +86,13 @@ def report_reads_of_ended(instr: Instr, warp: Warp, bits: int) -> None:
     getting = receiving_lanes(instr, warp.ended) & bits
     if getting:
         what = f"{instr.opcode} gives {_shown(getting)} the values of lanes that have ended, which are undefined"
-        warp.cta.launch.report(BarrierError(what, instr, warp, level=Level.FORMAL))
+        warp.cta.launch.report(BarrierError(what, instr, warp, level=Leniency.UNDEFINED_SHUFFLE))
 
 
 def report_reads_of_unnamed(instr: Instr, warp: Warp, bits: int) -> None:
     """Report that `bits` receive, by a shuffle of fixed distance, values of lanes that it does not name."""
     what = f"{instr.opcode} gives {_shown(bits)} the values of lanes that it does not name, which are undefined"
-    warp.cta.launch.report(BarrierError(what, instr, warp, level=Level.FORMAL))
+    warp.cta.launch.report(BarrierError(what, instr, warp, level=Leniency.UNDEFINED_SHUFFLE))
 
 
 def has_constant_lanes(instr: Instr) -> bool:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..chip import RANK_SHIFT
-from ..errors import BarrierError, DataRace, Level
+from ..errors import BarrierError, DataRace
+from ..leniency import Leniency
 from .launch.special_registers import of_cta, of_warp
 from .memory.global_shadow import GlobalShadow
 from .memory.shared import SharedMemory
@@ -246,7 +247,7 @@ class Warp(Issuer):
         Loads between them whose registers nothing uses are complete too.
         """
         loads, launch = self.loads, self.cta.launch
-        if not loads.issued or launch.checks(Level.PEDANTIC):
+        if not loads.issued or launch.enforces(Leniency.TCGEN05_FENCE):
             return
         done = 0
         for number, load in enumerate(loads.issued, 1):

@@ -10,7 +10,7 @@ from ptx_kernel import source
 from ptx_launch import aligned, launch
 from test_pairs import PROGRAMS
 
-from emulator.errors import BarrierError, DataRace, Fault, Level, MissingProxyFence, MissingWait
+from emulator.errors import BarrierError, DataRace, Fault, Level, MissingProxyFence, MissingWait, OutOfBounds
 
 STAGED = (Path(__file__).parent / "pairs/staged.ptx").read_text()
 Mode = Literal["eager", "lazy", "random"]
@@ -36,6 +36,19 @@ def run(text: str, completion: Mode = "lazy") -> None:
     out = np.zeros_like(program.expected)
     launch(text, (*program.inputs, out), block=(program.threads, 1, 1), completion=completion, level=Level.PEDANTIC)
     np.testing.assert_array_equal(out, program.expected)
+
+
+def test_a_bulk_prefetch_outside_every_allocation() -> None:
+    words = aligned(np.zeros(64, np.uint32))
+
+    def prefetch(size: int, level: Level) -> None:
+        launch(source(f"cp.async.bulk.prefetch.L2.global [%a0], {size}; ret;"), [words], level=level)
+
+    prefetch(256, Level.PEDANTIC)
+    prefetch(1 << 20, Level.FORMAL)
+    with pytest.raises(OutOfBounds, match="lies outside every allocation") as caught:
+        prefetch(1 << 20, Level.PEDANTIC)
+    assert caught.value.level == Level.PEDANTIC
 
 
 @pytest.mark.parametrize("completion", MODES)

@@ -13,6 +13,7 @@ import pytest
 import emulator
 from emulator.cli import REPORT_EXIT, main
 from emulator.errors import EmulatorError
+from emulator.leniency import Leniency
 from emulator.sarif import sarif
 
 ROOT = Path(__file__).parents[2]
@@ -388,6 +389,15 @@ def test_what_is_formal_is_listed_once_and_is_no_failure_unless_it_is_asked_for(
     assert stopped.returncode == REPORT_EXIT and stopped.stderr.startswith("BarrierError: barrier.cluster.arrive")
 
 
+def test_a_level_is_explained(run):
+    said = run(FORMAL, "--explain").stderr
+    rule = Leniency.SECOND_CLUSTER_ARRIVE
+    assert f"  | rule {rule.title}: {rule.reason.check}" in said
+    assert "  | level formal: PTX forbids it, and no known hardware shows it\n" in said
+    assert said.endswith(f"  | evidence: {', '.join(rule.reason.evidence)}\n")
+    assert "  | level fault: some legal timing" in run(UNORDERED, "--explain").stderr
+
+
 VERDICTS = {
     "clean": "    add(*map(from_dlpack, (a, b, c)))",
     "formal": FORMAL,
@@ -413,6 +423,7 @@ def test_a_finding_as_json(run, tmp_path):
     path = tmp_path / "report.json"
     run(UNORDERED, "--report", str(path))
     (found,) = json.loads(path.read_text())["findings"]
+    assert found["rule"] is None
     script = (tmp_path / "script.py").read_text().splitlines()
     assert found["class"] in ("DataRace", "UnwrittenRead") and found["ended_launch"] and found["times"] == 1
     assert "racy" in found["kernel"] and found["by"].startswith("warp") and found["cta"] == [0, 0, 0]

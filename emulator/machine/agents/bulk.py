@@ -8,7 +8,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ...chip import LANES
-from ...errors import Level, Misaligned
+from ...errors import Misaligned
+from ...leniency import Leniency
 from ..convergence import ALL
 from ..order.access import CLUSTER, GPU, Access, LaneAgent, missing_release
 from ..order.completion import AsyncOperation
@@ -46,7 +47,7 @@ class CopyThread(LaneAgent):
         self, warp: Warp, key: Any, waiting_for: str, generic: bool, queue: deque[AsyncOperation] | None
     ) -> None:
         self.warp, self.waiting_for, self.generic, self.queue = warp, waiting_for, generic, queue
-        self.published = not generic or not warp.cta.launch.checks(Level.PEDANTIC)
+        self.published = not generic or not warp.cta.launch.enforces(Leniency.CP_ASYNC_FENCE)
         self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, key))
         self.issued = self.committed_until = 0
         self.open = Group()

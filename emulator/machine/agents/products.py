@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...leniency import Leniency
 from ...ptx.kinds import Kind
 from ..order.access import missing_release
 from ..synchronisation.barriers import NamedBarrier
@@ -26,7 +27,7 @@ class Products(Pipe):
     shared memory and of registers assume that it does.
     """
 
-    began = "issued at"
+    began, used_early = "issued at", Leniency.PRODUCT_USED_EARLY
     fenced = False
 
     def __init__(self, warp: Warp) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
+from ...leniency import Grade, Leniency
 from ...ptx.kinds import Kind
 from ..agents.bulk import CopyThread
 from ..agents.products import WARPS
@@ -98,7 +99,7 @@ def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
                 party.instr,
                 party.warp,
                 (("state", barrier.state()),),
-                Level.FAULT if barrier.tx < 0 else Level.PEDANTIC,
+                Level.FAULT if barrier.tx < 0 else Leniency.LAST_BYTES,
             )
         )
 
@@ -114,7 +115,7 @@ def _seen(cta: Cta) -> Clock:
 def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
     """Report work on a CTA's shared memory that may outlast its warps. Return the instructions of that work."""
     late: list[Instr] = []
-    if len(cta.cluster.ctas) == 1 and not cta.launch.checks(Level.PEDANTIC) and not _sends(cta, seen):
+    if len(cta.cluster.ctas) == 1 and not cta.launch.enforces(Leniency.LAST_WORK) and not _sends(cta, seen):
         return late
     shadow = cta.smem.shadow
     if isinstance(shadow.notes, Notes) and shadow.notes.unseen(seen):
@@ -144,7 +145,7 @@ def _may_come_late(access: Access, cta: Cta, kind: str) -> bool:
         return False  # not an access of shared memory
     if access.warp.cta is not cta or _of_bulk_group(access) or (kind == "reads" and _reports_to_another(access, cta)):
         return True
-    return cta.launch.checks(Level.PEDANTIC) and access.via is not None and not access.generic
+    return cta.launch.enforces(Leniency.LAST_WORK) and access.via is not None and not access.generic
 
 
 def _of_bulk_group(access: Access) -> bool:
@@ -162,16 +163,17 @@ def _report_late(access: Access, cta: Cta, kind: str) -> None:
     On an H100, reading another CTA that has ended is an error of the launch, and a store there is dropped. An H200
     keeps a CTA until its own bulk and TMA stores have read its shared memory.
     """
-    level = Level.FAULT if kind == "reads" else Level.FORMAL
+    level: Grade = Level.FAULT if kind == "reads" else Leniency.ENDED_CTA
     fault: type[DataRace] = MissingWait
     missing = f"a wait for {access.what} (PTX line {access.instr.line})"
     last = f"and that a warp of CTA {cta.name} waits for before it ends"
     if access.via is None:
         fault, missing = DataRace, f"a barrier that {access.warp} arrives on after PTX line {access.instr.line}"
     elif access.warp.cta is cta and _of_bulk_group(access):
-        missing, last, level = access.via.missing(access, access), "before the CTA ends", Level.FORMAL
+        missing, last, level = access.via.missing(access, access), "before the CTA ends", Leniency.OWN_COPIES_AT_END
     elif access.warp.cta is cta:
-        level = Level.FORMAL if kind == "reads" and _reports_to_another(access, cta) else Level.PEDANTIC
+        sends = kind == "reads" and _reports_to_another(access, cta)
+        level = Leniency.OWN_COPIES_AT_END if sends else Leniency.LAST_WORK
     cta.launch.report(
         fault(
             f"{access.what} {kind} shared memory of CTA {cta.name}, which may have ended by then: "
@@ -198,7 +200,7 @@ def _arrivals(cta: Cta, barrier: MBarrier, seen: Clock, late: list[Instr]) -> No
                     party.instr,
                     party.warp,
                     (_ends(cta), ("missing", f"a wait of a warp of CTA {cta.name} for phase {phase} of {barrier}")),
-                    Level.FORMAL,
+                    Leniency.ENDED_CTA,
                 )
             )
 

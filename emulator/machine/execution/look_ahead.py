@@ -71,4 +71,4 @@ def _too_early(fault: UnwrittenRead, writer: Access) -> UnwrittenRead:
         ("missing", missing),
     )
     what = fault.what.replace("which nothing wrote", "which nothing had written yet")
-    return UnwrittenRead(what, fault.instr, fault.warp, lines, fault.level)
+    return UnwrittenRead(what, fault.instr, fault.warp, lines, fault.rule or fault.level)

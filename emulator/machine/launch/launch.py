@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...chip import CTAS_AN_SM, LANES, MAX_CTAS_A_CLUSTER, MAX_THREADS_A_CTA, SHARED_BYTES_AN_SM, SMS, THREADS_AN_SM
 from ...errors import CooperativeLaunchTooLarge, Fault, LaunchError, Level
+from ...leniency import Leniency
 from ...ptx.syntax import Address, Dual, Reg, TensorAddress, Vector
 from .globalmem import GlobalMemory
 from .source import SourcePlace, source_place
@@ -88,6 +89,10 @@ class Launch:
     def checks(self, level: Level) -> bool:
         """Return whether findings of this level are requested."""
         return self.level >= level
+
+    def enforces(self, rule: Leniency) -> bool:
+        """Return whether findings that a rule puts below the level `fault` are requested."""
+        return self.level >= rule.level
 
     def report(self, fault: Fault) -> None:
         """Report a fault that leaves memory unchanged: raise it, or note it once per cause.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...errors import DataRace, Level, place
+from ...leniency import Grade, Leniency
 from ...native.memory_layout import (
     GLOBAL_ID,
     GLOBAL_TIME_BITS,
@@ -485,10 +486,12 @@ class Area:
         hit = shadow.done_by(cells, number, kind)
         if verb == "writes" and kind == "write":
             alike = self._same is not None and bool(self._same[hit.any(1)].all()) and _is_plain(other)
+            rule = Leniency.EQUAL_BITS
         else:
             write = other if kind == "write" else me
             alike = isinstance(write, GlobalAccess) and write.unchanged
-        level = Level.FORMAL if alike else Level.FAULT
+            rule = Leniency.PUT_BACK
+        level = rule if alike else Level.FAULT
         shown, part = self._shown(cells[hit]), part_of_load(me, hit)
         copies = [each for each in (me, other) if isinstance(each, GlobalAccess) and not (each.generic or each.strong)]
         if verb == "writes" and kind == "write" and len(copies) == 2:
@@ -501,7 +504,7 @@ class Area:
     ) -> None:
         """Defer the level of two agents' writes to the same cells until both are performed."""
 
-        def find(level: Level) -> None:
+        def find(level: Grade) -> None:
             report_conflict(me, clock, "writes", shown, self._whole.history, number, "write", level=level)
 
         memory, _ = self._allocation.view(self._cell)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...chip import RANK_SHIFT, RESERVED_SHARED_BYTES
 from ...errors import BarrierError, Fault, Level, Misaligned, OutOfBounds, place
+from ...leniency import Grade, Leniency
 from ...ptx.syntax import ALL_BYTES
 from ..launch.shared_names import shared_variable, source_name
 from ..order.access import LaneAgent, TaintedStore
@@ -112,7 +113,7 @@ class SharedMemory:
                 shadow.notes.flush(cells, write=True)
             shadow.writer[cells] = history.record(TaintedStore(store, number, fault))
 
-    def _level_of_rewriting(self, me: Access, clock: Clock, cells: Any, number: int) -> Level:
+    def _level_of_rewriting(self, me: Access, clock: Clock, cells: Any, number: int) -> Grade:
         """Return the level of the write `me` over what the access `number` wrote.
 
         Three cases are formal: several warps store equal bits by one instruction; several warps copy the same bytes by
@@ -122,11 +123,11 @@ class SharedMemory:
         other = self.shadow.history.accesses[number]
         assert other is not None
         if other.what == ALLOC and other.seen_by(clock):
-            return Level.FORMAL
+            return Leniency.WORD_OF_ALLOC
         if other.instr is not me.instr:
             return Level.FAULT
         if me.route and (me.route, me.component, me.time) == (other.route, other.component, other.time):
-            return Level.FORMAL
+            return Leniency.EQUAL_BITS
         if self._stored is None:
             return Level.FAULT
         values, view, index = self._stored
@@ -134,7 +135,8 @@ class SharedMemory:
         places, last = np.unique(
             index[hit][::-1], return_index=True
         )  # of lanes that store at one address the last one wins
-        return Level.FORMAL if np.array_equal(view[places], values[hit][::-1].ravel()[last]) else Level.FAULT
+        same = np.array_equal(view[places], values[hit][::-1].ravel()[last])
+        return Leniency.EQUAL_BITS if same else Level.FAULT
 
     def _shown(self, cells: np.ndarray) -> str:
         window = self.cta.window
@@ -306,7 +308,7 @@ class SharedMemory:
                     ("initialised at", f"PTX line {old.init.instr.line} by {old.init.warp}"),
                     ("missing", "mbarrier.inval before this mbarrier.init"),
                 ),
-                Level.PEDANTIC if again else Level.FAULT,
+                Leniency.SAME_INIT if again else Level.FAULT,
             )
             if not again:
                 raise fault

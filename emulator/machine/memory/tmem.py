@@ -13,6 +13,7 @@ import numpy as np
 
 from ...chip import TMEM_COLUMNS, TMEM_LANES
 from ...errors import Level, OutOfBounds, TensorMemoryError, place
+from ...leniency import Grade, Leniency
 from ...ptx.kinds import Kind
 from ..order.cells import Cells
 from ..order.shadow import UNWRITTEN, Shadow
@@ -38,9 +39,9 @@ ADDRESS_BITS = TMEM_LANES - 1 << 16 | 0xFFFF
 def named(address: int, instr: Instr, warp: Issuer) -> int:
     """Clear the address bits of lanes beyond the last, which hardware ignores and level `pedantic` reports."""
     known, launch = address & ADDRESS_BITS, warp.cta.launch
-    if known != address and launch.checks(Level.PEDANTIC):
+    if known != address and launch.enforces(Leniency.TENSOR_LANE_BITS):
         what = f"{instr.opcode} names lane {address >> 16} of tensor memory, which has {TMEM_LANES}"
-        launch.report(OutOfBounds(what, instr, warp, level=Level.PEDANTIC))
+        launch.report(OutOfBounds(what, instr, warp, level=Leniency.TENSOR_LANE_BITS))
     return known
 
 
@@ -101,14 +102,15 @@ class TensorMemory:
         near = self._near(int(column.min()), int(group.min()), column) if number == UNWRITTEN else ()
         if near:
             self.cta.launch.registry[unwritten_cells(me.warp, me.instr.line)] = shadow, (column, group)
-        level, other = Level.FAULT, shadow.history.accesses[number]
+        other = shadow.history.accesses[number]
+        level: Grade = Level.FAULT
         if kind == "read" and other is not None and isinstance(other.via, Pipe) and other.via.unused(clock):
-            level = Level.FORMAL  # nothing uses the loaded values
+            level = Leniency.LOAD_WITHOUT_USE
         if me.what == DEALLOC:
             verb = "frees"
             unread = kind == "write" and not shadow.reader[cells][hit].any()
             if unread and other is not None and other.instr.kind is Kind.TENSOR_COPY:
-                level = Level.FORMAL  # nothing reads the copied values
+                level = Leniency.FREED_WHILE_COPIED
         report_conflict(me, clock, verb, where, shadow.history, number, kind, near, level, _part(me, hit))
 
     def _near(self, column: int, group: int, columns: np.ndarray) -> tuple[tuple[str, str], ...]:

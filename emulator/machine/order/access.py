@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from ...errors import Fault, Level
+from ...errors import Fault
+from ...leniency import Leniency
 from .clocks import ASYNC_VISIBLE, ORDERED, Clock
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Issuer:
         """Lanes that ever executed each compiled store, by the store's number: uint32[n] of bits."""
         self.taint: Any = None
         """A `suspects.TaintTracker` while registers hold values that the warp should not use, else None."""
-        self.after_sync: Clock | None = Clock(clock.v.shape[1]) if cta.launch.checks(Level.PEDANTIC) else None
+        self.after_sync: Clock | None = Clock(clock.v.shape[1]) if cta.launch.enforces(Leniency.TCGEN05_FENCE) else None
         """Pedantic level: the clock of the last tcgen05.fence::after_thread_sync, which orders tensor operations."""
 
     def __str__(self) -> str:

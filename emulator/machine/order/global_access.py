@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...errors import Level
+from ...leniency import Grade, Leniency
 from .access import Access, Issuer
 from .clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock
 
@@ -49,7 +50,7 @@ class GlobalAccess(Access):
         perform()
         self.completed = True
         for overlap, bits in zip(due, before, strict=True):
-            overlap.find(Level.FAULT if (overlap.bits() != bits).any() else Level.FORMAL)
+            overlap.find(Level.FAULT if (overlap.bits() != bits).any() else Leniency.EQUAL_BITS)
 
     def alone(self) -> Clock:
         """Return a clock that has seen this access alone, and no later access of other lanes."""
@@ -84,7 +85,7 @@ class Overlap:
     find: reports them.
     """
 
-    def __init__(self, memory: np.ndarray, cells: np.ndarray, left: int, find: Callable[[Level], None]) -> None:
+    def __init__(self, memory: np.ndarray, cells: np.ndarray, left: int, find: Callable[[Grade], None]) -> None:
         self._memory, self._cells, self._left, self.find = memory, cells, left, find
 
     def is_last(self) -> bool:

@@ -19,6 +19,7 @@ from ...errors import (
     UnwrittenRead,
     place,
 )
+from ...leniency import Grade, Leniency
 from ...ptx.kinds import Kind
 from ...ptx.syntax import Vector
 from ..order.access import Access, TaintedStore
@@ -47,7 +48,7 @@ def report_conflict(
     number: int,
     kind: str,
     near: tuple[tuple[str, str], ...] = (),
-    level: Level = Level.FAULT,
+    level: Grade = Level.FAULT,
     part: LoadedPart = WHOLE,
 ) -> None:
     """Report that `me` "reads" or "writes" (`verb`) `cells` in conflict with another access, see Launch.report.
@@ -83,7 +84,7 @@ def _race(
     history: History,
     other: Access,
     kind: str,
-    level: Level,
+    level: Grade,
     part: LoadedPart,
 ) -> bool:
     """Report a conflict with one other access. Return whether the report is deferred."""
@@ -103,7 +104,7 @@ def _race(
                     f"barrier that leads to PTX line {me.instr.line}",
                 ),
             ),
-            level if other.via is None else Level.PEDANTIC,  # cp.async, see CopyThread
+            level if other.via is None else Leniency.CP_ASYNC_FENCE,  # cp.async, see CopyThread
         )
         me.warp.cta.launch.report(fence)
         return False
@@ -126,10 +127,10 @@ def _race(
         )
     elif clock is me.warp.after_sync and other.seen_by(me.warp.clock):
         missing = f"tcgen05.fence::after_thread_sync in {me.warp}, between its wait and PTX line {me.instr.line}"
-        level = Level.PEDANTIC
+        level = Leniency.TCGEN05_FENCE
     else:
         if isinstance(other.via, Pipe) and other.via.lacks_fence(other, me.warp.clock):
-            level = Level.PEDANTIC
+            level = Leniency.TCGEN05_FENCE
         missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
         if verb == "reads" and other.compiled:
             missing += (
@@ -153,7 +154,7 @@ def _released_by_some(me: Access, verb: str, cells: str, other: Access, kind: st
         f"than those that released it with {by.opcode}"
     )
     steps = (other.instr, *me.warp.cta.launch.between(other.instr, by), by)
-    level = Level.FORMAL if any(map(_brings_lanes_together, steps)) else Level.FAULT
+    level = Leniency.CONVERGED_LANES if any(map(_brings_lanes_together, steps)) else Level.FAULT
     missing = f"bar.warp.sync between PTX lines {other.instr.line} and {by.line}"
     lines = (*_party(other, kind), ("released at", place(by, other.warp)), ("missing", missing))
     return (DataRace if other.via is None else MissingWait)(what, me.instr, me.warp, lines, level)
@@ -209,11 +210,14 @@ def _between(
         first = other.via.wait_for(other)[2]
         missing = f"bar.warp.sync after {first.opcode} at PTX line {first.line}, before PTX line {me.instr.line}"
     steps = (other.instr, *me.warp.cta.launch.between(first, me.instr), me.instr)
-    together = in_order or any(_brings_lanes_together(step) for step in steps)
-    together |= other.via is not None and other.via.waited_together(other)
+    level: Grade = Level.FAULT
+    if in_order or any(_brings_lanes_together(step) for step in steps):
+        level = Leniency.CONVERGED_LANES
+    elif other.via is not None and other.via.waited_together(other):
+        level = Leniency.WAITED_TOGETHER
     if verb == "reads" and kind == "write" and moves_above(me.instr, other.instr, me.warp.cta.launch):
-        together = False
-    return _apart(me, what, other, kind, theirs, missing, Level.FORMAL if together else Level.FAULT)
+        level = Level.FAULT
+    return _apart(me, what, other, kind, theirs, missing, level)
 
 
 def _report(me: Access, verb: str, race: Fault, other: Access, kind: str, part: LoadedPart, lanes: int = ALL) -> bool:
@@ -248,11 +252,11 @@ def report_store_collision(
         alike = not np.bitwise_or.reduce(numbers[first[group]] ^ numbers) & ~summed
     what = f"{me.what} writes {cells} in {_lanes(mine)} and another value in {_lanes(theirs)}: either value may remain"
     missing = "an order between the two stores, or one lane that stores"
-    level = Level.FORMAL if alike else Level.FAULT
+    level = Leniency.ONE_SUM if alike else Level.FAULT
     me.warp.cta.launch.report(_apart(me, what, me, "write", theirs, missing, level))
 
 
-def _apart(me: Access, what: str, other: Access, kind: str, theirs: int, missing: str, level: Level) -> DataRace:
+def _apart(me: Access, what: str, other: Access, kind: str, theirs: int, missing: str, level: Grade) -> DataRace:
     by = (f"{NOUN[kind]} at", place(other.instr, other.warp)), ("by", f"{_lanes(theirs)} of {other.warp}")
     return DataRace(what, me.instr, me.warp, (*by, ("missing", missing)), level)
 

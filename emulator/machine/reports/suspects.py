@@ -13,6 +13,7 @@ import numpy as np
 
 from ...chip import LANES
 from ...errors import Fault, Level
+from ...leniency import Leniency
 from ...ptx.kinds import Kind
 from ...ptx.syntax import ALL_BYTES, Vector
 
@@ -101,7 +102,7 @@ class PendingOverwrites:
             if reader.done:
                 del self._left[key]
                 used = any(int(reader.stored[number]) & lanes for number in stores)
-                fault.level = Level.FAULT if used else Level.FORMAL
+                fault.grade(Level.FAULT if used else Leniency.UNUSED_BEFORE_STORE)
                 launch.report(fault)
 
 
@@ -109,7 +110,7 @@ def report_overwrite(me: Access, fault: Fault, reader: Access, lanes: int = ALL)
     """Report the fault that `me` overwrote what `reader` read. Return whether that is deferred to the reader's end."""
     launch = me.warp.cta.launch
     later: PendingOverwrites | None = launch.registry.get(PendingOverwrites)
-    waits = later is not None and fault.level == Level.FAULT and not launch.checks(Level.FORMAL)
+    waits = later is not None and fault.level == Level.FAULT and not launch.enforces(Leniency.UNUSED_BEFORE_STORE)
     if waits and later is not None and later.defer(fault, me, reader, lanes):
         return True
     launch.report(fault)
@@ -136,7 +137,7 @@ def part_of_load(me: Access, hit: np.ndarray) -> LoadedPart:
 def report_read(me: Access, fault: Fault, part: LoadedPart = WHOLE) -> None:
     """Report the fault of a read; that of a load is reported once its value is used, unless the level asks for all."""
     launch, taint = me.warp.cta.launch, me.warp.taint
-    if me.instr.kind not in LOADS or fault.level > Level.FAULT or launch.checks(Level.FORMAL):
+    if me.instr.kind not in LOADS or fault.level > Level.FAULT or launch.enforces(Leniency.UNUSED_LOAD):
         launch.report(fault)
     elif taint is None:
         raise SuspectLoad(me.instr)

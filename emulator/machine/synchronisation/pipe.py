@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...errors import Level, MissingWait, place
+from ...errors import MissingWait, place
+from ...leniency import Leniency
 from ..launch.launch import registers
 from ..order.access import Access, Agent, Issuer, missing_release
 
@@ -25,7 +26,7 @@ class Pipe(Agent):
     follows: components whose accesses the hardware's pipeline orders before those of this pipe.
     """
 
-    began = "loaded at"
+    began, used_early = "loaded at", Leniency.TENSOR_LOAD_USED_EARLY
     fenced = True
     """True if, at level pedantic, tcgen05.fence has to release the operations that were waited for."""
 
@@ -54,7 +55,7 @@ class Pipe(Agent):
             self.waited += count
             del self.issued[:count], self.issued_at[:count]
             self._known = [*self._known[-KNOWN_WAITS:], (self.warp.time, self.waited)]
-            if self.fenced and self.warp.cta.launch.checks(Level.PEDANTIC):
+            if self.fenced and self.warp.cta.launch.enforces(Leniency.TCGEN05_FENCE):
                 self.waits.append((self.waited, self.warp.time))
             else:
                 self.release()
@@ -90,7 +91,7 @@ class Pipe(Agent):
                         (self.began, place(load, self.warp)),
                         ("missing", f"{self.waiting_for} between PTX lines {load.line} and {use.line}"),
                     ),
-                    level=Level.FORMAL,
+                    level=self.used_early,
                 )
             )
 

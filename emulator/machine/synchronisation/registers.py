@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...chip import LANES, MAX_REGISTERS_A_THREAD, REGISTER_STEP, REGISTERS_AN_SM
-from ...errors import Level, RegisterError
+from ...errors import RegisterError
+from ...leniency import Leniency
 from ..order.completion import Wait
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class RegisterPool:
         wrong = count < have if "inc" in instr.modifiers else count > have
         if wrong and (warp.index in self.of or self.cta.launch.kernel.maxnreg):
             what = f"setmaxnreg.{instr.modifiers[0]} to {count} registers per thread; each has {have}"
-            self.cta.launch.report(RegisterError(what, instr, warp, level=Level.FORMAL))
+            self.cta.launch.report(RegisterError(what, instr, warp, level=Leniency.SETMAXNREG))
         need = (count - have) * LANES
         if need > self.free:
             self.waiters.append(warp)
