@@ -212,12 +212,17 @@ def write(lines: list[dict[str, str]]) -> None:
 
 def arguments() -> argparse.Namespace:
     """Parse and check the command line. Invalid input exits with status 2."""
-    parser = argparse.ArgumentParser(prog="bench.flashmla", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.flashmla", description=__doc__)
     parser.add_argument("checkout", type=Path, help="FlashMLA's repository")
-    parser.add_argument("--tiles", type=int, default=TILES, help="KV tiles of a case at most; 0: any (%(default)s)")
-    parser.add_argument("--peak", type=int, default=1, help="factor of the queries (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=2, help="processes (%(default)s)")
-    parser.add_argument("--write", action="store_true", help="keep the counts in bench/data/flashmla.csv")
+    parser.add_argument(
+        "--tiles",
+        type=int,
+        default=TILES,
+        help="leave out cases with more KV tiles; 0 leaves out none (default: %(default)s)",
+    )
+    parser.add_argument("--peak", type=int, default=1, help="multiply the queries by this (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=2, help="number of processes (default: %(default)s)")
+    parser.add_argument("--write", action="store_true", help="write the counts to bench/data/flashmla.csv")
     parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     for suite in SUITES:

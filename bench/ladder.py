@@ -53,7 +53,7 @@ class Outcome:
 def main() -> None:
     """Print the ladder, or with --version the outcome of one version as JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.ladder", description=__doc__)
-    parser.add_argument("--version", type=int, choices=range(len(LADDER)))
+    parser.add_argument("--version", type=int, choices=range(len(LADDER)), help="predict this version alone")
     chosen = parser.parse_args().version
     if chosen is not None:
         print(json.dumps(asdict(outcome(LADDER[chosen]))))

@@ -27,7 +27,12 @@ def add_command(commands: Any) -> None:
         description="Run the launches of FILE, a recording such as results/RUN/recordings/0.json, on inputs drawn from "
         f"--seed. CuTeDSL is not needed. Exit code {FAILED} means that a launch ended with an error.",
     )
-    replayed.add_argument("--completion", choices=("eager", "lazy", "random"), default="lazy")
+    replayed.add_argument(
+        "--completion",
+        choices=("eager", "lazy", "random"),
+        default="lazy",
+        help="asynchronous work completes immediately, as late as PTX allows, or at random (default: %(default)s)",
+    )
     replayed.add_argument(
         "--seed", type=int, default=0, help="seed of the inputs and of --completion random (default: %(default)s)"
     )

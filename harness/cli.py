@@ -76,14 +76,18 @@ def parser() -> argparse.ArgumentParser:
     milestone = _option("milestone", help="D1.1, for example; `milestones` lists them")
     target = _option("--target", default="", help="a name from remote/targets.toml (default: the file's own default)")
     unpin = _option("--unpin", action="append", default=[], metavar="PATH", help="a pinned path that may change")
-    because = _option("--because", default="", metavar="WHY", help="the reason; verdict or note record it")
+    because = _option("--because", default="", metavar="WHY", help="the reason, which the verdict or the note records")
     again = _option("--again", action="store_true", help="judge an accepted commit once more")
     no_cache = _option("--no-cache", action="store_true", help="compile the kernel even if it was compiled before")
     seeds = _option("--seeds", type=_count, default=40, help="seeds besides the milestone's own (default: 40)")
     run = _option("run", metavar="RUN", help="a run id; `runs` lists them")
     other = _option("other", metavar="OTHER", help="the run to compare it with")
-    keep = _option("--keep", type=_count, default=50, help="newest runs that always stay (default: 50)")
-    clear = _option("--clear-broken", action="store_true", help="remove the mark of a broken device; look at it first")
+    keep = _option("--keep", type=_count, default=50, help="the number of newest runs that stay (default: 50)")
+    clear = _option(
+        "--clear-broken",
+        action="store_true",
+        help="remove the mark that says that the device is broken; check the device first",
+    )
     judging = (target, unpin, because)
 
     top = argparse.ArgumentParser(

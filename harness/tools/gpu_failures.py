@@ -163,10 +163,12 @@ def no_gpu(machine: Machine) -> None:
 def main() -> int:
     """Run the command line that the module's docstring describes."""
     parser = argparse.ArgumentParser(prog="python -m harness.tools.gpu_failures", description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--workdir", type=Path, required=True, help="the target's, with an env")
-    parser.add_argument("--arch", default="sm_90a")
-    parser.add_argument("--device", default="cuda", choices=("cuda", "emulator"))
+    parser.add_argument("folder", type=Path, help="a new folder for the clone and the output of each step")
+    parser.add_argument("--workdir", type=Path, required=True, help="work folder of the target, with an env in it")
+    parser.add_argument("--arch", default="sm_90a", help="architecture to compile for (default: %(default)s)")
+    parser.add_argument(
+        "--device", default="cuda", choices=("cuda", "emulator"), help="where kernels run (default: cuda)"
+    )
     args = parser.parse_args()
     folder = args.folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)

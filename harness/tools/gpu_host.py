@@ -152,12 +152,21 @@ def installed(lock: str) -> str:
 def main() -> int:
     """Run the command line that the module's docstring describes. Return 1 if a step did not end with 0."""
     parser = argparse.ArgumentParser(prog="python -m harness.tools.gpu_host", description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--workdir", type=Path, default=Path("/tmp/fmha"), help="the target's; it may have an env")
-    parser.add_argument("--arch", default="sm_90a")
-    parser.add_argument("--client", default=sys.executable, help="the interpreter that starts the run of all")
+    parser.add_argument("folder", type=Path, help="a new folder for the clone and the output of each step")
+    parser.add_argument(
+        "--workdir",
+        type=Path,
+        default=Path("/tmp/fmha"),
+        help="work folder of the target; it may have an env (default: %(default)s)",
+    )
+    parser.add_argument("--arch", default="sm_90a", help="architecture to compile for (default: %(default)s)")
+    parser.add_argument(
+        "--client", default=sys.executable, help="the Python that starts the run of all milestones (default: this one)"
+    )
     parser.add_argument("--all", action="store_true", help="also judge all milestones, in one run")
-    parser.add_argument("--device", default="cuda", choices=("cuda", "emulator"))
+    parser.add_argument(
+        "--device", default="cuda", choices=("cuda", "emulator"), help="where kernels run (default: cuda)"
+    )
     args = parser.parse_args()
     folder = args.folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)

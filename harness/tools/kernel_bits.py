@@ -53,8 +53,8 @@ class Row:
 def main() -> int:
     """Run the command line that the module's docstring describes."""
     parser = argparse.ArgumentParser(prog="python -m harness.tools.kernel_bits", description=__doc__)
-    parser.add_argument("milestone", type=arguments.milestone)
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("milestone", type=arguments.milestone, help="D1.4, for example; `make milestones` lists them")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder for bits.csv")
     args = parser.parse_args()
     from harness.judge.replay_on import Gpu
 

@@ -11,8 +11,10 @@ from stages.launch import launch
 from stages.shapes import find
 
 parser = argparse.ArgumentParser(prog="harness/tools/launch_cases.py", description=__doc__)
-parser.add_argument("milestone", nargs="?", default="")
-parser.add_argument("--shape", default="")
+parser.add_argument("milestone", nargs="?", default="", help="launch the cases of a milestone, D1.4 for example")
+parser.add_argument(
+    "--shape", default="", help="launch the shapes of stages/shapes.py that match, as in 'decode-64h-*'"
+)
 options = parser.parse_args()
 if bool(options.milestone) == bool(options.shape):
     parser.error("give a milestone such as D1.4, or --shape NAME")

@@ -174,8 +174,8 @@ def _draw_chunks(axes: Any, address: np.ndarray, title: str) -> None:
 def main() -> None:
     """Print the layouts of a milestone's configurations, and save a picture of each."""
     parser = argparse.ArgumentParser(prog="python -m harness.tools.layout", description=__doc__)
-    parser.add_argument("milestone", type=arguments.milestone)
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: results/layout")
+    parser.add_argument("milestone", type=arguments.milestone, help="D1.4, for example; `make milestones` lists them")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for the drawings (default: results/layout)")
     args = parser.parse_args()
     folder = args.out or ROOT / "results" / "layout"
     folder.mkdir(parents=True, exist_ok=True)

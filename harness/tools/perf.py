@@ -35,10 +35,16 @@ Work = tuple[str, float | None, Callable[[], object]]
 def main() -> int:
     """Print a table of predictions, or write pins. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m harness.tools.perf", description=__doc__)
-    parser.add_argument("milestone", nargs="?", default="")
-    parser.add_argument("--shape", default="")
-    parser.add_argument("--pin", action="store_true", help="write stages/cycles.toml: of MILESTONE, or of all")
-    parser.add_argument("--write", action="store_true", help="write bench/data/predicted.csv: of all shapes")
+    parser.add_argument("milestone", nargs="?", default="", help="predict the cases of a milestone, D1.4 for example")
+    parser.add_argument(
+        "--shape", default="", help="predict the shapes of stages/shapes.py that match, as in 'decode-64h-*'"
+    )
+    parser.add_argument(
+        "--pin", action="store_true", help="write the cycles of MILESTONE, or of all, to stages/cycles.toml"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write the figures of all shapes to bench/data/predicted.csv"
+    )
     options = parser.parse_args()
     device = Emulated()  # before the kernel, so that its PTX is kept
     use(KeptKernels(KEPT, device))
