@@ -50,12 +50,20 @@ def launches_of(script: Path) -> list[LaunchResult]:
     return device.launches
 
 
-def prepare(script: Path, args: Sequence[str]) -> bool:
-    """Set sys.argv and sys.path for a script. Print an error and return False if it cannot run."""
+def has_torch() -> bool:
+    """Return True if torch is installed, which the emulated host needs."""
+    return find_spec("torch") is not None
+
+
+def prepare(script: Path, args: Sequence[str], needs_host: bool = True) -> bool:
+    """Set sys.argv and sys.path for a script. Print an error and return False if it cannot run.
+
+    needs_host: whether the script needs the emulated host.
+    """
     if not script.is_file():
         print(f"SCRIPT: there is no file {str(script)!r}", file=sys.stderr)
         return False
-    if find_spec("torch") is None:
+    if needs_host and not has_torch():
         print("SCRIPT needs torch, which is not installed: install torch", file=sys.stderr)
         return False
     os.environ.pop(SESSION, None)  # options of a parent's emulated device: this command line overrides them

@@ -6,6 +6,7 @@ import argparse
 import json
 import runpy
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -16,7 +17,7 @@ from .clock.conditions import USUAL, Code, Conditions, Data, L2State
 from .errors import AssemblerError, EmulatorError
 from .findings import report_lines
 from .machine_code import assembler, disassembler
-from .scripts import NO_OUTPUTS, prepare
+from .scripts import NO_OUTPUTS, has_torch, prepare
 
 if TYPE_CHECKING:
     from .bridge.result import LaunchResult
@@ -133,17 +134,18 @@ def _time(options: argparse.Namespace) -> int:
     except (ValueError, AssemblerError) as why:
         print(f"time: {why}", file=sys.stderr)
         return 2
-    if not prepare(options.script, options.args):
+    if not prepare(options.script, options.args, needs_host=options.script.suffix != ".py"):
         return 2
     from . import emulate
-    from .host.executable import is_executable, run_main
-    from .host.session import emulated_host
 
     trace = options.trace is not None
-    with emulated_host(), emulate(clock=options.chip, trace=trace, conditions=conditions) as device:
+    with _host(), emulate(clock=options.chip, trace=trace, conditions=conditions) as device:
         end = partial(_end, device, options.trace, options.json)
-        if is_executable(options.script):
-            run_main(options.script, options.args, end)
+        if has_torch():
+            from .host.executable import is_executable, run_main
+
+            if is_executable(options.script):
+                run_main(options.script, options.args, end)
         try:
             runpy.run_path(str(options.script), run_name="__main__")
         except EmulatorError as error:
@@ -155,6 +157,15 @@ def _time(options: argparse.Namespace) -> int:
                 error.add_note(NO_OUTPUTS)
             raise
         return end(0)
+
+
+def _host() -> AbstractContextManager[object]:
+    """Return the emulated host. Without torch a script can only call `emulator.launch`, which needs none."""
+    if not has_torch():
+        return nullcontext()
+    from .host.session import emulated_host
+
+    return emulated_host()
 
 
 def _end(device: EmulatedDevice, traces: Path | None, file: Path | None, code: int) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import fields, replace
 from pathlib import Path
@@ -238,3 +240,14 @@ def test_a_trace_has_source_lines() -> None:
 def test_a_barrier_that_one_of_two_warps_waits_for_is_waited_for_half_a_time() -> None:
     text = bench.entry("u32 n", f"{EXPONENTIALS} bar.sync 0; ret;")
     assert "warps 0 to 1 (0.5 times)" in str(predicted(text, [1], threads=64, clock="b200"))
+
+
+def test_a_script_without_torch_is_predicted_where_torch_is_missing(tmp_path: Path) -> None:
+    """`launch` needs the emulated host no more than torch does."""
+    script, found = tmp_path / "script.py", tmp_path / "found.json"
+    script.write_text(f"from emulator import launch\nlaunch({SIMPLE!r}, args=[1], grid=1, block=32)")
+    hidden = "import sys; sys.modules['torch'] = None; from emulator.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", hidden, "time", "--json", str(found), str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [each["kernel"] for each in json.loads(found.read_text())] == ["k"]
