@@ -43,6 +43,8 @@ A cluster between two samples is assumed to have the work of the one before it.
 """
 MAX_EXECUTED: Final = 5
 """The maximum number of distinct amounts of work to execute; times between them are interpolated."""
+MEMORY_MATTERS: Final = 0.5
+"""The use of L2's or HBM's bandwidth below which clusters are not faster if fewer SMs share it."""
 STEP_LIMIT: Final = 1_000_000
 """The instruction limit of a warp that runs only to determine its work."""
 
@@ -200,7 +202,7 @@ class Grid:
         each = [_interpolated(times, works[bisect_right(sampled, i) - 1].instructions) for i in range(count)]
         if count > slots and (left := count % slots):
             alone = min(together, -(-left * self._size // self._chip.sms))
-            if alone < together:  # the last wave's clusters share an SM with fewer others
+            if alone < together or _waits_for_memory(timeline):  # the last wave's clusters share with fewer others
                 timeline = self._timeline(left, ghz=ghz)
                 ran = timeline.run([index] * alone, alone)
                 faster = sum(c.end - c.start for c in ran) / len(ran) / times[work.instructions]
@@ -326,6 +328,13 @@ class Grid:
         cycles = max(cluster.end for cluster in ran)
         executed = [Executed(ran[0], timeline.sms, len(mine), 1.0, 1.0)]
         return self._with_memory(GridTime(cycles, occupancy, executed), ghz)
+
+
+def _waits_for_memory(timeline: Timeline) -> bool:
+    """Return True if L2 or HBM may bound the clusters that a timeline ran, so that fewer SMs would be faster."""
+    whole = max(cluster.end for cluster in timeline.finished)
+    shares = ("HBM bytes", timeline.hbm_share), ("L2 bytes", timeline.l2_share)
+    return any(sm.busy.get(what, 0.0) > MEMORY_MATTERS * whole * share for sm in timeline.sms for what, share in shares)
 
 
 def _represented(
