@@ -169,3 +169,11 @@ def test_the_counts_of_the_survey_fit_together() -> None:
 def test_the_page_of_the_options_has_the_options_of_emulate() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/reference/options.md").read_text(), re.MULTILINE)
     assert rows[: rows.index("schedule") + 1] == list(inspect.signature(emulator.emulate).parameters)
+
+
+def test_the_variables_of_make_are_listed() -> None:
+    makefile, page = (ROOT / "Makefile").read_text(), (ROOT / "docs/reference/make-variables.md").read_text()
+    listed = set(re.findall(r"([A-Z_]+)=", page))
+    named = set(re.findall(r"\b([A-Z_]+)=", "\n".join(re.findall("##(.*)", makefile))))
+    assert named <= listed
+    assert {name for name in listed if f"$({name})" not in makefile} == set()
