@@ -50,7 +50,7 @@ class Clock:
     unsynced: by component, later times than in `v`, see `Unsynced`. Never changed in place; None if there are none.
     """
 
-    __slots__ = ("_address", "_of", "cluster_id", "remote", "unsynced", "v")
+    __slots__ = ("_address", "_lent", "_of", "cluster_id", "remote", "unsynced", "v")
 
     def __init__(self, components: int, cluster_id: Any = None) -> None:
         self.v = np.zeros((ROWS, components), np.int64)
@@ -58,6 +58,8 @@ class Clock:
         self.remote: Remote | None = None
         self.unsynced: Mapping[int, Unsynced] | None = None
         self._of: np.ndarray | None = None
+        self._lent = False
+        """True if `v` belongs to another clock too and must be replaced, not changed."""
 
     @property
     def address(self) -> int:
@@ -75,18 +77,35 @@ class Clock:
         a, b = self.v, other.v
         n = b.shape[1]
         if a.shape[1] == n:
-            np.maximum(a, b, out=a)
+            self.v, self._lent = np.maximum(a, b, out=None if self._lent else a), False
+            return
+        if not a.shape[1]:
+            self.v, self._lent = b.copy(), False
             return
         if a.shape[1] < n:
-            self.v = np.zeros_like(b)
+            self.v, self._lent = np.zeros_like(b), False
             self.v[:, : a.shape[1]] = a
+        self._own()
         np.maximum(self.v[:, :n], b, out=self.v[:, :n])
+
+    def _own(self) -> None:
+        """Copy `v` if it belongs to another clock too."""
+        if self._lent:
+            self.v, self._lent = self.v.copy(), False
 
     def copy(self) -> Clock:
         """Return an independent clock with the same times."""
         new = Clock.__new__(Clock)
-        new.v, new._of = self.v.copy(), None
+        new.v, new._of, new._lent = self.v.copy(), None, False
         new.cluster_id, new.remote, new.unsynced = self.cluster_id, self.remote, self.unsynced
+        return new
+
+    def lend(self) -> Clock:
+        """Return a clock with the same times. Later `merge` and `advance` change neither by way of the other."""
+        new = Clock.__new__(Clock)
+        new.v, new._of, new._lent = self.v, None, True
+        new.cluster_id, new.remote, new.unsynced = self.cluster_id, self.remote, self.unsynced
+        self._lent = True
         return new
 
     def times(self, component: int) -> np.ndarray:
@@ -153,7 +172,8 @@ class Clock:
         if component >= self.v.shape[1]:
             wider = np.zeros((ROWS, component + 64), np.int64)
             wider[:, : self.v.shape[1]] = self.v
-            self.v = wider
+            self.v, self._lent = wider, False
+        self._own()
         v = self.v
         if v.item(ORDERED, component) < time:
             v[ORDERED, component] = time
@@ -164,6 +184,7 @@ class Clock:
 
     def publish(self, row: int) -> None:
         """Make everything seen of this row's memory visible to the async proxy: fence.proxy.async."""
+        self._own()
         np.maximum(self.v[row], self.v[ORDERED], out=self.v[row])
         if self.remote is not None and row == ASYNC_VISIBLE_OUTSIDE:
             self.remote = {cluster_id: np.maximum(rows, rows[ORDERED]) for cluster_id, rows in self.remote.items()}

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from ...errors import BarrierError, source
 from ..launch.shared_names import mbarrier_name
+from ..order.clocks import Clock
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
     from ..order.access import Access, Issuer
-    from ..order.clocks import Clock
     from ..order.owner import CtaOwner
 
 MAX_COUNT = (1 << 20) - 1
@@ -54,7 +54,7 @@ class MBarrier:
         self.component = history.component((cta.rank, "mbarrier", order))
         self.over = history.component((cta.rank, "phases", order))
         """The component that holds how many phases a clock's owner knows to be complete."""
-        self.gathering, self.complete = history.clock(), history.clock()
+        self.gathering, self.complete = Clock(0, history.cluster_id), Clock(0, history.cluster_id)
         self.waiters: list[Issuer] = []
         self.last: Party | None = None
         self.last_tx: Party | None = None
@@ -193,7 +193,7 @@ class MBarrier:
             self.pending = self.expected
             self.gathering.advance(self.component, self.phase)
             self.gathering.advance(self.over, self.phase)
-            self.complete = self.gathering.copy()
+            self.complete = self.gathering.lend()
             self.cta.cluster.unchanged = 0
             if self.waiters:
                 waiters, self.waiters = self.waiters, []
