@@ -27,7 +27,6 @@ from .isa.registry import Action, Handler, accepts
 from .machine.convergence import lane_bits, report_unconverged
 from .machine.launch.source import locating_errors
 from .ptx.flow import Flow
-from .ptx.kinds import Kind
 from .ptx.syntax import Instr, Kernel, Sink, TensorAddress
 
 
@@ -57,7 +56,7 @@ class Lowered:
             self.code = Code(layout, self._instructions, self.accesses.steps)
 
     def _of_instructions(self, flow: Flow, liveness: Liveness, published: Mapping[int, Published]) -> Instructions:
-        unread = liveness.unread(flow, Kind.MBARRIER_WAIT)
+        unread = liveness.unread_waits(flow)
         handlers = {id(e): _made(e, e.entry, id(e) not in unread) for e in self.effects if isinstance(e.entry, Handler)}
         for each in self.effects:
             them = published.get(id(each))

@@ -151,7 +151,7 @@ class LaneAddresses:
 def _is_shared(effect: Effect, shared: Set[Reg]) -> bool:
     """Return True if an instruction computes a generic address of shared memory. shared: registers with such ones."""
     instr = effect.instr
-    if instr.opcode == "cvta":
+    if instr.kind is Kind.ADDRESS:
         return "to" not in instr.modifiers and any(m.startswith("shared") for m in instr.modifiers)
     return instr.kind in ADDRESSING and not shared.isdisjoint(r for r in effect.reads if isinstance(r, Reg))
 

@@ -81,7 +81,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
         effect, instr = found[i], kernel.instrs[i]
         if i in operations:
             kept = operations[i].kept(instr, i in sliced.hinted)
-            spins = instr.opcode == "mbarrier.try_wait" and repeats(kernel, i, lambda at: found[at].writes)
+            spins = instr.kind is Kind.MBARRIER_WAIT and repeats(kernel, i, lambda at: found[at].writes)
             instrs.append(replace(kept, opcode=SPIN) if spins else kept)
             if instr.kind in MATRICES:
                 instrs.extend(_zeros(instr, [r for r in effect.writes if r in needed]))

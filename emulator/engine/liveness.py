@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from ..ptx.dataflow import backward
 from ..ptx.flow import Flow
-from ..ptx.kinds import Kind
 from ..ptx.syntax import Reg
 from .effects import Effect
 
@@ -73,13 +72,13 @@ class Liveness:
         reads, writes = self._reads_and_writes(effect)
         return (after if effect.preserves else after & ~writes) | reads
 
-    def unread(self, flow: Flow, kind: Kind) -> frozenset[int]:
-        """Return the ids of the effects of a kind whose results nothing reads."""
+    def unread_waits(self, flow: Flow) -> frozenset[int]:
+        """Return the ids of the effects that ask for an mbarrier's phase and whose results nothing reads."""
         found = set[int]()
         for block in flow.blocks:
             after = self.live_out[block.index]
             for effect in reversed(self._effects[block.start : block.end]):
-                if effect.instr.kind is kind and not self.writes(effect) & after:
+                if effect.instr.kind.asks_mbarrier and not self.writes(effect) & after:
                     found.add(id(effect))
                 after = self.before(effect, after)
         return frozenset(found)

@@ -197,7 +197,7 @@ class Execution:
         """Return what an instruction has touched. A wait that suspends its warp touches nothing."""
         kind, blocked = effect.instr.kind, warp.waiting is not None
         if kind.is_mbarrier:
-            if kind is Kind.MBARRIER_WAIT:
+            if kind.asks_mbarrier:
                 return [] if blocked else [Touch("wait", place, barrier.phase) for barrier, place, _ in seen]
             return [_arrival(barrier, phase) for barrier, _, phase in seen]
         if kind.is_barrier:

@@ -28,6 +28,9 @@ class Kind(Enum):
     MBARRIER_UPDATE = auto()
     """Initialises or invalidates an mbarrier, arrives at it, or changes its byte count."""
     MBARRIER_WAIT = auto()
+    """Waits for a phase, for a limited time."""
+    MBARRIER_TEST = auto()
+    """Tests for the end of a phase without waiting."""
     LOAD = auto()
     PARAMETER = auto()
     """Loads a parameter from a constant address."""
@@ -109,7 +112,12 @@ class Kind(Enum):
     @property
     def is_mbarrier(self) -> bool:
         """True for an instruction that changes an mbarrier or waits for its phase."""
-        return self in (Kind.MBARRIER_WAIT, Kind.MBARRIER_UPDATE)
+        return self.asks_mbarrier or self is Kind.MBARRIER_UPDATE
+
+    @property
+    def asks_mbarrier(self) -> bool:
+        """True for an instruction whose result says if a phase of an mbarrier has ended."""
+        return self in (Kind.MBARRIER_WAIT, Kind.MBARRIER_TEST)
 
     @property
     def opcode(self) -> str:
@@ -142,7 +150,8 @@ KINDS: Final[dict[str, Kind]] = {
             "mbarrier.expect_tx",
             "mbarrier.complete_tx",
         ),
-        Kind.MBARRIER_WAIT: ("mbarrier.try_wait", "mbarrier.test_wait"),
+        Kind.MBARRIER_WAIT: ("mbarrier.try_wait",),
+        Kind.MBARRIER_TEST: ("mbarrier.test_wait",),
         Kind.LOAD: ("ld",),
         Kind.PARAMETER: (FIXED_PARAMETER,),
         Kind.STORE: ("st",),
