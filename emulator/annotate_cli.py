@@ -35,11 +35,9 @@ def add_command(commands: Any) -> None:
 
 def _annotate(options: argparse.Namespace) -> int:
     try:
-        report = json.loads(options.report.read_text())
-        needed, compared = (
-            None if file is None else json.loads(file.read_text()) for file in (options.resources, options.compare)
-        )
-    except (OSError, ValueError) as why:
+        report = _read(options.report)
+        needed, compared = (None if file is None else _read(file) for file in (options.resources, options.compare))
+    except ValueError as why:
         print(f"annotate: {why}", file=sys.stderr)
         return 2
     for finding in findings(report):
@@ -48,6 +46,18 @@ def _annotate(options: argparse.Namespace) -> int:
         with options.summary.open("a") as file:
             file.writelines(f"{line}\n" for line in summary(report, needed, compared))
     return 0
+
+
+def _read(file: Path) -> Any:
+    """Return the contents of a JSON file. Raises ValueError, which names the file."""
+    try:
+        return json.loads(file.read_text())
+    except OSError as error:
+        raise ValueError(f"{file}: {error.strerror}") from error
+    except ValueError as error:
+        raise ValueError(
+            f"{file} is not JSON ({error}): write it with --report FILE.json or --json FILE.json"
+        ) from error
 
 
 def findings(report: Json) -> list[Json]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from emulator.annotate_cli import command_of, findings, summary
+from emulator.cli import main
 
 ROOT = Path(__file__).parents[2]
 FOUND = {
@@ -38,6 +39,18 @@ def test_a_finding_is_a_command_on_its_line() -> None:
 
 def test_a_finding_without_a_source_has_no_line() -> None:
     assert command_of(FOUND | {"source": None, "level": "fault"}).startswith("::error title=MissingWait in k::")
+
+
+@pytest.mark.parametrize(("contents", "says"), [(None, "No such file"), ("{", "is not JSON"), ("{", "--report FILE")])
+def test_a_report_that_cannot_be_read(
+    contents: str | None, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.json"
+    if contents is not None:
+        report.write_text(contents)
+    assert main(["annotate", str(report)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"annotate: {report}") and says in said
 
 
 def test_the_table() -> None:
