@@ -18,8 +18,6 @@ from ...native.memory_layout import (
     FIRST_ID,
     ID,
     ID_BITS,
-    LANE,
-    LANE_BITS,
     LIMIT,
     READ,
     TIME_BITS,
@@ -31,7 +29,6 @@ from ...native.memory_layout import (
 from ...native.shadow_check import GENERIC, NOT_KNOWN
 from ..order.access import Access
 from ..order.clocks import ORDERED, Clock
-from ..order.shadow import distinct
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
@@ -124,12 +121,15 @@ class Notes:
         """Merge the notes of cells (any numpy index) into the shadow. write: invalidate them for compiled code."""
         notes = self.writes[cells]
         own = notes & ID >= FIRST_ID
-        if (everywhere := own.ndim == 1 and own.all()) or own.any():
-            self._flush_writes(cells, notes, slice(None) if everywhere else own)
+        places = _places(self._shadow.writer.size)[cells]
+        if own.any():
+            written = cells if own.ndim == 1 and own.all() else places[own]
+            self._shadow.settle_writes(written, notes[own], self._access)
+            self._shadow.reader[written] = 0
         if (self.noted[cells] & READ).any():
             reads = self.reads[: len(self.warps)]
             for row in reads[:, cells]:
-                self._flush_reads(cells, row)
+                self._shadow.settle_reads(places, row, lambda note, _: self._access(note))
             reads[:, cells] = 0
         self.noted[cells] = 0
         self.writes[cells] = ASK if write else np.where(own, notes & ~ID, notes)
@@ -140,35 +140,6 @@ class Notes:
             access = self._access(note)
             access.replaced = replaced
             self._shadow.history.record(access)
-
-    def _flush_writes(self, cells: Any, notes: np.ndarray, own: np.ndarray | slice) -> None:
-        writers, readers = self._shadow.writer[cells], self._shadow.reader[cells]
-        replaced = distinct(writers[own]), distinct(readers[own])
-        epochs = notes[own] & ~LANE
-        starts = np.flatnonzero(np.diff(epochs, prepend=-1))  # most come in runs
-        found, places = np.unique(epochs[starts], return_inverse=True)
-        accesses = [self._access(note) for note in found.tolist()]
-        for access in accesses:
-            access.replaced = replaced
-        numbers = np.array([self._shadow.history.record(access) for access in accesses])[places]
-        writers[own] = np.repeat(numbers, np.diff(starts, append=epochs.size))
-        readers[own] = 0
-        self._shadow.writer[cells], self._shadow.reader[cells] = writers, readers
-        lanes = self._shadow.writer_lanes[cells]
-        lanes[own] = LANE_BITS[notes[own] & LANE]
-        self._shadow.writer_lanes[cells] = lanes
-
-    def _flush_reads(self, cells: Any, notes: np.ndarray) -> None:
-        """Merge the reads of one warp."""
-        places = _places(self._shadow.writer.size)[cells]
-        epochs = notes & ~LANE
-        for note in distinct(epochs):
-            if note:
-                me, here = self._access(note), epochs == note
-                clock = self._shadow.history.clock()
-                clock.advance(me.component, me.time)
-                clock.advance(me.component + 1, me.time - 1)
-                self._shadow.note_read(places[here], me, clock, LANE_BITS[notes[here] & LANE])
 
     def _access(self, note: int) -> Access:
         instr, what = self._accesses[(note & ID) - FIRST_ID >> ID_BITS]

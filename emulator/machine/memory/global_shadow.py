@@ -23,8 +23,6 @@ from ...native.memory_layout import (
     GLOBAL_WHO,
     ID_BITS,
     IDS_MAX,
-    LANE,
-    LANE_BITS,
     NOBODY,
     SERIAL_BITS,
     SERIALS_MAX,
@@ -431,18 +429,16 @@ class Area:
             noted = there & GLOBAL_ID != 0
             if not noted.any():
                 continue
-            epochs, bits = there & ~LANE, LANE_BITS[there & LANE]
-            for epoch in distinct(epochs[noted]):
-                here = epochs == epoch
-                me = self._noted(epoch)
-                if notes is self.writes:
-                    shadow.writer[cells[here]] = self._whole.history.record(me)
-                    shadow.writer_lanes[cells[here]] = bits[here]
-                else:
-                    me.together = int(np.bitwise_and.reduce(bits[here], axis=None))
-                    clock = me.alone()
-                    shadow.note_read(cells[here], me, clock, bits[here])
+            if notes is self.writes:
+                shadow.settle_writes(cells[noted], there[noted], self._noted)
+            else:
+                shadow.settle_reads(cells[noted], there[noted], self._noted_read)
             notes[cells] = there & ~GLOBAL_ID
+
+    def _noted_read(self, epoch: int, lanes: np.ndarray) -> GlobalAccess:
+        me = self._noted(epoch)
+        me.together = int(np.bitwise_and.reduce(lanes))
+        return me
 
     def _noted(self, epoch: int) -> GlobalAccess:
         instr, what, strong = self._whole.accesses[((epoch & GLOBAL_ID) >> ID_BITS) - 1]

@@ -210,6 +210,13 @@ class Access:
     def __post_init__(self) -> None:
         self.issued = self.warp.time
 
+    def alone(self) -> Clock:
+        """Return a clock that has seen this access alone, and no later access of other lanes."""
+        clock = Clock(self.component + 2, self.warp.cta.cluster_id)
+        clock.advance(self.component, self.time)
+        clock.advance(self.component + 1, self.time - 1)
+        return clock
+
     def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
         """Return whether this access happens before the owner of `clock`."""
         if self.parts:

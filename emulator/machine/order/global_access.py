@@ -52,13 +52,6 @@ class GlobalAccess(Access):
         for overlap, bits in zip(due, before, strict=True):
             overlap.find(Level.FAULT if (overlap.bits() != bits).any() else Leniency.EQUAL_BITS)
 
-    def alone(self) -> Clock:
-        """Return a clock that has seen this access alone, and no later access of other lanes."""
-        clock = Clock(self.component + 2, self.cluster_id)
-        clock.advance(self.component, self.time)
-        clock.advance(self.component + 1, self.time - 1)
-        return clock
-
     def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
         """Return whether this access happens before the owner of `clock`."""
         if self.parts:

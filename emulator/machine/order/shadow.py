@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from ...chip import LANES
-from ...native.memory_layout import ALL_LANES, address_of
+from ...native.memory_layout import ALL_LANES, LANE, LANE_BITS, address_of
 from ...native.shadow_check import ACCESSES, DONE, FLUSH, MERGED, REPLACED, SHADOW, checks
 from ...ptx.kinds import Kind
 from .access import GPU, Access, LaneAgent
@@ -356,6 +356,34 @@ class Shadow:
         if apart.any():
             assert self.by_lane is not None
             self.by_lane(me, "reads", cells, apart, lanes, number, "write")
+
+    def settle_writes(self, cells: Any, notes: np.ndarray, access: Callable[[int], Access]) -> None:
+        """Record the writes of compiled code that `notes` of cells stand for. access: returns the access of a note.
+
+        cells: a numpy index of one dimension.
+        """
+        replaced = distinct(self.writer[cells]), distinct(self.reader[cells])
+        epochs = notes & ~LANE
+        starts = np.flatnonzero(np.diff(epochs, prepend=-1))  # most come in runs
+        found, places = np.unique(epochs[starts], return_inverse=True)
+        accesses = [access(note) for note in found.tolist()]
+        for each in accesses:
+            each.replaced = replaced
+        numbers = np.array([self.history.record(each) for each in accesses])[places]
+        self.writer[cells] = np.repeat(numbers, np.diff(starts, append=epochs.size))
+        self.writer_lanes[cells] = LANE_BITS[notes & LANE]
+
+    def settle_reads(self, cells: np.ndarray, notes: np.ndarray, access: Callable[[int, np.ndarray], Access]) -> None:
+        """Record the reads of compiled code that `notes` of cells (intp[n]) stand for, 0 for none.
+
+        access: returns the access of a note. Its second argument are the lanes of each cell, as bits.
+        """
+        epochs, lanes = notes & ~LANE, LANE_BITS[notes & LANE]
+        for epoch in distinct(epochs):
+            if epoch:
+                here = epochs == epoch
+                me = access(epoch, lanes[here])
+                self.note_read(cells[here], me, me.alone(), lanes[here])
 
     def note_read(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> None:
         """Note a read that is in order."""
