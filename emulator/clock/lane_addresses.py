@@ -20,6 +20,7 @@ from ..ptx.syntax import Address, Imm, Operand, Reg, Special, Symbol
 PASSES: Final = 4
 """The number of passes over a kernel, so that values reach the start of loops."""
 SECTOR_BYTES: Final = 32
+LINE_BYTES: Final = 128
 WIDEST: Final = 128
 """Bytes that shared memory serves at once: lanes with wide accesses take turns."""
 
@@ -28,11 +29,13 @@ WIDEST: Final = 128
 class Values:
     """The values of a register in the lanes of warp 0.
 
-    Unless they are exact, an unknown number that is the same in all lanes is added.
+    Unless they are exact, an unknown number that is the same in all lanes is added. strided: distances between lanes
+    are multiples of an unknown number, such as the length of a row, for which FAR stands.
     """
 
     lanes: np.ndarray
     exact: bool = False
+    strided: bool = False
 
     @property
     def relative(self) -> np.ndarray:
@@ -46,6 +49,8 @@ class Values:
         return not self.relative.any()
 
 
+FAR: Final = 4096
+"""A distance for which no two lanes access the same line of global memory."""
 SAME: Final = Values(np.zeros(LANES, np.int64))
 THREADS: Final = Values(np.arange(LANES, dtype=np.int64), exact=True)
 ADDRESSING: Final = frozenset({Kind.MOVE, Kind.ADD, Kind.SUBTRACT, Kind.MULTIPLY_ADD, Kind.OR})
@@ -83,10 +88,16 @@ class LaneAddresses:
 
     def of(self, operand: Operand) -> np.ndarray | None:
         """Return the addresses of all lanes less that of lane 0, None if they are not known."""
-        if isinstance(operand, Address):
-            operand = operand.base
-        found = self._values(operand)
+        found = self._address(operand)
+        return None if found is None or found.strided else found.relative
+
+    def of_lines(self, operand: Operand) -> np.ndarray | None:
+        """Return the same, also if distances are only known to be those of different lines."""
+        found = self._address(operand)
         return None if found is None else found.relative
+
+    def _address(self, operand: Operand) -> Values | None:
+        return self._values(operand.base if isinstance(operand, Address) else operand)
 
     def _values(self, operand: Operand) -> Values | None:
         match operand:
@@ -118,7 +129,7 @@ class LaneAddresses:
         elif not np.array_equal(known.relative, made.relative):
             self._known[register] = None
         elif known.exact and not (made.exact and np.array_equal(known.lanes, made.lanes)):
-            self._known[register] = Values(known.relative)
+            self._known[register] = Values(known.relative, strided=made.strided)
 
     def _result(self, effect: Effect) -> Values | None:
         """Return the values that an instruction computes, None if they are not known."""
@@ -157,7 +168,7 @@ def _is_shared(effect: Effect, shared: Set[Reg]) -> bool:
 
 
 def _sum(a: Values, b: Values, sign: int = 1) -> Values:
-    return Values(a.lanes + sign * b.lanes, a.exact and b.exact)
+    return Values(a.lanes + sign * b.lanes, a.exact and b.exact, a.strided or b.strided)
 
 
 def _product(a: Values, b: Values) -> Values | None:
@@ -165,8 +176,12 @@ def _product(a: Values, b: Values) -> Values | None:
         return Values(a.lanes * b.lanes, exact=True)
     if a.uniform and b.uniform:
         return SAME
-    known, other = (a, b) if a.exact else (b, a)
-    return Values(other.relative * known.lanes[0]) if known.exact and known.uniform else None
+    if not (a.uniform or b.uniform):
+        return None
+    same, other = (a, b) if a.uniform else (b, a)
+    if same.exact:
+        return Values(other.relative * same.lanes[0], strided=other.strided)
+    return Values(other.relative * FAR, strided=True)
 
 
 def _bitwise(kind: Kind, a: Values, b: Values) -> Values | None:
@@ -185,6 +200,11 @@ def wavefronts(addresses: np.ndarray, size: int) -> int:
     return sum(
         int(np.bincount(np.unique(turn) % SHARED_BANKS, minlength=1).max()) for turn in np.array_split(words, turns)
     )
+
+
+def lines(addresses: np.ndarray, size: int) -> int:
+    """Return the lines of global memory that an access of `size` bytes per lane touches."""
+    return len(np.unique(np.concatenate([addresses // LINE_BYTES, (addresses + size - 1) // LINE_BYTES])))
 
 
 def sectors(addresses: np.ndarray, size: int) -> int:

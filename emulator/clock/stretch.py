@@ -16,9 +16,9 @@ from ..engine.effects import Effect
 from ..isa.registry import Timing
 from ..isa.tcgen05_ld_st import REGISTERS_A_REPEAT
 from ..ptx.kinds import Kind
-from ..ptx.syntax import Address, Imm, Instr, Reg
+from ..ptx.syntax import Address, Imm, Instr, Operand, Reg
 from .chips import Chip
-from .lane_addresses import SECTOR_BYTES, LaneAddresses, sectors, wavefronts
+from .lane_addresses import SECTOR_BYTES, LaneAddresses, lines, sectors, wavefronts
 
 SLICE: Final = 16
 """The cycles of a schedule that are reserved at once: the granularity at which warps share a sub-partition's pipes.
@@ -38,6 +38,7 @@ SUB_PARTITIONS: Final = 4
 BF16_BITS: Final = 16
 OPERAND_BITS: Final = {"tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 """The bits of an operand of mma.sync in registers, by its type; 16 for the others."""
+MATRIX_ACCESSES: Final = frozenset({Kind.MATRIX_LOAD, Kind.MATRIX_STORE})
 MATRIX_ROWS, MATRIX_ROW_BYTES = 8, 16
 """The rows of a matrix of ldmatrix, and the bytes of one."""
 WIDTHS: Final = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
@@ -129,7 +130,7 @@ class Folding:
         if self._lanes.in_shared(instr.operands[1]):
             return 0.0, 0.0
         count, width = _shape(instr)
-        addresses, asked = self._lanes.of(instr.operands[1]), LANES * count * width
+        addresses, asked = self._lanes.of_lines(instr.operands[1]), LANES * count * width
         if addresses is None:
             return float(asked), 0.0
         read = SECTOR_BYTES * sectors(addresses, count * width)
@@ -137,7 +138,7 @@ class Folding:
 
     def conflicts(self, effect: Effect, cycles: float) -> float:
         """Return the cycles that bank conflicts add to an access that takes `cycles`."""
-        if _timing(effect) is not Timing.MEMORY:
+        if _timing(effect) is not Timing.MEMORY or not _is_shared(effect.instr, self._lanes):
             return 0.0
         return max(cycles - _least_cycles(effect.instr, self._chip), 0.0)
 
@@ -244,32 +245,44 @@ def _shape(instr: Instr) -> tuple[int, int]:
     """Return the elements per lane and their bytes of a memory access."""
     count = next((int(m[1:]) for m in instr.modifiers if m in ("v2", "v4", "v8", "x2", "x4")), 1)
     width = next((WIDTHS[m[1:]] for m in reversed(instr.modifiers) if m[1:] in WIDTHS and m[0] in "bsuf"), 4)
-    return count, 4 if instr.kind in (Kind.MATRIX_LOAD, Kind.MATRIX_STORE) else width
+    return count, 4 if instr.kind in MATRIX_ACCESSES else width
 
 
 def _memory_cost(instr: Instr, chip: Chip, lanes: LaneAddresses) -> tuple[int, float, float]:
     """Return the cost of a memory access. Without known addresses there are no bank conflicts.
 
-    An access to another CTA's shared memory has a longer latency and less bandwidth.
+    An access to another CTA's shared memory has a longer latency and less bandwidth. An access to global memory takes a
+    cycle for each line of 128 bytes.
     """
     count, width = _shape(instr)
-    peer = _is_peer(instr)
-    matrices = instr.kind in (Kind.MATRIX_LOAD, Kind.MATRIX_STORE)
+    peer, near = _is_peer(instr), _is_shared(instr, lanes)
     cycles = least = _least_cycles(instr, chip)
-    addressed = next((o for o in instr.operands if isinstance(o, Address)), None)
-    near = any(m.startswith("shared") for m in instr.modifiers) or matrices
-    near = near or (addressed is not None and lanes.in_shared(addressed))
-    if near and not peer and addressed is not None and (addresses := lanes.of(addressed)) is not None:
-        if matrices:
+    addressed = _addressed(instr)
+    if near and not peer and (addresses := lanes.of(addressed)) is not None:
+        if instr.kind in MATRIX_ACCESSES:
             cycles = float(wavefronts(addresses[: MATRIX_ROWS * count], MATRIX_ROW_BYTES))
         else:
             cycles = float(wavefronts(addresses, count * width))
+    local = "local" in instr.modifiers
+    if not near and not local and (addresses := lanes.of_lines(addressed)) is not None:
+        cycles = max(cycles, float(lines(addresses, count * width)))
     if instr.kind in (Kind.STORE, Kind.REDUCTION, Kind.MATRIX_STORE):
         return LSU, cycles, cycles
     if peer:
         return LSU, cycles, chip.peer_latency
-    near = near or "local" in instr.modifiers
-    return LSU, cycles, (chip.shared_latency if near else chip.global_latency) + max(cycles - least, 0.0)
+    latency = chip.shared_latency if near or local else chip.global_latency
+    return LSU, cycles, latency + max(cycles - least, 0.0)
+
+
+def _addressed(instr: Instr) -> Operand:
+    """Return the address of a memory access."""
+    return next((operand for operand in instr.operands if isinstance(operand, Address)), instr.operands[0])
+
+
+def _is_shared(instr: Instr, lanes: LaneAddresses) -> bool:
+    """Return True for an access to shared memory, as far as the PTX shows it."""
+    named = instr.kind in MATRIX_ACCESSES or any(m.startswith("shared") for m in instr.modifiers)
+    return named or lanes.in_shared(_addressed(instr))
 
 
 def _is_peer(instr: Instr) -> bool:

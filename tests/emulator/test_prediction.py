@@ -167,6 +167,18 @@ def test_generic_loads_are_of_the_memory_that_their_address_points_to(address: s
     assert ("loads and stores of warps, global and generic" in found.never_compared) == is_global
 
 
+@pytest.mark.parametrize(("lane", "lines"), [("%r2", 1), ("%r3", 32), ("%r4", 2)])
+def test_rows_of_unknown_length_are_lines_of_their_own(lane: str, lines: int) -> None:
+    """Lanes of different rows of a matrix, whose length is a parameter, take a cycle and a sector each."""
+    rows = "mul.lo.u32 %r3, %r1, %r2; shr.u32 %r5, %r1, 4; and.b32 %r6, %r1, 15; mad.lo.u32 %r4, %r5, %r2, %r6;"
+    head = f"ld.param.u64 %d1, [data]; ld.param.u32 %r2, [length]; mov.u32 %r1, %tid.x; {rows}"
+    body = "".join(f"ld.global.u32 %r{10 + i % 16}, [%d3];" for i in range(64))
+    text = bench.entry("u64 data,u32 length", f"{head} mul.wide.u32 %d2, {lane}, 4; add.u64 %d3, %d1, %d2; {body} ret;")
+    found = predicted(text, [np.zeros(4096, np.uint8), 64])
+    assert found.busy["shared memory"] * found.cycles * 148 == pytest.approx(64 * lines)
+    assert sum(line.conflicts for line in found.lines) == 0
+
+
 def test_lines_say_where_all_warps_spend_their_time() -> None:
     found = predicted(SIMPLE, [1], threads=128)
     (line,) = (each for each in found.lines if each.share > 0.5)
