@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from typing import Final
+
+from ..machine.launch.source import source_line
 
 PLACE: Final = re.compile(r"^(?:near )?(?P<file>.+):(?P<line>\d+)(?: in (?P<function>.*))?$")
 
@@ -12,4 +13,4 @@ PLACE: Final = re.compile(r"^(?:near )?(?P<file>.+):(?P<line>\d+)(?: in (?P<func
 def source_text(where: str) -> str:
     """Return the text of a place's line without its indentation, "" if it is not known."""
     found = PLACE.match(where)
-    return linecache.getline(found["file"], int(found["line"])).strip() if found else ""
+    return source_line(found["file"], int(found["line"])) if found else ""

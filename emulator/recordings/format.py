@@ -175,7 +175,7 @@ def load_file(path: Path) -> Recording:
         return Recording(str(fields["name"]), tensors, steps, results, modules, dict(fields["about"]))
     except RecordingError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise RecordingError(f"{path}: damaged: {type(error).__name__}: {error}") from error
 
 

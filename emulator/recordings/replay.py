@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from ..bridge.modules import load
 from ..bridge.patches import current_device
 from .format import Constant, HostOp, Launched, Module, Recording
 from .recorder import NO_NAMES, WORD
-from .rules import EMPTY, FACTORIES, NotRecordable, Rules
+from .rules import EMPTY, FACTORIES, VIEWS, NotRecordable, Rules
 from .values import decoded, dtype, extent, layout, tensors_in
 
 POISON_BYTE = 0xFF
@@ -82,6 +83,7 @@ class _Replay:
         self._values = dict(enumerate(tensors.values()))
         self._device = next(iter(tensors.values())).device.type
         self._rules = Rules(tensors, readable)
+        self._made_bytes = 0
 
     def value(self, number: int) -> torch.Tensor:
         """Return a value. Raises NotRecordable if there is none of that number yet."""
@@ -105,11 +107,10 @@ class _Replay:
         kwargs = {name: decoded(each, self.value, self._device) for name, each in step.kwargs.items()}
         inputs = list(tensors_in([args, kwargs]))
         holds = self._rules.admit(op, [self._root(tensor) for tensor in inputs])
-        if str(op).removesuffix(".default") in FACTORIES and _made_bytes(op, args, kwargs) > MOST_WORKSPACE_BYTES:
-            raise NotRecordable(
-                f"{self._recording.name}: {step.op} makes a larger tensor than the at most 1 GiB allowed"
-            )
+        self._make_room(step, op, args, kwargs)
         made = list(tensors_in(op(*args, **kwargs)))
+        for tensor in made:
+            _check_bounds(step, tensor)
         if str(op).removesuffix(".default") in EMPTY:
             for tensor in made:
                 tensor.untyped_storage().copy_(_poison(tensor))
@@ -120,6 +121,17 @@ class _Replay:
                 self._make(number, tensor)
             if holds:
                 self._rules.hold(self._root(tensor))
+
+    def _make_room(self, step: HostOp, op: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+        """Count the memory of an operation's results before it is allocated. Raises NotRecordable past the limit."""
+        name = str(op).removesuffix(".default")
+        if name in FACTORIES:
+            made = tensors_in(op(*args, **{**kwargs, "device": "meta"}))
+            self._made_bytes += sum(each.untyped_storage().nbytes() for each in made)
+        elif name.split(".")[1] not in VIEWS:
+            self._made_bytes += _most_bytes(list(tensors_in([args, kwargs])))
+        if self._made_bytes > MOST_WORKSPACE_BYTES:
+            raise NotRecordable(f"{self._recording.name}: {step.op} makes more tensors than the at most 1 GiB allowed")
 
     def _launch(self, step: Launched) -> None:
         parameters = [bytearray(each) for each in step.parameters]
@@ -164,9 +176,20 @@ def operation(name: str) -> Any:
         raise NotRecordable(f"{name!r} is none of torch's own operations") from error
 
 
-def _made_bytes(op: Any, args: Any, kwargs: Mapping[str, Any]) -> int:
-    """Return the bytes that a factory's results need, without allocating them."""
-    return sum(t.untyped_storage().nbytes() for t in tensors_in(op(*args, **{**kwargs, "device": "meta"})))
+def _most_bytes(given: list[torch.Tensor]) -> int:
+    """Return the most bytes of the results of an elementwise operation, a reduction or a concatenation."""
+    elements = sum(each.numel() for each in given)
+    with suppress(RuntimeError):  # a concatenation of other shapes
+        elements = max(elements, math.prod(torch.broadcast_shapes(*(each.shape for each in given))))  # type: ignore[no-untyped-call]
+    return elements * WORD
+
+
+def _check_bounds(step: HostOp, tensor: torch.Tensor) -> None:
+    """Raise NotRecordable for a view that reaches beyond its storage. Torch makes some without a check."""
+    at, nbytes = extent(tensor)
+    storage = tensor.untyped_storage()
+    if nbytes and not storage.data_ptr() <= at <= at + nbytes <= storage.data_ptr() + storage.nbytes():
+        raise NotRecordable(f"{step.op} makes a view of {nbytes} bytes in a storage of {storage.nbytes()}")
 
 
 def _poison(tensor: torch.Tensor) -> Any:

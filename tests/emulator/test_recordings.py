@@ -11,7 +11,7 @@ import torch
 
 import emulator
 from emulator.recordings import Emulated, NotRecordable, Recording, RecordingError, load, replay
-from emulator.recordings.format import NAME, HostOp, Launched, Module, Relocation
+from emulator.recordings.format import NAME, Constant, HostOp, Launched, Module, Relocation
 from emulator.recordings.values import layout
 
 DOUBLE = Module("""
@@ -78,6 +78,10 @@ def test_a_workspace_holds_nan_until_something_writes_it() -> None:
         (HostOp("aten.mul.Tensor", [{"value": 0}, {"value": 0}], {}, (2,)), r"computes aten\.mul\.Tensor with x"),
         (HostOp("builtins.eval.default", ["1"], {}, (2,)), "is none of torch's own operations"),
         (HostOp("aten.view.default", [{"value": 7}, [32]], {}, (8,)), "uses value 7"),
+        (
+            HostOp("aten._reshape_alias.default", [{"value": 1}, [4096], [1]], {}, (2,)),
+            "16384 bytes in a storage of 128",
+        ),
         (replace(LAUNCH, relocations=(Relocation(0, 0, 0, 4096),)), "an address 4096 bytes into a tensor of 128"),
         (replace(LAUNCH, parameters=(bytes(4), bytes(8)), relocations=()), "recorded were other sizes"),
     ],
@@ -95,6 +99,29 @@ def test_a_merge_may_compute_with_results_but_with_nothing_else() -> None:
         replayed(recording(LAUNCH, product), frozenset({"y"}))
 
 
+@pytest.mark.parametrize(
+    "op",
+    [
+        HostOp("aten.exp.default", [{"value": 3}], {}, (4,)),
+        HostOp("aten.ones_like.default", [{"value": 3}], {}, (4,)),
+        HostOp("aten.cat.default", [[{"value": 3}, {"value": 3}]], {}, (4,)),
+    ],
+    ids=lambda op: op.op,
+)
+def test_operations_make_a_limited_amount_of_memory(op: HostOp) -> None:
+    """A view of one element with strides of 0 may have any size; its copies may not."""
+    one = Constant("float32", (1,), bytes(4), 2)
+    wide = HostOp("aten.expand.default", [{"value": 2}, [1 << 40]], {}, (3,))
+    with pytest.raises(NotRecordable, match="than the at most 1 GiB"):
+        replayed(recording(one, wide, op))
+
+
+def test_operations_that_each_make_little_have_the_same_limit_together() -> None:
+    made = [HostOp("aten.empty.memory_format", [[100 << 20]], {}, (number,)) for number in range(2, 9)]
+    with pytest.raises(NotRecordable, match="than the at most 1 GiB"):
+        replayed(recording(*made))
+
+
 def test_memory_beside_the_tensors_is_out_of_bounds() -> None:
     beside = replace(LAUNCH, relocations=(Relocation(0, 0, 0, 64), Relocation(1, 0, 1, 0)))
     with pytest.raises(emulator.EmulatorError, match="outside"):
@@ -106,7 +133,17 @@ def test_tensors_of_another_layout_are_rejected() -> None:
         replay(recording(LAUNCH), tensors() | {"x": torch.zeros(64)}, Emulated())
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 9}', '{"schema": 1, "steps": [{"step": "Shell"}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": 9}',
+        '{"schema": 1, "steps": [{"step": "Shell"}]}',
+        '{"schema": 1, "steps": [{"step": "Constant", "dtype": "", "shape": [Infinity], "data": "", "value": 2}]}',
+    ],
+)
 def test_a_damaged_recording_is_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
     with pytest.raises(RecordingError):

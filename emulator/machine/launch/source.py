@@ -37,7 +37,7 @@ class SourcePlace:
     @property
     def text(self) -> str:
         """The line as written, without its indentation; empty if the file cannot be read."""
-        return linecache.getline(self.file, self.line).strip()
+        return source_line(self.file, self.line)
 
     @property
     def function(self) -> str:
@@ -158,10 +158,21 @@ def _function_at(file: str, line: int) -> str:
 def _functions(file: str) -> tuple[Function, ...]:
     """Return a Python file's functions, inner ones first; none if it cannot be read or parsed."""
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = ast.parse("".join(_lines(file)))
     except SyntaxError:
         return ()
     return tuple(_within(tree, ""))
+
+
+def source_line(file: str, line: int) -> str:
+    """Return a line of a source file without its indentation; empty if the file cannot be read."""
+    lines = _lines(file)
+    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+
+def _lines(file: str) -> list[str]:
+    """Return the lines of a source file; none if it is not a plain file: PTX may name a pipe, which blocks a reader."""
+    return linecache.getlines(file) if os.path.isfile(file) else []
 
 
 def _within(node: ast.AST, prefix: str) -> list[Function]:
