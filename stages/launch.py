@@ -3,30 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
 import kernel
 from stages.buffers import Poisoned, bytes_of, check_inputs, gapped
+from stages.caches import NAMES
 from stages.calls import Tensors, callers, has_topk, launches
 from stages.case import Case
 from stages.inputs import POISONS, Inputs, Poison, poisoned, poisoned_compressed
 from stages.served import out_of_range, placed_caches
 
 
-def launch(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISONS[0]) -> kernel.Attention:
+@dataclass(frozen=True)
+class Order:
+    """The order in which a launch has the sequences and heads of a case, each a permutation.
+
+    Lengths and sinks are those of the case for every seed: code that has them as constants is right in their own order.
+    """
+
+    sequences: torch.Tensor
+    heads: torch.Tensor
+
+    @staticmethod
+    def of(case: Case, seed: int, trial: int) -> Order:
+        """Return an order: of the heads by seed, for rows of a tile share decisions; of the sequences by trial too."""
+        heads = torch.randperm(case.heads, generator=torch.Generator().manual_seed(seed))
+        return Order(torch.arange(case.batch).roll(seed + trial), heads)
+
+    def apply(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a tensor of a call in this order."""
+        if name in NAMES:  # the pages of all sequences
+            return tensor
+        if name == "sink":
+            return tensor[self.heads]
+        ordered = tensor[self.sequences]
+        ordered = ordered[:, :, self.heads] if name == "q" else ordered
+        return ordered if tensor.is_contiguous() else tensor.copy_(ordered)  # one with gaps is a copy
+
+    def undo(self, attention: kernel.Attention) -> kernel.Attention:
+        """Return results in the order of the case."""
+        sequences, heads = self.sequences.argsort(), self.heads.argsort()
+        found = {name: tensor for name, tensor in vars(attention).items() if tensor is not None}
+        return kernel.Attention(**{name: tensor[sequences][:, :, heads] for name, tensor in found.items()})
+
+
+def launch(
+    case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISONS[0], order: Order | None = None
+) -> kernel.Attention:
     """Launch a case once, or once per branch with a merge. Keys that must not be read are poisoned.
 
     Raises WroteOutside if a guard element beside an output was overwritten, or the memory of an input.
     """
     tensors = placed(case, inputs, torch_device, poison)
+    if order is not None:
+        tensors = {name: order.apply(name, tensor) for name, tensor in tensors.items()}
     before = {name: held.clone() for name, held in bytes_of(tensors).items()}
     buffers = outputs(case, tensors["q"])
     attention = callers[-1].call(case, tensors, [each.attention for each in buffers])
     for each in buffers:
         each.check_guards()
     check_inputs(before, tensors)
-    return attention
+    return attention if order is None else order.undo(attention)
 
 
 def prepared(case: Case, inputs: Inputs, torch_device: str) -> Callable[[], kernel.Attention]:

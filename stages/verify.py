@@ -16,7 +16,7 @@ from stages.check import Figure, compare, failing
 from stages.device import Device
 from stages.expected import Outputs, outputs_of, reference
 from stages.inputs import POISONS, Inputs, Poison, draw
-from stages.launch import launch
+from stages.launch import Order, launch
 from stages.locate import describe_errors
 from stages.negative_controls import negative_controls, right
 
@@ -80,11 +80,12 @@ def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
 
 
 def launch_in_every_mode(case: Case, inputs: Inputs, device: Device, seed: int) -> tuple[Trial, ...]:
-    """Compile a case, and launch it at least once in every completion mode and with every poison."""
+    """Compile a case, and launch it in every completion mode, with every poison, each time in another order."""
     callers[-1].compile_s(case)
     count = max(len(device.modes), len(POISONS))
-    runs = [(device.modes[i % len(device.modes)], POISONS[i % len(POISONS)]) for i in range(count)]
-    return tuple(_try(case, inputs, device, mode, poison, seed) for mode, poison in runs)
+    orders = [Order.of(case, seed, i) for i in range(count)]
+    runs = [(device.modes[i % len(device.modes)], POISONS[i % len(POISONS)], orders[i]) for i in range(count)]
+    return tuple(_try(case, inputs, device, mode, poison, seed, order) for mode, poison, order in runs)
 
 
 def all_same_bits(trials: tuple[Trial, ...], where: str) -> None:
@@ -141,11 +142,11 @@ def launched(case: Case, seed: int, device: Device) -> kernel.Attention:
         return launch(case, draw(case, seed), device.torch_device)
 
 
-def _try(case: Case, inputs: Inputs, device: Device, mode: str, poison: Poison, seed: int) -> Trial:
+def _try(case: Case, inputs: Inputs, device: Device, mode: str, poison: Poison, seed: int, order: Order) -> Trial:
     started = time.perf_counter()
     try:
         with device.running(mode, seed, callers[-1].mbarriers(case)):
-            attention = launch(case, inputs, device.torch_device, poison)
+            attention = launch(case, inputs, device.torch_device, poison, order)
     except Exception as error:
         return Trial(mode, time.perf_counter() - started, None, error)
     return Trial(mode, time.perf_counter() - started, attention)
