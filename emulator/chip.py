@@ -7,6 +7,7 @@ the chip that CUTE_DSL_ARCH compiles for, or a B200.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -72,6 +73,19 @@ SHARED_BYTES_AN_SM: Final = 228 * 1024
 SHARED_BANKS, BANK_BYTES = 32, 4
 
 COMPUTE_CAPABILITY: Final = divmod(int(DEVICE.target.strip("sm_a")), 10)
+TARGET: Final = re.compile(r"sm_(\d+)([af]?)")
+
+
+def runs_here(target: str) -> bool:
+    """Return True if the device can run PTX for this target, such as sm_100a, sm_100f or sm_80."""
+    found = TARGET.fullmatch(target)
+    if found is None:
+        return False
+    number, suffix, own = int(found[1]), found[2], 10 * COMPUTE_CAPABILITY[0] + COMPUTE_CAPABILITY[1]
+    same_family = number // 10 == own // 10 and number <= own and suffix == "f"
+    return number == own or same_family or (number < own and not suffix)
+
+
 L2_BYTES: Final = DEVICE.l2_bytes
 SM_CLOCK_KHZ, MEMORY_CLOCK_KHZ = DEVICE.sm_clock_khz, DEVICE.memory_clock_khz
 MEMORY_BUS_BITS: Final = DEVICE.memory_bus_bits

@@ -345,6 +345,7 @@ class EmulatedDevice:
                 _test(),
                 prediction,
                 None if self.recordings is None else self.recordings.last,
+                frozenset(launch.memory.tracked),
             )
         )
 

@@ -42,6 +42,7 @@ class LaunchResult:
     - `ptx`: the launched module.
     - `test`: the test that launched it, under pytest.
     - `prediction`: the predicted time, under a clock. The outputs are then not computed, and stats are empty.
+    - `written`: the addresses of the allocations that it wrote.
     """
 
     kernel: str
@@ -57,6 +58,7 @@ class LaunchResult:
     prediction: Prediction | None = None
     recording: Recording | None = field(default=None, repr=False, compare=False)
     """The recording of the launch, if the device records."""
+    written: frozenset[int] = field(default=frozenset(), repr=False)
 
     def blame(self, output: Any, expected: Any = None, element: Sequence[int] | None = None) -> str:
         """Explain an element of an output: the instructions and inputs that made it, as text.

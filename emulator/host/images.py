@@ -18,8 +18,7 @@ _ENTRY: Final = struct.Struct("<HHIQIIHHIIIQQQ")
 _PTX: Final = 1
 _LZ4, _ZSTD = 0x2000, 0x8000
 """Compression flags of a fat binary's entry."""
-_TARGET: Final = re.compile(rb"\.target\s+sm_(\d+)([af]?)")
-_DEVICE_TARGET: Final = 10 * chip.COMPUTE_CAPABILITY[0] + chip.COMPUTE_CAPABILITY[1]
+_TARGET: Final = re.compile(rb"\.target\s+(sm_(\d+)([af]?))")
 
 
 def is_machine_code(address: int) -> bool:
@@ -49,15 +48,8 @@ def _nearest_ptx(texts: list[bytes]) -> bytes:
     found = {}
     for text in texts:
         target = _TARGET.search(text)
-        if target is not None:
-            number, suffix = int(target[1]), target[2]
-            fits = (
-                number == _DEVICE_TARGET
-                or (number // 10 == _DEVICE_TARGET // 10 and suffix == b"f")
-                or (number < _DEVICE_TARGET and not suffix)
-            )
-            if fits:
-                found[number, suffix == b"a"] = text
+        if target is not None and chip.runs_here(target[1].decode()):
+            found[int(target[2]), target[3] == b"a"] = text
     if not found:
         fix = "compile with -gencode arch=compute_100a,code=compute_100a"
         raise not_emulated("a fat binary without PTX for sm_100a", fix)

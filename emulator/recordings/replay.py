@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import torch
 
+from .. import chip
 from ..bridge.allocations import Allocation, Memory
 from ..bridge.launchconfig import LaunchConfig
 from ..bridge.modules import load
@@ -27,16 +28,27 @@ MOST_WORKSPACE_BYTES = 1 << 30
 class Launcher(Protocol):
     """The device of a replay."""
 
-    def launch(self, module: Module, launched: Launched, parameters: list[bytes], memory: list[Allocation]) -> None:
-        """Run a launch. parameters: with addresses in place; memory: all that it may access."""
+    def launch(
+        self, module: Module, launched: Launched, parameters: list[bytes], memory: list[Allocation]
+    ) -> frozenset[int]:
+        """Run a launch. parameters: with addresses in place; memory: all that it may access.
+
+        Return the addresses of the memory that it wrote, as far as the device knows.
+        """
 
 
 class Emulated:
     """Launches on the emulated device that is current."""
 
-    def launch(self, module: Module, launched: Launched, parameters: list[bytes], memory: list[Allocation]) -> None:
+    def launch(
+        self, module: Module, launched: Launched, parameters: list[bytes], memory: list[Allocation]
+    ) -> frozenset[int]:
         """Run a launch to its end, of a module that nothing ran before. Raises EmulatorError."""
         device, loaded = current_device(), load(module.ptx)
+        if not chip.runs_here(loaded.syntax.target):
+            raise NotRecordable(
+                f"{launched.kernel} is compiled for {loaded.syntax.target}, not for {chip.DEVICE.target}"
+            )
         loaded.initialise()  # or a launch could count those before it
         sizes = [param.size for param in loaded.kernel(launched.kernel).params]
         if sizes != [len(each) for each in parameters]:
@@ -48,6 +60,7 @@ class Emulated:
         )
         with _naming(device, launched.names), device.calling(None, Memory(tuple(memory), closed=True)):
             device.launch(device.handle(loaded, launched.kernel), config, ctypes.addressof(pointers))
+        return device.launches[-1].written
 
 
 def replay(
@@ -55,18 +68,20 @@ def replay(
     tensors: Mapping[str, torch.Tensor],
     launcher: Launcher,
     readable: frozenset[str] = NO_NAMES,
+    writable: frozenset[str] | None = None,
 ) -> dict[str, torch.Tensor]:
     """Replay a recording on these tensors. Return the tensors that the recorded call returned, by name.
 
-    Memory that host code left unwritten holds NaN. Raises NotRecordable for a step that the rules do not admit, or
-    tensors of another layout, and EmulatorError for a fault of a launch.
+    writable: the tensors that launches may write; None: all. Memory that host code left unwritten holds NaN. Raises
+    NotRecordable for a step that the rules do not admit, tensors of another layout, or a launch that writes another
+    tensor, and EmulatorError for a fault of a launch.
     """
     for name, recorded in recording.tensors.items():
         if name not in tensors or not recorded.lies_like(layout(tensors[name])):
             raise NotRecordable(f"{recording.name}: {name} was recorded with another layout: {recorded}")
     if set(tensors) != set(recording.tensors):
         raise NotRecordable(f"{recording.name}: recorded with {sorted(recording.tensors)}, not {sorted(tensors)}")
-    running = _Replay(recording, {name: tensors[name] for name in recording.tensors}, launcher, readable)
+    running = _Replay(recording, {name: tensors[name] for name in recording.tensors}, launcher, readable, writable)
     for step in recording.steps:
         running.take(step)
     return {name: running.value(number) for name, number in recording.results.items()}
@@ -76,7 +91,12 @@ class _Replay:
     """The values of a replay so far."""
 
     def __init__(
-        self, recording: Recording, tensors: Mapping[str, torch.Tensor], launcher: Launcher, readable: frozenset[str]
+        self,
+        recording: Recording,
+        tensors: Mapping[str, torch.Tensor],
+        launcher: Launcher,
+        readable: frozenset[str],
+        writable: frozenset[str] | None,
     ) -> None:
         self._recording, self._launcher = recording, launcher
         self._names = list(tensors)
@@ -84,6 +104,7 @@ class _Replay:
         self._device = next(iter(tensors.values())).device.type
         self._rules = Rules(tensors, readable)
         self._made_bytes = 0
+        self._inputs = {} if writable is None else {n: t for n, t in tensors.items() if n not in writable}
 
     def value(self, number: int) -> torch.Tensor:
         """Return a value. Raises NotRecordable if there is none of that number yet."""
@@ -147,7 +168,11 @@ class _Replay:
             memory[each.value] = (*extent(tensor), self._name(each.value))
             self._rules.hold(self._root(tensor))
         module = self._recording.modules[step.module]
-        self._launcher.launch(module, step, list(map(bytes, parameters)), list(memory.values()))
+        written = self._launcher.launch(module, step, list(map(bytes, parameters)), list(memory.values()))
+        for name, tensor in self._inputs.items():
+            storage = tensor.untyped_storage()
+            if any(storage.data_ptr() <= at < storage.data_ptr() + storage.nbytes() for at in written):
+                raise NotRecordable(f"{step.kernel} writes to {name}, an input of the call")
 
     def _make(self, number: int, tensor: torch.Tensor) -> None:
         if number in self._values:  # the tensor of that number would lose the name by which the rules know it

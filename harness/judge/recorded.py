@@ -111,8 +111,9 @@ class Replayed:
 
     def call(self, case: Case, tensors: Tensors, out: Outputs) -> kernel.Attention:
         """Replay the recording of a case. Results are the judge's own buffers, and with `merged` what was merged."""
-        named = {**tensors, **_named(out)}
-        results = replay(self.recording(case), named, self._launcher, readable(case))
+        outputs = _named(out)
+        named = {**tensors, **outputs}
+        results = replay(self.recording(case), named, self._launcher, readable(case), frozenset(outputs))
         first = out[0]
         assert first is not None
         return _merged(case, results, first) if case.merged else first

@@ -37,8 +37,10 @@ class Gpu:
         self._kernels: dict[tuple[str, str], Any] = {}
         self._hopper = torch.cuda.get_device_capability()[0] == HOPPER
 
-    def launch(self, module: Module, launched: Launched, parameters: list[bytes], memory: list[Allocation]) -> None:
-        """Enqueue a launch. Raises GpuError."""
+    def launch(
+        self, module: Module, launched: Launched, parameters: list[bytes], memory: list[Allocation]
+    ) -> frozenset[int]:
+        """Enqueue a launch. What it writes is not known. Raises GpuError."""
         import torch
         from cuda.bindings import driver
 
@@ -54,6 +56,7 @@ class Gpu:
         config.numAttrs = len(config.attrs)
         function = self._function(driver, module, launched)
         checked(driver.cuLaunchKernelEx(config, function, ctypes.addressof(pointers), 0))
+        return frozenset()
 
     def _attributes(self, driver: Any, launched: Launched) -> list[Any]:
         """Return the launch attributes that change what is computed: the cluster, and a cooperative launch."""

@@ -128,6 +128,26 @@ def test_memory_beside_the_tensors_is_out_of_bounds() -> None:
         replayed(recording(beside))
 
 
+def test_a_launch_may_write_to_outputs_only() -> None:
+    """Also if it writes what is there already."""
+    same = replace(DOUBLE, ptx=DOUBLE.ptx.replace("add.f32 %f2, %f1, %f1", "mov.f32 %f2, %f1"))
+    onto_x = replace(LAUNCH, module=same.digest, relocations=(Relocation(0, 0, 0, 0), Relocation(1, 0, 0, 0)))
+    read = replace(recording(onto_x), modules={same.digest: same})
+    with emulator.emulate():
+        replay(read, tensors(), Emulated())
+        replay(recording(LAUNCH), tensors(), Emulated(), writable=frozenset({"y"}))
+        with pytest.raises(NotRecordable, match="double writes to x, an input of the call"):
+            replay(read, tensors(), Emulated(), writable=frozenset({"y"}))
+
+
+@pytest.mark.parametrize("target", ["sm_103a", "sm_90a", "sm_120", "sm_103f"])
+def test_a_module_for_another_chip_is_rejected(target: str) -> None:
+    other = replace(DOUBLE, ptx=DOUBLE.ptx.replace("sm_100a", target))
+    read = replace(recording(replace(LAUNCH, module=other.digest)), modules={other.digest: other})
+    with pytest.raises(NotRecordable, match=f"double is compiled for {target}, not for sm_100a"):
+        replayed(read)
+
+
 def test_tensors_of_another_layout_are_rejected() -> None:
     with emulator.emulate(), pytest.raises(NotRecordable, match="x was recorded with another layout"):
         replay(recording(LAUNCH), tensors() | {"x": torch.zeros(64)}, Emulated())
