@@ -26,6 +26,25 @@ RIGHT = '"scale_log2": scale * math.log2(math.e)'
 #: One that is judged, and one that is rejected before a run; the others are long.
 QUICK = ("forged verdict", "looser pins")
 
+#: Code that replaces text in the PTX of the recordings, and names the modules anew.
+OTHER_PTX = """
+import atexit, glob, hashlib, os, re, sys
+def replace_ptx():
+    out = sys.argv[sys.argv.index("--out") + 1]
+    for path in glob.glob(out + "/recordings/*.ptx"):
+        text = open(path).read()
+        for pattern, new in {replacements}:
+            text, count = re.subn(pattern, new.replace("{{out}}", out), text)
+            assert count
+        old, name = os.path.basename(path)[:-4], hashlib.sha256(text.encode()).hexdigest()
+        open(out + "/recordings/" + name + ".ptx", "w").write(text)
+        for recording in glob.glob(out + "/recordings/*.json"):
+            said = open(recording).read()
+            open(recording, "w").write(said.replace(old, name))
+if "--out" in sys.argv:
+    atexit.register(replace_ptx)
+"""
+
 needs_walls = pytest.mark.skipif(
     subprocess.run([sys.executable, "-IS", walls.__file__, "--try"], capture_output=True).returncode != 0,
     reason="this machine allows no user namespaces",
@@ -67,6 +86,8 @@ def apply(cheat: dict[str, Any], checkout: Checkout) -> None:
         checkout.replace(path, old, new)
     if "python" in cheat:
         append(cheat["python"], checkout)
+    if "ptx" in cheat:
+        append(OTHER_PTX.format(replacements=cheat["ptx"]), checkout)
     if "add" in cheat:
         path, text = cheat["add"]
         (checkout.path / path).parent.mkdir(exist_ok=True)
