@@ -1,14 +1,14 @@
 """Verification of a kernel against its pins, with stub launches whose outcome the test sets."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import pytest
 import torch
 
 import kernel
-from stages import calls
+from stages import calls, d3
 from stages import verify as verifying
 from stages.buffers import WroteOutside
 from stages.case import Case
@@ -16,7 +16,7 @@ from stages.check import Figure
 from stages.d1_1 import CASES
 from stages.expected import reference
 from stages.inputs import Inputs, Poison, draw
-from stages.launch import launch
+from stages.launch import Order, launch
 from stages.verify import Result, reject_negative_controls, verify
 
 CASE = CASES[0]
@@ -65,7 +65,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 def launching(monkeypatch: pytest.MonkeyPatch, device: Device, **wrong: object) -> None:
     """Make launches return the exact result. `wrong` maps a mode to an error to raise, or to a change of the result."""
 
-    def launch(case: Case, inputs: Inputs, torch_device: str, poison: Poison) -> kernel.Attention:
+    def launch(case: Case, inputs: Inputs, torch_device: str, poison: Poison, order: Order) -> kernel.Attention:
         attention, what = exact(inputs), wrong.get(device.mode)
         if isinstance(what, Exception):
             raise what
@@ -146,6 +146,28 @@ def test_buffers_are_poisoned_before_the_launch(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(kernel, "fmha", fmha)
     launch(CASE, draw(CASE, 1), "cpu")
     assert all(getattr(seen[0], name).isnan().all() for name in verifying.NAMES)
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["lengths of the call", "lengths as constants"])
+def test_code_that_has_the_lengths_of_a_case_as_constants_is_wrong(
+    constant: bool, monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    case = d3.CASES[4]
+
+    def fmha(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, swa_lens: torch.Tensor, out: kernel.Attention, **_: object
+    ) -> kernel.Attention:
+        lens = case.lens if constant else tuple(swa_lens.tolist())
+        clean = (each.where(each.abs() < 1e9, 0.0) for each in (k, v))  # NaN and large numbers are poison
+        part = kernel.reference.branch(q, *clean, visible=replace(case, lens=lens).visible)
+        exact = kernel.Attention(o=part.o.bfloat16(), lse=part.lse.float(), u=part.u.float(), m=part.m.float())
+        for name, tensor in vars(exact).items():
+            getattr(out, name).copy_(tensor)
+        return out
+
+    monkeypatch.setattr(kernel, "fmha", fmha)
+    with pytest.raises(AssertionError, match="outside its pins") if constant else nullcontext():
+        verify(case, 7, device, Notebook())
 
 
 @pytest.mark.parametrize(
