@@ -26,6 +26,8 @@ def configuration(problem: Problem) -> FmhaConfig:
 
     Keys are split as the problem says, or as the estimate says.
     """
+    if swapped_variant(problem) is not None:
+        return _swapped(problem)
     auto: PPath = "tmem" if problem.head_dim < SMEM_P_FROM else "smem"
     facts: dict[str, Any] = problem.features | {"p_path": auto if problem.p_path == "auto" else problem.p_path}
     whole = FmhaConfig(**facts, variant=_whole_variant(problem, facts["p_path"]))
@@ -54,6 +56,20 @@ def _whole_variant(problem: Problem, p_path: PPath) -> Variant:
     if problem.head_dim == 256:
         return variant("CTA pair at 256", 256)
     return one if p_path == "smem" or problem.by_token else variant("two Q tiles", problem.head_dim)
+
+
+def swapped_variant(problem: Problem) -> Variant | None:
+    """Return the variant with operands swapped that computes a problem, None if it is not to be."""
+    if not problem.caches or problem.rope_dim or problem.heads > 32:
+        return None
+    return variant("16 heads" if problem.heads <= 16 else "32 heads", problem.head_dim)
+
+
+def _swapped(problem: Problem) -> FmhaConfig:
+    """Return the configuration with operands swapped, with keys split as the problem or the estimate says."""
+    facts: dict[str, Any] = problem.features | {"p_path": "smem", "variant": swapped_variant(problem)}
+    splits = SPLITS if problem.splits == "auto" else (problem.splits,)
+    return min((FmhaConfig(**facts, splits=n) for n in splits), key=lambda each: estimate(each, problem))
 
 
 def estimate(config: FmhaConfig, problem: Problem) -> float:

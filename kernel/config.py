@@ -138,6 +138,8 @@ class FmhaConfig(Features, Mbarriers):
         if row.q_tiles > 1 and (self.p_path == "smem" or self.by_token):
             # Its load warps keep too few registers to copy top-k keys, and it has P in tensor memory only.
             raise ArgumentError("variant", repr(row.name), "another one with P in smem or top-k indices")
+        if row.swapped and (not self.caches or self.rope_dim):
+            raise ArgumentError("variant", repr(row.name), "another one without caches or with rope_dim above 0")
         if self.rope_dim and row.mma_ctas == 2:  # shared memory of a pair is full
             raise ArgumentError("variant", repr(row.name), "another one with rope_dim above 0")
 
@@ -151,7 +153,7 @@ class FmhaConfig(Features, Mbarriers):
         parts += ["two_q_tiles"] * (self.q_tiles == 2)
         parts += ["sink"] * self.sink + ["partials"] * self.partials
         parts += [f"splits{self.splits}"] * (self.splits > 1) + [f"rows{self.block_rows}"] * bool(self.block_rows)
-        parts += ["cta_pair"] * (self.mma_ctas == 2)
+        parts += ["cta_pair"] * (self.mma_ctas == 2) + [f"swapped{self.tile_m}"] * self.variant.swapped
         return "_".join(parts)
 
     # The variant's row.
@@ -202,6 +204,11 @@ class FmhaConfig(Features, Mbarriers):
     def crosses_proxies(self) -> bool:
         """True if the MMA warp orders copies by cp.async before its reads. In a pair, the warps that copy do."""
         return self.by_token and self.mma_ctas == 1 and not self.quantised
+
+    @property
+    def stores_by_tma(self) -> bool:
+        """True if TMA stores the results: not those that the CTAs of a cluster merge, nor transposed ones."""
+        return self.splits == 1 and not self.variant.swapped
 
     @property
     def zigzag(self) -> bool:

@@ -177,7 +177,7 @@ class Fmha:
         config = self.config
         roles = self.config.roles
         if warp == roles.load[0]:
-            stores = () if config.splits > 1 else (copies.o, copies.u)
+            stores = (copies.o, copies.u) if config.stores_by_tma else ()
             for tma in (copies.q, *copies.window, *copies.compressed, *stores):
                 if const_expr(tma is not None):
                     cpasync.prefetch_descriptor(tma[0])

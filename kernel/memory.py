@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernel.hardware import BF16_BYTES, SMEM_ALIGN, SMEM_BYTES, SWIZZLE_BYTES, TMEM_COLS, WARP
+from kernel.hardware import BF16_BYTES, FP32_BYTES, SMEM_ALIGN, SMEM_BYTES, SWIZZLE_BYTES, TMEM_COLS, WARP
 from kernel.problem import PPath
 from kernel.variants import Variant
 
 S_STAGES = 2  # stages of S and P: softmax works on one while the tensor core computes the other
+EXCHANGED = 4  # statistics that softmax warps exchange: maximum of a KV tile, final maximum, sum, largest logit
 MAX_DEPTH = 4  # KV tiles that a ring holds, a power of two
 
 
@@ -22,7 +23,9 @@ class TensorMemory:
 
     @property
     def s_cols(self) -> int:
-        """Columns of S: a key each, or two keys where both halves of the lanes have a row."""
+        """Columns of S: a key each, or two keys where both halves of the lanes have a row; swapped, a row each."""
+        if self.variant.swapped:
+            return self.variant.tile_m
         return self.variant.block_n // 2 if self.variant.row_spans_warps else self.variant.block_n
 
     @property
@@ -88,7 +91,14 @@ class SharedMemory:
     @property
     def reserved_bytes(self) -> int:
         """Barriers, the tensor-memory address, and the exchange between threads of a row."""
+        if self.variant.swapped:
+            return SMEM_ALIGN + -(-self.exchange_bytes // SMEM_ALIGN) * SMEM_ALIGN
         return SMEM_ALIGN * (2 if self.variant.row_spans_warps else 1)
+
+    @property
+    def exchange_bytes(self) -> int:
+        """Swapped: the statistics of each row by each softmax warp."""
+        return EXCHANGED * len(self.variant.roles.softmax) * self.variant.tile_m * FP32_BYTES
 
     @property
     def q_bytes(self) -> int:
@@ -117,7 +127,9 @@ class SharedMemory:
 
     @property
     def o_bytes(self) -> int:
-        """Staging buffer of O; 0 if P's buffer has the space for it."""
+        """Staging buffer of O; 0 if P's buffer has the space for it, or if O is stored from registers."""
+        if self.variant.swapped:
+            return 0
         return self.o_staging_bytes if self.o_staging_bytes > self.p_bytes else 0
 
     @property

@@ -15,7 +15,16 @@ from kernel.roles import Roles
 HEAD_DIMS = (64, 128, 256, 512)
 SPLITS = (1, 2, 4, 8, 16)  # CTAs that the keys of a row tile may be split over
 
-VariantName = Literal["one Q tile", "two Q tiles", "CTA pair at 256", "CTA pair at 512", "split keys"]
+VariantName = Literal[
+    "one Q tile",
+    "two Q tiles",
+    "CTA pair at 256",
+    "CTA pair at 512",
+    "split keys",
+    "16 heads",
+    "32 heads",
+    "64 heads",
+]
 #: The order of the products of KV tiles i = 0, 1, ...: QK[i + 1] before PV[i]; PV[i] before QK[i + 1]; or two KV tiles
 #: at a time, QK[i], then QK[i + 1] and PV[i] alternating by slice, then PV[i + 1].
 ProductOrder = Literal["qk_first", "pv_first", "interleaved"]
@@ -29,7 +38,8 @@ class Variant:
     MMA; with 2 each holds half of K's keys and half of V's columns. slices: parts of a KV tile that are loaded and
     released separately. tile_m: rows of a Q tile. block_n: keys of a KV tile. order: that of the products.
     order_v_is_k: the same if V is read as K. registers: of a softmax thread and of another, None if they need not be
-    moved between warps. zigzag: under a causal mask, row tiles are dealt to CTAs in a zigzag. roles: the warps.
+    moved between warps. zigzag: under a causal mask, row tiles are dealt to CTAs in a zigzag. roles: the warps. swapped:
+    keys are the M of both products, and rows their N: S' = K Q' and O' = V' P'.
     Raises ArgumentError if the roles do not fit the rest of the row.
     """
 
@@ -45,6 +55,7 @@ class Variant:
     registers: tuple[int, int] | None
     zigzag: bool
     roles: Roles
+    swapped: bool = False
 
     def __post_init__(self) -> None:
         if len(self.roles.softmax) != self.q_tiles * WARPGROUP:
@@ -55,6 +66,8 @@ class Variant:
     @property
     def splits(self) -> tuple[int, ...]:
         """Numbers of CTAs that the keys of a row tile may be split over."""
+        if self.swapped:
+            return SPLITS
         return SPLITS[1:] if self.name == "split keys" else (1,)
 
     @property
@@ -78,8 +91,10 @@ class Variant:
         return WARP if self.row_spans_warps else WARP // self.threads_per_row
 
     @property
-    def short_block_rows(self) -> tuple[int, int]:
+    def short_block_rows(self) -> tuple[int, ...]:
         """Rows that a CTA may have instead of a whole Q tile when keys are split: those of one softmax warp, or two."""
+        if self.swapped:
+            return ()
         return self.tile_m // WARPGROUP, self.tile_m // 2
 
 
@@ -98,8 +113,15 @@ _WITHOUT_SPLITS = (
     Variant("CTA pair at 512", (512,),    1, 2, 4,  64, 128, "qk_first", "qk_first",    (200, 104), False, _SLICED),
 )
 # fmt: on
+#: Few heads with operands swapped. The keys may be split.
+_SWAPPED = (
+    Variant("16 heads", (512,), 1, 1, 4, 16, 64, "interleaved", "interleaved", (200, 104), False, _SLICED, True),
+    Variant("32 heads", (512,), 1, 1, 4, 32, 64, "interleaved", "interleaved", (200, 104), False, _SLICED, True),
+    Variant("64 heads", (512,), 1, 1, 4, 64, 64, "interleaved", "interleaved", (200, 104), False, _SLICED, True),
+)
 #: All variants. Split keys run as one Q tile does, on a part of the KV tiles.
 VARIANTS = (
+    *_SWAPPED,
     *_WITHOUT_SPLITS,
     *(replace(each, name="split keys") for each in _WITHOUT_SPLITS if each.name == "one Q tile"),
 )

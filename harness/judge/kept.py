@@ -79,7 +79,7 @@ class KeptKernels:
             return None
         kept = msgspec.msgpack.decode(body, type=Entry)
         ptx = kept.ptx.replace(f'"{kept.root}/kernel/', f'"{ROOT}/kernel/')
-        function = self._device.restored(kept.name, ptx, kept.host, chip().kernel.launch)
+        function = self._device.restored(kept.name, ptx, kept.host, chip().kernel(config).launch)
         self.found.add(config)
         return CompiledFmha(config, function, ptx, kept.cubin, kept.layouts, kept.compile_s)
 

@@ -75,9 +75,9 @@ def copies(config: FmhaConfig, operands: Operands) -> Copies:
         compressed = key_loads(config, operands.compressed, operands.compressed)
     topk_keys = view(operands.compressed, config.head_dim)[None, None, 0] if config.compressed == "topk" else None
     results = operands.o, operands.u
-    if config.splits > 1 and config.caches:
+    if not config.stores_by_tma and config.caches:
         results = by_group(operands.o), None
-    if config.splits == 1:
+    if config.stores_by_tma:
         results = tuple(None if each is None else store_atom(config, each) for each in results)
     return Copies(q, queries, window, compressed, topk_keys, *results)
 

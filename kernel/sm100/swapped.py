@@ -1,0 +1,151 @@
+"""The kernel with operands swapped, for few heads: keys are the M of both products, heads their N.
+
+S' = K Q' has a key in a lane and a head in a column of tensor memory, O' = V' P' a column of V in a lane and a head in
+a column. A product takes as many columns as there are heads, where an unswapped one takes 64 rows. Columns of tensor
+memory, fp32 each, with N heads (16, 32 or 64):
+
+    |  S'0 N  |  S'1 N  |  O' columns 0-127 of V: N  |  128-255: N  |  256-383: N  |  384-511: N  |        6 N used
+
+S' has 64 keys: lanes 0-15 of each quarter hold the 16 keys of its warp. Keys are in shared memory as without swapping:
+as K they are A with the head dim adjacent, as V they are A transposed. P' goes through shared memory in blocks of 8
+keys and 8 heads, which are B. Roles and mbarriers are those of kernel.fmha; the softmax warps also synchronize among
+themselves by named barriers (swapped_softmax.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cuda.bindings.driver import CUstream
+from cutlass import BFloat16, Float32, Int32, Int64, const_expr
+from cutlass.experimental import primitives
+from cutlass.memory import SmemAllocator
+
+from kernel.arguments import Arguments, Operands
+from kernel.config import FmhaConfig
+from kernel.fmha import Fmha, load_role
+from kernel.hardware import BF16_BYTES, SMEM_ALIGN
+from kernel.memory import EXCHANGED, S_STAGES
+from kernel.roles import has_role
+from kernel.sm100 import operands
+from kernel.sm100.barriers import Barriers, sync_ctas
+from kernel.sm100.combine import Combine
+from kernel.sm100.cta import Cta, Descriptors
+from kernel.sm100.load import load
+from kernel.sm100.swapped_mma import CORE, multiply
+from kernel.sm100.swapped_softmax import ColumnThread, SwappedEpilogue, SwappedSoftmax
+from kernel.sm100.tiles import LoopInvariant, smaller
+
+
+class SwappedSmem(LoopInvariant):
+    """The buffers of shared memory, in their order."""
+
+    def __init__(self, config: FmhaConfig) -> None:
+        smem = SmemAllocator()
+
+        def bf16(size: int) -> cute.Tensor:
+            return smem.allocate_tensor(BFloat16, cute.make_layout(size // BF16_BYTES), SMEM_ALIGN)
+
+        self.barriers = smem.allocate_array(Int64, config.barrier_count)
+        self.tmem_slot = smem.allocate_array(Int32, 1)
+        exchanged = (config.tile_m, len(config.roles.softmax), EXCHANGED)
+        self.exchange = smem.allocate_tensor(Float32, cute.make_layout(exchanged), 16)  # (head, warp, statistic)
+        self.sQ = bf16(config.smem.q_bytes)
+        self.sK = bf16(config.smem.kv_bytes)
+        self.sV = self.sK
+        self.sRope = None
+        self.sP = bf16(config.smem.p_bytes)
+
+
+class SwappedFragments(LoopInvariant):
+    """The operands of the two products in shared memory, and their accumulators in tensor memory."""
+
+    def __init__(self, config: FmhaConfig, smem: SwappedSmem, tmem: Any) -> None:
+        """Lay the fragments out; tmem: the first column of tensor memory that the CTA allocated."""
+        self.heads = config.tile_m
+        self.tmem = tmem
+        self.o = tmem + config.tmem.o_start
+        self.Q = Descriptors(smem.sQ, (config.tile_m, config.qk_dim))
+        self.K = Descriptors(smem.sK, config.k_slice)
+        self.V = Descriptors(smem.sV, config.v_slice, sums_dims=False)
+        self.p_stage_bytes = config.smem.p_bytes // S_STAGES
+        core_bytes = CORE * CORE * BF16_BYTES
+        group_bytes = config.tile_m // CORE * core_bytes  # eight keys of all heads
+        self.P = primitives.Tcgen05SmemDesc.build(smem.sP.iterator.toint(), group_bytes, core_bytes)
+
+    def s(self, stage: Any) -> Any:
+        """Return the first column of S' of a stage."""
+        return self.tmem + stage * self.heads
+
+    def o_block(self, block: int) -> Any:
+        """Return the first column of O' of a block of V's columns."""
+        return self.o + block * self.heads
+
+
+class SwappedFmha(Fmha):
+    """The kernel of one FmhaConfig with operands swapped."""
+
+    @cute.jit
+    def launch(self, tensors: Operands, args: Arguments, stream: CUstream) -> None:
+        """Launch a CTA or cluster per row tile, but no more CTAs than `args.ctas` unless keys are split."""
+        config = self.config
+        args = operands.grouped(args)
+        row_tiles = cute.ceil_div(tensors.q.shape[-2], config.block_m)
+        ctas = row_tiles * cute.size(args.lse, mode=[0]) * config.splits
+        ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
+        self.device(operands.copies(config, tensors), args).launch(
+            grid=[ctas, 1, 1],
+            block=[config.threads, 1, 1],
+            cluster=[config.splits, 1, 1],
+            min_blocks_per_mp=1,
+            stream=stream,
+        )
+
+    @cute.kernel
+    def device(self, copies: operands.Copies, args: Arguments) -> None:  # type: ignore[override]
+        """Run the role of each warp for all row tiles of the CTA."""
+        config = self.config
+        roles = self.config.roles
+        warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+        # 1. Set up shared memory, barriers and tensor memory.
+        smem = SwappedSmem(config)
+        bars = Barriers(config, smem.barriers)
+        self.prologue(warp, bars, smem.tmem_slot, copies)
+        tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, smem.tmem_slot)
+        cta = Cta(config, bars, smem, SwappedFragments(config, smem, tmem), copies, args)  # type: ignore[arg-type]
+        # 2. Run the roles. Softmax warps take registers that the others give up.
+        if has_role(roles.softmax, warp):
+            cute.arch.setmaxregister_increase(config.variant.registers[0])
+            self.softmax(cta)
+        else:
+            cute.arch.setmaxregister_decrease(config.variant.registers[1])
+            for warps, ring in config.loaders:
+                if has_role(warps, warp):
+                    load(cta, ring, warp - warps[0], load_role(config, ring))
+            if warp == roles.mma[0]:
+                multiply(cta)
+        # 3. Merge the partial results of split keys.
+        if const_expr(config.splits > 1):
+            Combine(cta.at_row_tile(cta.row_tile_range[0])).run(warp)
+        # 4. Release tensor memory once no warp of the cluster uses it.
+        primitives.tcgen05_fence("before_thread_sync")
+        sync_ctas(config.splits)
+        if warp == roles.mma[0]:
+            primitives.tcgen05_fence("after_thread_sync")
+            cute.arch.relinquish_tmem_alloc_permit(False)
+            cute.arch.dealloc_tmem(tmem, config.tmem.alloc_cols, False)
+
+    @cute.jit
+    def softmax(self, cta: Cta) -> None:
+        """Run a softmax warp for all row tiles of the CTA: P' of each KV tile, then the results."""
+        thread = ColumnThread(self.config)
+        kv_done = Int32(0)
+        first, end, step = cta.row_tile_range
+        for number in cutlass.range(first, end, step, unroll=1):
+            at = cta.at_row_tile(number, kv_done)
+            softmax = SwappedSoftmax(at, thread)
+            softmax.run()
+            SwappedEpilogue(at, thread, softmax).run()
+            kv_done += at.kv_tiles.count

@@ -1,0 +1,105 @@
+"""The MMA role with operands swapped: one warp issues S' = K Q' and O' += V' P'."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import BFloat16, Float32, Int32, const_expr
+from cutlass.experimental import primitives
+
+from kernel.hardware import MMA_K
+from kernel.sm100.cta import VECTOR_BYTES, Cta
+from kernel.sm100.mma import MmaWarp
+from kernel.sm100.tiles import smaller
+
+CORE = 8  # keys and heads of a block of P' that is contiguous in shared memory
+
+
+@cute.jit
+def multiply(cta: Cta) -> None:
+    """Issue both products of all row tiles of the CTA."""
+    kv_done = Int32(0)
+    q_loads = Int32(0)
+    first, end, step = cta.row_tile_range
+    for number in cutlass.range(first, end, step, unroll=1):
+        warp = SwappedMmaWarp(cta.at_row_tile(number, kv_done), q_loads)
+        warp.run()
+        kv_done += warp.cta.kv_tiles.count
+        q_loads += smaller(warp.cta.kv_tiles.count, 1)
+
+
+class SwappedMmaWarp(MmaWarp):
+    """The MMA warp at a row tile. Keys are A of both products; Q, then P', is B."""
+
+    @cute.jit
+    def qk(self, i: Int32, q_tile: cutlass.Constexpr[int], slice_: cutlass.Constexpr[int]) -> None:
+        """Issue S'[i] (+)= K[i] Q' over the dims of a slice.
+
+        S'[i] may overwrite S'[i - 2] without a wait: PV[i - 2] was issued before, and waited for P'[i - 2], which
+        softmax publishes only after it has read S'[i - 2].
+        """
+        config, bars, fragments = self.cta.config, self.cta.bars, self.cta.fragments
+        number = self.cta.kv_done + i
+        stage, _ = bars.stage_and_phase(number)
+        slot, phase = bars.slot_and_phase(number, slice_)
+        # 1. Wait for the slice of K. Copies by cp.async arrive unfenced: this warp crosses to the async proxy.
+        bars.wait("k_full", slot, phase)
+        if const_expr(config.crosses_proxies):
+            cute.arch.fence_view_async_shared()
+        # 2. Multiply. The first slice overwrites S', the others add to it.
+        keys, dims = config.k_slice
+        q = fragments.Q.at(0, slice_ * dims)
+        gemm((keys, config.tile_m), fragments.s(stage), fragments.K.at(slot), q, dims, slice_ > 0)
+        # 3. After the last slice, release Q if no KV tile follows, and hand S' to softmax.
+        if const_expr(slice_ == config.slices - 1):
+            if i == self.cta.kv_tiles.count - 1:
+                bars.commit("q_empty", 0)
+            bars.commit("s_full", stage)
+
+    @cute.jit
+    def pv(self, i: Int32, q_tile: cutlass.Constexpr[int], slice_: cutlass.Constexpr[int]) -> None:
+        """Issue O' += V[i]' P'[i] for a slice, which is some columns of V and as many lanes of O'."""
+        config, bars, fragments = self.cta.config, self.cta.bars, self.cta.fragments
+        number = self.cta.kv_done + i
+        stage, phase = bars.stage_and_phase(number)
+        slot, _ = bars.slot_and_phase(number, slice_)
+        # 1. Wait for P'. Softmax publishes it when O', too, refers to the new maxima. QK has waited for the keys.
+        if const_expr(slice_ == 0):
+            bars.wait("p_full", stage, phase)
+        # 2. Multiply. The first product of a row tile overwrites O', the others add to it.
+        keys, dims = config.v_slice
+        vectors = fragments.p_stage_bytes // VECTOR_BYTES  # of a stage
+        per_step = vectors * MMA_K // keys
+        first = fragments.P + stage * vectors
+        p = lambda k: first + k * per_step  # noqa: E731
+        gemm((dims, config.tile_m), fragments.o_block(slice_), fragments.V.at(slot), p, keys, i > 0, transposed=True)
+        # 3. Release the slice, and after the last one let softmax read O'.
+        bars.commit("k_empty", slot)
+        if const_expr(slice_ == config.slices - 1):
+            bars.commit("o_done", stage)
+
+
+def gemm(
+    shape: tuple[int, int],
+    acc: cute.Pointer,
+    a: Callable[[int], Any],
+    b: Callable[[int], Any],
+    summed: int,
+    accumulate: Any,
+    transposed: bool = False,
+) -> None:
+    """Issue acc (+)= a b of shape M x N, one instruction per 16 of the summed dimension; accumulate: the first adds.
+
+    transposed: M and N are adjacent in memory, not the summed dimension. One thread is elected for all instructions.
+    """
+    majors = {"a_major": int(transposed), "b_major": int(transposed), "m_dim": shape[0], "n_dim": shape[1]}
+    bits = primitives.Tcgen05InstrDesc.build(c_dtype=Float32, a_dtype=BFloat16, b_dtype=BFloat16, **majors)
+    tmem = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
+    with cute.arch.elect_one():
+        for k in range(summed // MMA_K):
+            adds = accumulate if k == 0 else True
+            primitives.tcgen05_mma("f16", "cta_1", tmem(acc.toint()), a(k), b(k), bits, adds)
