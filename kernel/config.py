@@ -281,10 +281,16 @@ class FmhaConfig(Features, Mbarriers):
     @property
     def rings(self) -> tuple[Ring, ...]:
         """The ring of K, the ring of V unless V is read as K, and the slot of K's rotary columns if it has any."""
-        k = Ring("k", self.roles.load, self.k_slice, along_keys=False, clears_tail=not self.loads_v)
+        warps = self.roles.load + self.roles.values * self.converts_in_turn
+        k = Ring("k", warps, self.k_slice, along_keys=False, clears_tail=not self.loads_v)
         v = Ring("v", self.roles.values, self.v_slice, along_keys=self.mma_ctas == 2, clears_tail=True)
         rope = Ring("rope", self.roles.values[:1], (self.block_n, self.rope_dim), along_keys=False, clears_tail=False)
         return (k,) + (v,) * self.loads_v + (rope,) * (self.rope_dim > 0)
+
+    @property
+    def converts_in_turn(self) -> bool:
+        """True if each warp that loads K has some keys of all columns, and those of V, which are idle, help."""
+        return self.variant.swapped and self.quantised
 
     @property
     def loaders(self) -> tuple[tuple[tuple[int, ...], Ring | None], ...]:
@@ -307,11 +313,12 @@ class FmhaConfig(Features, Mbarriers):
         ctas = self.mma_ctas
         slots = self.smem.depth * self.slices
         softmax = len(self.roles.softmax) // self.q_tiles * ctas  # one elected lane per warp arrives
+        loading = len(self.roles.load) if self.converts_in_turn else ctas
         queries = "queries" if self.roles.queries else "load"
         return (
             Barrier("q_full", 1, ctas, f"{queries} of each CTA", "mma"),
             Barrier("q_empty", 1, 1, "mma", queries),
-            Barrier("k_full", slots, ctas, "load of each CTA", "mma"),
+            Barrier("k_full", slots, loading, "load of each CTA", "mma"),
             Barrier("k_empty", slots, 1, "mma", "load"),
             Barrier("v_full", slots * self.loads_v, ctas, "values of each CTA", "mma"),
             Barrier("v_empty", slots * self.loads_v, 1, "mma", "values"),

@@ -24,8 +24,9 @@ from cutlass.experimental import primitives
 from cutlass.memory import SmemAllocator
 
 from kernel.arguments import Arguments, Operands
-from kernel.config import FmhaConfig
-from kernel.fmha import Fmha, load_role
+from kernel.config import FmhaConfig, Ring
+from kernel.fmha import Fmha
+from kernel.fmha import load_role as unswapped_role
 from kernel.hardware import BF16_BYTES, SMEM_ALIGN
 from kernel.memory import EXCHANGED, S_STAGES
 from kernel.roles import has_role
@@ -33,10 +34,16 @@ from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.combine import Combine
 from kernel.sm100.cta import Cta, Descriptors
-from kernel.sm100.load import load
+from kernel.sm100.load import LoadWarp, load
+from kernel.sm100.swapped_load import FastWarp
 from kernel.sm100.swapped_mma import CORE, multiply
 from kernel.sm100.swapped_softmax import ColumnThread, SwappedEpilogue, SwappedSoftmax
 from kernel.sm100.tiles import LoopInvariant, smaller
+
+
+def load_role(config: FmhaConfig, ring: Ring | None) -> type[LoadWarp]:
+    """Return the kind of warp that loads the keys of a ring."""
+    return FastWarp if config.caches[0].layout == "v4" else unswapped_role(config, ring)
 
 
 class SwappedSmem(LoopInvariant):

@@ -1,0 +1,205 @@
+"""The load role with operands swapped for quantised keys: warps convert by integers and products of bf16.
+
+The bits of an e4m3, shifted to the places of bf16's, are its value over 2^120. Products of bf16 by that power and by a
+scale of ue8m0 are exact, but where the result is subnormal. The code of NaN is read as 480.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Int32, Int64
+from cutlass._mlir.dialects import llvm
+from cutlass.cutlass_dsl import dsl_user_op
+
+from kernel.config import Ring
+from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES
+from kernel.layouts import QUANTISED, KeyLayout
+from kernel.sm100.cta import VECTOR_BYTES, Cta
+from kernel.sm100.dequantise import CODES, WORD_BYTES, pointer
+from kernel.sm100.load import CacheWarp, wait_empty
+from kernel.sm100.operands import CHUNK
+
+TURNS = 2  # groups of warps that take the KV tiles in turn
+WORDS = VECTOR_BYTES // WORD_BYTES  # of a vector
+KEYS = 8  # that a warp converts at a time: four lanes a key, each with 16 of a chunk's columns
+LANES = 4
+VECTORS = 2  # of a lane's 16 columns in bf16
+
+
+class FastWarp(CacheWarp):
+    """One of the warps that convert quantised keys: it has some keys of every second KV tile, all of their columns.
+
+    It waits for HBM once for a tile's keys, while the warps of the other group convert the tile before. A slice is
+    published as soon as it is converted.
+    """
+
+    def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
+        """Bind warp `warp` of a ring to a row tile. The warps of a group follow each other."""
+        super().__init__(cta, ring, warp)
+        group = len(ring.warps) // TURNS
+        self.turn = warp // group
+        self.steps = ring.box[0] // group // KEYS
+        self.first_key = warp % group * self.steps * KEYS + cute.arch.lane_idx() // LANES
+        self.unit = cute.arch.lane_idx() % LANES  # of 16 columns in each chunk
+
+    @property
+    def layout(self) -> KeyLayout:
+        """The bytes of a key."""
+        return QUANTISED[self.cta.config.caches[0].layout]
+
+    @cute.jit
+    def run(self, tail_loads: Int32) -> Int32:
+        """Convert this warp's keys of every second KV tile. Indices are read one of its tiles ahead."""
+        kv = self.cta.kv_tiles
+        number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
+        indices = self.read_indices(kv.begin + self.turn)
+        for i in cutlass.range(kv.begin + self.turn, kv.end, TURNS, unroll=1):
+            self.convert(indices, i, number + i)
+        return tail_loads
+
+    def entries(self, i: Int32) -> list[Int32]:
+        """Return the numbers of the indices of tile `i` whose keys the lane converts."""
+        return [i * self.cta.config.block_n + (self.first_key + step * KEYS) for step in range(self.steps)]
+
+    def read_indices(self, i: Int32) -> cute.Tensor:
+        """Load the indices of tile `i` whose keys the lane converts."""
+        indices = cute.make_rmem_tensor(self.steps, Int32)
+        for step, entry in enumerate(self.entries(i)):
+            indices[step] = self.listed.index(entry)
+        return indices
+
+    @cute.jit
+    def convert(self, indices: cute.Tensor, i: Int32, number: Int32) -> None:
+        """Convert this warp's keys of tile `i`, which is the CTA's KV tile `number`.
+
+        indices: those of the tile; on return, of the warp's next one.
+        """
+        layout = self.layout
+        # 1. Find the keys, and ask for all of their bytes.
+        entries = self.entries(i)
+        places = [self.place(entry, indices[step]) for step, entry in enumerate(entries)]
+        scales = [self.scales(entry, indices[step]) for step, entry in enumerate(entries)]
+        codes = [self.codes(place) for place in places]
+        others = [self.others(place) for place in places]
+        indices.store(self.read_indices(i + TURNS).load())
+        # 2. Convert slice after slice as they become free, and signal the MMA warp.
+        per_slice = self.ring.box[1] // CHUNK
+        for slice_ in cutlass.range_constexpr(self.cta.config.slices):
+            slot = wait_empty(self.cta, self.ring, slice_, number)
+            base = self.slot(slot).iterator.toint() + self.first_key * SWIZZLE_BYTES
+            for c in cutlass.range_constexpr(per_slice):
+                chunk = slice_ * per_slice + c
+                for step in cutlass.range_constexpr(self.steps):
+                    at = base + (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES
+                    if cutlass.const_expr(chunk * CHUNK < layout.code_columns):
+                        self.write(at, bf16_of(codes[step][chunk], self.scale(scales[step], chunk)))
+                    else:
+                        self.write(at, others[step])
+            cute.arch.fence_view_async_shared()
+            self.cta.bars.arrive_warp(self.ring.full, slot)
+
+    def write(self, chunk: Int32, vectors: list[cute.Tensor]) -> None:
+        """Write the lane's 16 columns of a key. chunk: the address of the chunk's first column of that key."""
+        for j, vector in enumerate(vectors):
+            swizzled = (VECTORS * self.unit + j) ^ (self.first_key % KEYS)
+            cute.autovec_copy(vector, words_at(chunk + swizzled * VECTOR_BYTES, WORDS, cute.AddressSpace.smem))
+
+    def codes(self, place: Any) -> list[cute.Tensor]:
+        """Load the lane's 16 codes of each chunk of a key."""
+        first = self.or_first(place) + Int64(self.unit * CODES)
+        return [loaded(first + Int64(c), WORDS) for c in range(0, self.layout.code_columns, CHUNK)]
+
+    def others(self, place: Any) -> list[cute.Tensor]:
+        """Load the lane's 16 columns of those that a key has in bf16, if there are any; zeros if there is no key."""
+        layout = self.layout
+        if layout.code_columns == layout.columns:
+            return []
+        first = self.or_first(place) + Int64(layout.others_offset + self.unit * (CODES * BF16_BYTES))
+        found = [loaded(first + Int64(j * VECTOR_BYTES), WORDS) for j in range(VECTORS)]
+        for vector in found:
+            for w in range(WORDS):
+                vector[w] = cutlass.select_(place == 0, Int32(0), vector[w])
+        return found
+
+    def scales(self, entry: Int32, index: Int32) -> list[Int32]:
+        """Load the scales of a key as pairs of bf16; zeros if there is no key."""
+        address = self.listed.scale_address(entry, index, self.layout)
+        count = -(-self.layout.code_columns // self.layout.scale_columns // WORD_BYTES)
+        words = loaded(self.or_first(address), count)
+        pairs = [bf16x2_of(words[w] >> shift) for w in range(count) for shift in (0, 16)]
+        return [cutlass.select_(address == 0, Int32(0), pair) for pair in pairs]
+
+    def scale(self, pairs: list[Int32], chunk: int) -> Int32:
+        """Return the scale of the lane's codes of a chunk, twice."""
+        number = chunk * CHUNK // self.layout.scale_columns
+        return permuted(pairs[number // 2], 0x3232 if number % 2 else 0x1010)
+
+    def or_first(self, address: Any) -> Any:
+        """Return an address, or the first cache's if it is 0: a place where memory can be read."""
+        return cutlass.select_(address == 0, self.cta.kv_tiles.caches[0].base, address)
+
+
+def words_at(address: Any, count: int, space: cute.AddressSpace) -> cute.Tensor:
+    """Return words of memory, aligned as their size."""
+    return cute.make_tensor(cute.make_ptr(Int32, address, space, assumed_align=count * WORD_BYTES), cute.make_layout(count))
+
+
+def loaded(address: Any, count: int) -> cute.Tensor:
+    """Load words of global memory."""
+    words = cute.make_rmem_tensor(count, Int32)
+    cute.autovec_copy(words_at(address, count, cute.AddressSpace.gmem), words)
+    return words
+
+
+def bf16_of(codes: cute.Tensor, scale: Int32) -> list[cute.Tensor]:
+    """Convert 16 codes of e4m3 times a scale, a pair of bf16, to two vectors of bf16."""
+    vectors = [cute.make_rmem_tensor(WORDS, Int32) for _ in range(VECTORS)]
+    for w in range(WORDS):
+        vector, at = vectors[w // 2], w % 2 * 2
+        vector[at], vector[at + 1] = scaled_e4m3(codes[w], scale)
+    return vectors
+
+
+@dsl_user_op
+def scaled_e4m3(word: Int32, scale: Int32, *, loc: Any = None, ip: Any = None) -> tuple[Int32, Int32]:
+    """Convert the four e4m3 codes of a word to two pairs of bf16, times a scale, a pair of bf16.
+
+    prmt widens a code to 16 bits by its sign; shifted by four bits, sign, exponent and mantissa are where bf16 has them.
+    """
+    half = "prmt.b32 p, $2, 0, {}; mul.lo.u32 p, p, 16; and.b32 p, p, 0x87F087F0; mul.rn.bf16x2 p, p, c; "
+    half += "mul.rn.bf16x2 {}, p, $3; "
+    code = "{ .reg .b32 p, c; mov.b32 c, 0x7B807B80; " + half.format("0x9180", "$0") + half.format("0xB3A2", "$1") + "}"
+    return _words(code, 2, (word, scale), loc, ip)
+
+
+@dsl_user_op
+def bf16x2_of(bytes_: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return the two ue8m0 in the lowest bytes as a pair of bf16; NaN for 255."""
+    code = "{ .reg .b16 a, b; mov.b32 {a, b}, $1; cvt.rn.bf16x2.ue8m0x2 $0, a; }"
+    return _words(code, 1, (bytes_,), loc, ip)
+
+
+@dsl_user_op
+def permuted(word: Int32, selector: int, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return the bytes of a word that a selector names, four bits each."""
+    return _words(f"prmt.b32 $0, $1, 0, {selector};", 1, (word,), loc, ip)
+
+
+def _words(code: str, results: int, operands: tuple[Int32, ...], loc: Any, ip: Any) -> Any:
+    """Return the words that PTX computes from words."""
+    types = [Int32.mlir_type] * results
+    found = llvm.inline_asm(
+        types[0] if results == 1 else llvm.StructType.get_literal(types),
+        [Int32(each).ir_value(loc=loc, ip=ip) for each in operands],
+        code,
+        ",".join(["=r"] * results + ["r"] * len(operands)),
+        has_side_effects=False,
+        is_align_stack=False,
+        asm_dialect=llvm.AsmDialect.AD_ATT,
+    )
+    if results == 1:
+        return Int32(found)
+    return tuple(Int32(llvm.extractvalue(Int32.mlir_type, found, [i], loc=loc, ip=ip)) for i in range(results))
