@@ -60,7 +60,7 @@ from kernel.sm100.combine import Combine, Partial
 from kernel.sm100.cta import Cta, Fragments, Smem
 from kernel.sm100.dequantise import CodesWarp, KeyScalesWarp, QuantisedWarp
 from kernel.sm100.epilogue import Epilogue
-from kernel.sm100.load import CacheWarp, LoadWarp, RopeWarp, load
+from kernel.sm100.load import CacheWarp, LoadWarp, RopeWarp, load, load_q
 from kernel.sm100.mma import multiply
 from kernel.sm100.softmax import RowThread, RunningSoftmax, SoftmaxWarp, p_rows
 from kernel.sm100.tiles import smaller
@@ -125,7 +125,7 @@ class Fmha:
                 cute.arch.setmaxregister_decrease(config.variant.registers[1])
             for warps, ring in config.loaders:
                 if has_role(warps, warp):
-                    load(cta, ring, warp - warps[0], load_role(config, ring))
+                    load(cta, ring, warp - warps[0], load_role(config, ring), load_q)
             if warp == roles.mma[0] and (
                 config.mma_ctas == 1 or cute.arch.block_idx_in_cluster() == config.variant.leader
             ):

@@ -15,7 +15,7 @@ from kernel.memory import S_STAGES
 from kernel.sm100.tiles import LoopInvariant
 
 #: Barriers that order accesses of different warps to tensor memory. They need tcgen05 fences on both sides.
-ORDER_TENSOR_MEMORY = ("s_full", "p_full", "o_done")
+ORDER_TENSOR_MEMORY = ("s_full", "p_full", "o_done", "a_empty")
 
 
 def cta_group(config: FmhaConfig) -> tcgen05.CtaGroup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import cutlass
@@ -21,10 +22,17 @@ FEW_TOKENS = 8  # of a sequence at most: its tokens find few of their top-k keys
 
 
 @cute.jit
-def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any, role: cutlass.Constexpr[type[LoadWarp]]) -> None:
+def load(
+    cta: Cta,
+    ring: cutlass.Constexpr[Ring | None],
+    warp: Any,
+    role: cutlass.Constexpr[type[LoadWarp]],
+    queries: cutlass.Constexpr[Callable[[Cta, Int32], None]],
+) -> None:
     """Load for all row tiles of the CTA: warp `warp` of a ring loads its slices, the queries warp (ring=None) loads Q.
 
-    The warp that loads K loads Q too if there is no queries warp. role: the kind of warp that loads keys.
+    The warp that loads K loads Q too if there is no queries warp. role: the kind of warp that loads keys. queries: the
+    load of Q.
     """
     kv_done = Int32(0)
     tail_loads = Int32(0)
@@ -37,7 +45,7 @@ def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any, role: cutlas
         # 1. Load Q. Then a queries warp prefetches the next row tile's Q to L2, except when few tokens read key blocks:
         #    there it would compete with the current keys for HBM.
         if const_expr(loads_q):
-            load_q(at, q_loads)
+            queries(at, q_loads)
             prefetches = at.row_tile.group_is_token | (at.row_tile.tokens > FEW_TOKENS)
             if prefetches & (number + step < end) and const_expr(not loads_keys):
                 prefetch_q(cta.at_row_tile(number + step))

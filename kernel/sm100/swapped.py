@@ -34,8 +34,8 @@ from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.combine import Combine
 from kernel.sm100.cta import Cta, Descriptors
-from kernel.sm100.load import LoadWarp, load
-from kernel.sm100.swapped_load import FastWarp
+from kernel.sm100.load import LoadWarp, load, load_q
+from kernel.sm100.swapped_load import FastWarp, load_permuted_q
 from kernel.sm100.swapped_mma import CORE, multiply
 from kernel.sm100.swapped_softmax import ColumnThread, SwappedEpilogue, SwappedSoftmax
 from kernel.sm100.tiles import LoopInvariant, smaller
@@ -74,6 +74,7 @@ class SwappedFragments(LoopInvariant):
         self.heads = config.tile_m
         self.tmem = tmem
         self.o = tmem + config.tmem.o_start
+        self.k = tmem + config.tmem.o_end  # K of a tile, if it is in tensor memory
         self.Q = Descriptors(smem.sQ, (config.tile_m, config.qk_dim))
         self.K = Descriptors(smem.sK, config.k_slice)
         self.V = Descriptors(smem.sV, config.v_slice, sums_dims=False)
@@ -130,7 +131,8 @@ class SwappedFmha(Fmha):
             cute.arch.setmaxregister_decrease(config.variant.registers[1])
             for warps, ring in config.loaders:
                 if has_role(warps, warp):
-                    load(cta, ring, warp - warps[0], load_role(config, ring))
+                    queries = load_permuted_q if config.keys_in_tmem else load_q
+                    load(cta, ring, warp - warps[0], load_role(config, ring), queries)
             if warp == roles.mma[0]:
                 multiply(cta)
         # 3. Merge the partial results of split keys.

@@ -13,14 +13,15 @@ import cutlass.cute as cute
 from cutlass import Int32, Int64
 from cutlass._mlir.dialects import llvm
 from cutlass.cutlass_dsl import dsl_user_op
+from cutlass.experimental import primitives
 
 from kernel.config import Ring
-from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES
+from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
 from kernel.layouts import QUANTISED, KeyLayout
-from kernel.sm100.cta import VECTOR_BYTES, Cta
+from kernel.sm100.cta import LANE, VECTOR_BYTES, Cta
 from kernel.sm100.dequantise import CODES, WORD_BYTES, pointer
 from kernel.sm100.load import CacheWarp, wait_empty
-from kernel.sm100.operands import CHUNK
+from kernel.sm100.operands import CHUNK, slice_ring, tma_partition
 
 TURNS = 2  # groups of warps that take the KV tiles in turn
 WORDS = VECTOR_BYTES // WORD_BYTES  # of a vector
@@ -89,17 +90,39 @@ class FastWarp(CacheWarp):
         per_slice = self.ring.box[1] // CHUNK
         for slice_ in cutlass.range_constexpr(self.cta.config.slices):
             slot = wait_empty(self.cta, self.ring, slice_, number)
+            if cutlass.const_expr(self.cta.config.keys_in_tmem):
+                self.cta.bars.wait("a_empty", slice_, number & 1 ^ 1)
             base = self.slot(slot).iterator.toint() + self.first_key * SWIZZLE_BYTES
             for c in cutlass.range_constexpr(per_slice):
                 chunk = slice_ * per_slice + c
+                columns = others
+                if cutlass.const_expr(chunk * CHUNK < layout.code_columns):
+                    columns = [
+                        bf16_of(codes[step][chunk], self.scale(scales[step], chunk)) for step in range(self.steps)
+                    ]
                 for step in cutlass.range_constexpr(self.steps):
                     at = base + (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES
-                    if cutlass.const_expr(chunk * CHUNK < layout.code_columns):
-                        self.write(at, bf16_of(codes[step][chunk], self.scale(scales[step], chunk)))
-                    else:
-                        self.write(at, others[step])
+                    self.write(at, columns[step])
+                if cutlass.const_expr(self.cta.config.keys_in_tmem):
+                    self.write_tmem(chunk, columns)
+            if cutlass.const_expr(self.cta.config.keys_in_tmem):
+                cute.arch.fence_view_async_tmem_store()
+                primitives.tcgen05_fence("before_thread_sync")
             cute.arch.fence_view_async_shared()
             self.cta.bars.arrive_warp(self.ring.full, slot)
+
+    def write_tmem(self, chunk: int, columns: list[list[cute.Tensor]]) -> None:
+        """Write a chunk of the warp's keys into tensor memory as A of QK.
+
+        A thread has two columns of K in every fourth column of tensor memory, so a chunk's are permuted, as Q's are.
+        """
+        words = cute.make_rmem_tensor(self.steps * VECTORS * WORDS, Int32)
+        for step, vectors in enumerate(columns):
+            for q in range(VECTORS * WORDS):
+                words[q * self.steps + step] = vectors[q // WORDS][q % WORDS]
+        lane = self.cta.fragments.k + cute.arch.warp_idx() % WARPGROUP * (WARP * LANE)
+        target = cutlass.inttoptr((lane + chunk * (CHUNK // 2)).toint(), mem_space=cute.AddressSpace.tmem, dtype=Int32)
+        primitives.tcgen05_st("16x128b", target, cutlass.Vector(words.load().ir_value(), dtype=Int32))
 
     def write(self, chunk: Int32, vectors: list[cute.Tensor]) -> None:
         """Write the lane's 16 columns of a key. chunk: the address of the chunk's first column of that key."""
@@ -140,6 +163,56 @@ class FastWarp(CacheWarp):
     def or_first(self, address: Any) -> Any:
         """Return an address, or the first cache's if it is 0: a place where memory can be read."""
         return cutlass.select_(address == 0, self.cta.kv_tiles.caches[0].base, address)
+
+
+@cute.jit
+def load_permuted_q(cta: Cta, q_loads: Int32) -> None:
+    """Load Q of a row tile if it sees any key, with its columns permuted as those of K in tensor memory.
+
+    q_loads: how often the CTA has loaded Q before. In a chunk of 32 pairs of columns, 8 u + q becomes 4 q + u.
+    """
+    config, bars = cta.config, cta.bars
+    box = (config.tile_m, config.qk_dim)
+    atom, rows = cta.copies.q
+    if cta.kv_tiles.count > 0:
+        # 1. Wait until the last QK of the row tile before has read Q, and load.
+        bars.wait("q_empty", 0, (q_loads + 1) % 2)
+        barrier = bars.expect("tail_full", 0, config.smem.q_bytes)
+        whole = slice_ring(cta.smem.sQ, box, 1)[None, None, 0]
+        tile = cute.local_tile(cute.domain_offset((cta.row_tile.row(0), 0, 0), rows), box, (0, 0, cta.row_tile.group))
+        dst, src = tma_partition(atom, whole, tile)
+        cute.copy(atom, src, dst, tma_bar_ptr=barrier)
+        bars.wait("tail_full", 0, q_loads % 2)
+        # 2. Permute, some vectors of each lane at a time: eight lanes have a chunk of a row.
+        for chunk in cutlass.range(config.qk_dim // CHUNK, unroll=1):
+            first = cta.smem.sQ.iterator.toint() + chunk * (config.tile_m * SWIZZLE_BYTES)
+            permute_chunk(first, config.tile_m)
+        # 3. Hand Q to the MMA warp.
+        cute.arch.fence_view_async_shared()
+        bars.arrive_warp("q_full", 0)
+
+
+def permute_chunk(chunk: Int32, rows: int) -> None:
+    """Permute the words of each row of a chunk in shared memory, 128 swizzled bytes: 8 u + q becomes 4 q + u."""
+    lane = cute.arch.lane_idx()
+    v = lane % KEYS  # vector of a row: its words are those of u = v // 2, and q from v % 2 * 4 on
+    own = range(0, rows, WARP // KEYS)
+    row_of = [first + lane // KEYS for first in own]
+    vectors = [shared_words(chunk + row * SWIZZLE_BYTES + (v ^ row % KEYS) * VECTOR_BYTES) for row in row_of]
+    cute.arch.sync_warp()
+    for row, vector in zip(row_of, vectors, strict=True):
+        for k in range(WORDS):
+            to = (v % 2 * WORDS + k) ^ row % KEYS
+            address = chunk + row * SWIZZLE_BYTES + to * VECTOR_BYTES + v // 2 * WORD_BYTES
+            words_at(address, 1, cute.AddressSpace.smem)[0] = vector[k]
+    cute.arch.sync_warp()
+
+
+def shared_words(address: Int32) -> cute.Tensor:
+    """Load 16 bytes of shared memory."""
+    words = cute.make_rmem_tensor(WORDS, Int32)
+    cute.autovec_copy(words_at(address, WORDS, cute.AddressSpace.smem), words)
+    return words
 
 
 def words_at(address: Any, count: int, space: cute.AddressSpace) -> cute.Tensor:

@@ -16,6 +16,7 @@ from kernel.sm100.cta import VECTOR_BYTES, Cta
 from kernel.sm100.mma import MmaWarp
 from kernel.sm100.tiles import smaller
 
+tmem_pointer = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
 CORE = 8  # keys and heads of a block of P' that is contiguous in shared memory
 
 
@@ -53,7 +54,14 @@ class SwappedMmaWarp(MmaWarp):
         # 2. Multiply. The first slice overwrites S', the others add to it.
         keys, dims = config.k_slice
         q = fragments.Q.at(0, slice_ * dims)
-        gemm((keys, config.tile_m), fragments.s(stage), fragments.K.at(slot), q, dims, slice_ > 0)
+        k = fragments.K.at(slot)
+        if const_expr(config.keys_in_tmem):
+            primitives.tcgen05_fence("after_thread_sync")
+            first = fragments.k + slice_ * (dims // 2)
+            k = lambda step: tmem_pointer((first + step * (MMA_K // 2)).toint())  # noqa: E731
+        gemm((keys, config.tile_m), fragments.s(stage), k, q, dims, slice_ > 0)
+        if const_expr(config.keys_in_tmem):
+            bars.commit("a_empty", slice_)
         # 3. After the last slice, release Q if no KV tile follows, and hand S' to softmax.
         if const_expr(slice_ == config.slices - 1):
             if i == self.cta.kv_tiles.count - 1:
@@ -98,8 +106,7 @@ def gemm(
     """
     majors = {"a_major": int(transposed), "b_major": int(transposed), "m_dim": shape[0], "n_dim": shape[1]}
     bits = primitives.Tcgen05InstrDesc.build(c_dtype=Float32, a_dtype=BFloat16, b_dtype=BFloat16, **majors)
-    tmem = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
     with cute.arch.elect_one():
         for k in range(summed // MMA_K):
             adds = accumulate if k == 0 else True
-            primitives.tcgen05_mma("f16", "cta_1", tmem(acc.toint()), a(k), b(k), bits, adds)
+            primitives.tcgen05_mma("f16", "cta_1", tmem_pointer(acc.toint()), a(k), b(k), bits, adds)
