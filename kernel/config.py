@@ -329,7 +329,7 @@ class FmhaConfig(Features, Mbarriers):
             Barrier("v_empty", slots * self.loads_v, 1, "mma", "values"),
             Barrier("rope_full", int(self.rope_dim > 0), 1, "values", "mma"),
             Barrier("rope_empty", int(self.rope_dim > 0), 1, "mma", "values"),
-            Barrier("a_empty", self.slices * self.keys_in_tmem, 1, "mma", "load"),
+            Barrier("a_empty", S_STAGES * self.slices * self.keys_in_tmem, 1, "mma", "load"),
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
             Barrier("p_full", S_STAGES * len(self.p_parts), softmax, "softmax", "mma"),

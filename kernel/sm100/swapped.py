@@ -43,7 +43,7 @@ from kernel.sm100.tiles import LoopInvariant, smaller
 
 def load_role(config: FmhaConfig, ring: Ring | None) -> type[LoadWarp]:
     """Return the kind of warp that loads the keys of a ring."""
-    return FastWarp if config.caches[0].layout == "v4" else unswapped_role(config, ring)
+    return FastWarp if config.quantised else unswapped_role(config, ring)
 
 
 class SwappedSmem(LoopInvariant):

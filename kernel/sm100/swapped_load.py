@@ -17,16 +17,19 @@ from cutlass.experimental import primitives
 
 from kernel.config import Ring
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
-from kernel.layouts import QUANTISED, KeyLayout
+from kernel.layouts import CODE_BITS, QUANTISED, KeyLayout
+from kernel.sm100.barriers import Barriers
 from kernel.sm100.cta import LANE, VECTOR_BYTES, Cta
-from kernel.sm100.dequantise import CODES, WORD_BYTES, pointer
+from kernel.sm100.dequantise import CODES, WORD_BYTES
 from kernel.sm100.load import CacheWarp, wait_empty
 from kernel.sm100.operands import CHUNK, slice_ring, tma_partition
+from kernel.sm100.tiles import LoopInvariant
 
 TURNS = 2  # groups of warps that take the KV tiles in turn
 WORDS = VECTOR_BYTES // WORD_BYTES  # of a vector
 KEYS = 8  # that a warp converts at a time: four lanes a key, each with 16 of a chunk's columns
 LANES = 4
+ONES = 0x3F803F80  # 1 in bf16, twice
 VECTORS = 2  # of a lane's 16 columns in bf16
 
 
@@ -46,11 +49,6 @@ class FastWarp(CacheWarp):
         self.first_key = warp % group * self.steps * KEYS + cute.arch.lane_idx() // LANES
         self.unit = cute.arch.lane_idx() % LANES  # of 16 columns in each chunk
 
-    @property
-    def layout(self) -> KeyLayout:
-        """The bytes of a key."""
-        return QUANTISED[self.cta.config.caches[0].layout]
-
     @cute.jit
     def run(self, tail_loads: Int32) -> Int32:
         """Convert this warp's keys of every second KV tile. Indices are read one of its tiles ahead."""
@@ -58,7 +56,16 @@ class FastWarp(CacheWarp):
         number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
         indices = self.read_indices(kv.begin + self.turn)
         for i in cutlass.range(kv.begin + self.turn, kv.end, TURNS, unroll=1):
-            self.convert(indices, i, number + i)
+            entries, held = self.entries(i), [indices[step] for step in range(self.steps)]
+            indices.store(self.read_indices(i + TURNS).load())
+            layouts = [QUANTISED[each.layout] for each in self.cta.config.caches]
+            if cutlass.const_expr(layouts[0] == layouts[-1]):
+                self.convert(layouts[0], entries, held, number + i)
+            else:
+                if i < kv.boundary_tile:
+                    self.convert(layouts[0], entries, held, number + i)
+                else:
+                    self.convert(layouts[-1], entries, held, number + i)
         return tail_loads
 
     def entries(self, i: Int32) -> list[Int32]:
@@ -73,43 +80,31 @@ class FastWarp(CacheWarp):
         return indices
 
     @cute.jit
-    def convert(self, indices: cute.Tensor, i: Int32, number: Int32) -> None:
-        """Convert this warp's keys of tile `i`, which is the CTA's KV tile `number`.
-
-        indices: those of the tile; on return, of the warp's next one.
-        """
-        layout = self.layout
+    def convert(
+        self, layout: cutlass.Constexpr[KeyLayout], entries: list[Int32], indices: list[Int32], number: Int32
+    ) -> None:
+        """Convert this warp's keys of the CTA's KV tile `number`, those of `indices`, which are number `entries`."""
+        config, bars = self.cta.config, self.cta.bars
         # 1. Find the keys, and ask for all of their bytes.
-        entries = self.entries(i)
-        places = [self.place(entry, indices[step]) for step, entry in enumerate(entries)]
-        scales = [self.scales(entry, indices[step]) for step, entry in enumerate(entries)]
-        codes = [self.codes(place) for place in places]
-        others = [self.others(place) for place in places]
-        indices.store(self.read_indices(i + TURNS).load())
+        keys = [Key(self, layout, entry, index) for entry, index in zip(entries, indices, strict=True)]
         # 2. Convert slice after slice as they become free, and signal the MMA warp.
         per_slice = self.ring.box[1] // CHUNK
-        for slice_ in cutlass.range_constexpr(self.cta.config.slices):
+        for slice_ in cutlass.range_constexpr(config.slices):
             slot = wait_empty(self.cta, self.ring, slice_, number)
-            if cutlass.const_expr(self.cta.config.keys_in_tmem):
-                self.cta.bars.wait("a_empty", slice_, number & 1 ^ 1)
+            if cutlass.const_expr(config.keys_in_tmem):
+                wait_for_qk(bars, slice_, number - 1)
             base = self.slot(slot).iterator.toint() + self.first_key * SWIZZLE_BYTES
             for c in cutlass.range_constexpr(per_slice):
-                chunk = slice_ * per_slice + c
-                columns = others
-                if cutlass.const_expr(chunk * CHUNK < layout.code_columns):
-                    columns = [
-                        bf16_of(codes[step][chunk], self.scale(scales[step], chunk)) for step in range(self.steps)
-                    ]
+                columns = [key.columns(slice_ * per_slice + c) for key in keys]
                 for step in cutlass.range_constexpr(self.steps):
-                    at = base + (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES
-                    self.write(at, columns[step])
-                if cutlass.const_expr(self.cta.config.keys_in_tmem):
-                    self.write_tmem(chunk, columns)
-            if cutlass.const_expr(self.cta.config.keys_in_tmem):
+                    self.write(base + (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES, columns[step])
+                if cutlass.const_expr(config.keys_in_tmem):
+                    self.write_tmem(slice_ * per_slice + c, columns)
+            if cutlass.const_expr(config.keys_in_tmem):
                 cute.arch.fence_view_async_tmem_store()
                 primitives.tcgen05_fence("before_thread_sync")
             cute.arch.fence_view_async_shared()
-            self.cta.bars.arrive_warp(self.ring.full, slot)
+            bars.arrive_warp(self.ring.full, slot)
 
     def write_tmem(self, chunk: int, columns: list[list[cute.Tensor]]) -> None:
         """Write a chunk of the warp's keys into tensor memory as A of QK.
@@ -130,39 +125,70 @@ class FastWarp(CacheWarp):
             swizzled = (VECTORS * self.unit + j) ^ (self.first_key % KEYS)
             cute.autovec_copy(vector, words_at(chunk + swizzled * VECTOR_BYTES, WORDS, cute.AddressSpace.smem))
 
-    def codes(self, place: Any) -> list[cute.Tensor]:
-        """Load the lane's 16 codes of each chunk of a key."""
-        first = self.or_first(place) + Int64(self.unit * CODES)
-        return [loaded(first + Int64(c), WORDS) for c in range(0, self.layout.code_columns, CHUNK)]
 
-    def others(self, place: Any) -> list[cute.Tensor]:
-        """Load the lane's 16 columns of those that a key has in bf16, if there are any; zeros if there is no key."""
+class Key(LoopInvariant):
+    """A lane's part of a key in registers: its 16 codes of each chunk, the scales, and its 16 columns in bf16, if any."""
+
+    def __init__(self, warp: FastWarp, layout: KeyLayout, entry: Int32, index: Int32) -> None:
+        """Load the key of index number `entry`. If the index names none, load another, and scales of 0."""
+        tiles = warp.cta.kv_tiles
+        self.layout, self.unit = layout, warp.unit
+        place, scales = tiles.address(entry, index), tiles.scale_address(entry, index, layout)
+        self.exists = place != 0
+        place, scales = (cutlass.select_(self.exists, each, tiles.caches[0].base) for each in (place, scales))
+        bits = CODE_BITS[layout.code]
+        first, words = place + Int64(self.unit * (CODES * bits // 8)), CODES * bits // 8 // WORD_BYTES
+        self.codes = [loaded(first + Int64(c * bits // 8), words) for c in range(0, layout.code_columns, CHUNK)]
+        first = place + Int64(layout.others_offset + self.unit * (CODES * BF16_BYTES))
+        others = VECTORS if layout.code_columns < layout.columns else 0
+        self.others = [self.or_zeros(loaded(first + Int64(j * VECTOR_BYTES), WORDS)) for j in range(others)]
+        self.scales = self.loaded_scales(scales)
+
+    def loaded_scales(self, address: Any) -> list[Int32]:
+        """Load all scales: pairs of bf16 from ue8m0, or four e4m3 in a word."""
         layout = self.layout
-        if layout.code_columns == layout.columns:
-            return []
-        first = self.or_first(place) + Int64(layout.others_offset + self.unit * (CODES * BF16_BYTES))
-        found = [loaded(first + Int64(j * VECTOR_BYTES), WORDS) for j in range(VECTORS)]
-        for vector in found:
-            for w in range(WORDS):
-                vector[w] = cutlass.select_(place == 0, Int32(0), vector[w])
-        return found
+        size = -(-layout.code_columns // layout.scale_columns // 8) * 8
+        width = min(size, VECTOR_BYTES)
+        parts = [loaded(address + Int64(at), width // WORD_BYTES) for at in range(0, size, width)]
+        words = [part[w] for part in parts for w in range(width // WORD_BYTES)]
+        if layout.scale == "ue8m0":
+            words = [bf16x2_of(word >> shift) for word in words for shift in (0, 16)]
+        return [cutlass.select_(self.exists, word, Int32(0)) for word in words]
 
-    def scales(self, entry: Int32, index: Int32) -> list[Int32]:
-        """Load the scales of a key as pairs of bf16; zeros if there is no key."""
-        address = self.listed.scale_address(entry, index, self.layout)
-        count = -(-self.layout.code_columns // self.layout.scale_columns // WORD_BYTES)
-        words = loaded(self.or_first(address), count)
-        pairs = [bf16x2_of(words[w] >> shift) for w in range(count) for shift in (0, 16)]
-        return [cutlass.select_(address == 0, Int32(0), pair) for pair in pairs]
+    def or_zeros(self, words: cute.Tensor) -> cute.Tensor:
+        """Return the words, or zeros if the key does not exist."""
+        for w in range(cute.size(words)):
+            words[w] = cutlass.select_(self.exists, words[w], Int32(0))
+        return words
 
-    def scale(self, pairs: list[Int32], chunk: int) -> Int32:
+    def columns(self, chunk: int) -> list[cute.Tensor]:
+        """Return the lane's 16 columns of a chunk as two vectors of bf16."""
+        if chunk * CHUNK >= self.layout.code_columns:
+            return self.others
+        codes, scale = self.codes[chunk], self.scale(chunk)
+        converted = scaled_e4m3 if self.layout.code == "e4m3" else scaled_e2m1
+        vectors = [cute.make_rmem_tensor(WORDS, Int32) for _ in range(VECTORS)]
+        found = [pair for w in range(cute.size(codes)) for pair in converted(codes[w], scale)]
+        for n, pair in enumerate(found):
+            vectors[n // WORDS][n % WORDS] = pair
+        return vectors
+
+    def scale(self, chunk: int) -> Int32:
         """Return the scale of the lane's codes of a chunk, twice."""
-        number = chunk * CHUNK // self.layout.scale_columns
-        return permuted(pairs[number // 2], 0x3232 if number % 2 else 0x1010)
+        per_chunk = CHUNK // self.layout.scale_columns
+        if self.layout.scale == "e4m3":
+            return scaled_e4m3(permuted(self.scales[chunk], self.unit * 0x1111), Int32(ONES))[0]
+        half = chunk % 2 if per_chunk == 1 else self.unit // 2
+        return permuted(self.scales[chunk * per_chunk // 2], half * 0x2222 + 0x1010)
 
-    def or_first(self, address: Any) -> Any:
-        """Return an address, or the first cache's if it is 0: a place where memory can be read."""
-        return cutlass.select_(address == 0, self.cta.kv_tiles.caches[0].base, address)
+
+def wait_for_qk(bars: Barriers, slice_: int, number: Int32) -> None:
+    """Wait until QK of a slice of the CTA's KV tile `number` has completed, if there is one.
+
+    Successive tiles have barriers of their own, because a warp waits for every second tile only.
+    """
+    stage, phase = bars.stage_and_phase(number)
+    bars.wait("a_empty", stage * bars.config.slices + slice_, phase)
 
 
 @cute.jit
@@ -227,15 +253,6 @@ def loaded(address: Any, count: int) -> cute.Tensor:
     return words
 
 
-def bf16_of(codes: cute.Tensor, scale: Int32) -> list[cute.Tensor]:
-    """Convert 16 codes of e4m3 times a scale, a pair of bf16, to two vectors of bf16."""
-    vectors = [cute.make_rmem_tensor(WORDS, Int32) for _ in range(VECTORS)]
-    for w in range(WORDS):
-        vector, at = vectors[w // 2], w % 2 * 2
-        vector[at], vector[at + 1] = scaled_e4m3(codes[w], scale)
-    return vectors
-
-
 @dsl_user_op
 def scaled_e4m3(word: Int32, scale: Int32, *, loc: Any = None, ip: Any = None) -> tuple[Int32, Int32]:
     """Convert the four e4m3 codes of a word to two pairs of bf16, times a scale, a pair of bf16.
@@ -249,6 +266,19 @@ def scaled_e4m3(word: Int32, scale: Int32, *, loc: Any = None, ip: Any = None) -
 
 
 @dsl_user_op
+def scaled_e2m1(word: Int32, scale: Int32, *, loc: Any = None, ip: Any = None) -> tuple[Int32, ...]:
+    """Convert the eight e2m1 codes of a word to four pairs of bf16, times a scale, a pair of bf16.
+
+    Products of a byte move its two codes to the places of bf16's exponents and mantissas, and of its signs.
+    """
+    pair = "prmt.b32 b, $4, 0, 0x444{0}; mul.lo.u32 p, b, 0x00040040; mul.lo.u32 b, b, 0x01001000; "
+    pair += "and.b32 p, p, 0x01C001C0; lop3.b32 p, b, 0x80008000, p, 0xEA; "
+    pair += "mul.rn.bf16x2 p, p, c; mul.rn.bf16x2 ${0}, p, $5; "
+    code = "{ .reg .b32 p, b, c; mov.b32 c, 0x7E807E80; " + "".join(pair.format(n) for n in range(4)) + "}"
+    return _words(code, 4, (word, scale), loc, ip)
+
+
+@dsl_user_op
 def bf16x2_of(bytes_: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
     """Return the two ue8m0 in the lowest bytes as a pair of bf16; NaN for 255."""
     code = "{ .reg .b16 a, b; mov.b32 {a, b}, $1; cvt.rn.bf16x2.ue8m0x2 $0, a; }"
@@ -256,9 +286,9 @@ def bf16x2_of(bytes_: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
 
 
 @dsl_user_op
-def permuted(word: Int32, selector: int, *, loc: Any = None, ip: Any = None) -> Int32:
+def permuted(word: Int32, selector: Any, *, loc: Any = None, ip: Any = None) -> Int32:
     """Return the bytes of a word that a selector names, four bits each."""
-    return _words(f"prmt.b32 $0, $1, 0, {selector};", 1, (word,), loc, ip)
+    return _words("prmt.b32 $0, $1, 0, $2;", 1, (word, selector), loc, ip)
 
 
 def _words(code: str, results: int, operands: tuple[Int32, ...], loc: Any, ip: Any) -> Any:

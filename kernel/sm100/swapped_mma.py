@@ -61,7 +61,7 @@ class SwappedMmaWarp(MmaWarp):
             k = lambda step: tmem_pointer((first + step * (MMA_K // 2)).toint())  # noqa: E731
         gemm((keys, config.tile_m), fragments.s(stage), k, q, dims, slice_ > 0)
         if const_expr(config.keys_in_tmem):
-            bars.commit("a_empty", slice_)
+            bars.commit("a_empty", stage * config.slices + slice_)
         # 3. After the last slice, release Q if no KV tile follows, and hand S' to softmax.
         if const_expr(slice_ == config.slices - 1):
             if i == self.cta.kv_tiles.count - 1:
