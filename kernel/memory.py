@@ -9,7 +9,7 @@ from kernel.problem import PPath
 from kernel.variants import Variant
 
 S_STAGES = 2  # stages of S and P: softmax works on one while the tensor core computes the other
-EXCHANGED = 4  # statistics that softmax warps exchange: maximum of a KV tile, final maximum, sum, largest logit
+EXCHANGED = 5  # statistics that softmax warps exchange: maxima of a KV tile and of all, sum, largest logit, a factor
 MAX_DEPTH = 4  # KV tiles that a ring holds, a power of two
 
 

@@ -21,6 +21,7 @@ from cutlass.experimental import primitives
 
 from kernel.config import STATS, FmhaConfig
 from kernel.hardware import TMEM_LANES, WARP
+from kernel.memory import EXCHANGED
 from kernel.sm100.combine import partial_rows
 from kernel.sm100.cta import LANE, Cta
 from kernel.sm100.softmax import RESCALE_LOG2, RunningSoftmax, tmem_copy
@@ -30,8 +31,9 @@ from kernel.sm100.tiles import LoopInvariant
 KEYS = 16  # of a warp in a KV tile
 QUAD = 4  # threads that have the same keys
 OVER_KEYS = (4, 8, 16)  # distances of the threads that have the same heads
+AT_ONCE = 16  # heads of O' in a thread's registers
 VOTE, MEET = 1, 2  # named barriers of the softmax warps
-TILE_MAX, MAXIMUM, SUM, LARGEST = range(4)  # statistics in the exchange buffer
+TILE_MAX, MAXIMUM, SUM, LARGEST, FACTOR = range(EXCHANGED)  # statistics in the exchange buffer
 
 
 class ColumnThread(LoopInvariant):
@@ -48,7 +50,7 @@ class ColumnThread(LoopInvariant):
         self.quad = self.lane % QUAD
         self.heads = [CORE * i + 2 * self.quad + e for i in range(config.tile_m // CORE) for e in range(2)]
 
-    def column_of(self, block: int) -> Any:
+    def column_of(self, block: Int32) -> Any:
         """Return the column of V of which the thread has O' in a block."""
         return block * TMEM_LANES + self.index
 
@@ -176,18 +178,23 @@ class SwappedSoftmax(LoopInvariant):
             for j, head in enumerate(thread.heads):
                 self.cta.smem.exchange[head, thread.warp, statistic] = combined[j]
 
+    @cute.jit
     def rescale(self, factors: cute.Tensor) -> None:
         """Multiply O' by the factors of its heads, through registers."""
-        heads = self.cta.config.tile_m
-        of_head = [
-            cute.arch.shuffle_sync(factors[h // CORE * 2 + h % 2], h % CORE // 2) for h in range(heads)
-        ]
-        for block in range(self.cta.config.slices):
-            tensor = o_lanes(self.cta, block)
-            o = load_o(self.cta, self.thread, block)
-            for h in range(0, heads, 2):
-                o[h], o[h + 1] = cute.arch.mul_packed_f32x2((o[h], o[h + 1]), (of_head[h], of_head[h + 1]))
-            store = tmem_copy(tcgen05.St32x32bOp, heads, tensor, self.thread.index)
+        thread = self.thread
+        factor_of = self.cta.smem.exchange[None, thread.warp, FACTOR]
+        if thread.lane < QUAD:
+            for j, head in enumerate(thread.heads):
+                factor_of[head] = factors[j]
+        cute.arch.sync_warp()
+        for part in cutlass.range(o_parts(self.cta), unroll=1):
+            o = load_o(self.cta, thread, part)
+            _, first = place_of(self.cta, part)
+            for n in cutlass.range_constexpr(0, AT_ONCE, 2):
+                pair = factor_of[first + n], factor_of[first + n + 1]
+                o[n], o[n + 1] = cute.arch.mul_packed_f32x2((o[n], o[n + 1]), pair)
+            tensor = o_lanes(self.cta, part)
+            store = tmem_copy(tcgen05.St32x32bOp, AT_ONCE, tensor, thread.index)
             cute.copy(store, o, store.partition_D(tensor))
         cute.arch.fence_view_async_tmem_store()
 
@@ -246,7 +253,8 @@ class SwappedEpilogue(LoopInvariant):
         if const_expr(config.splits > 1):
             self.store_partial()
         else:
-            self.store_o(self.store_statistics())
+            self.store_statistics()
+            self.store_o()
 
     def statistics(self, head: Any) -> tuple[RunningSoftmax, Any]:
         """Return the statistics of a head over all keys of the CTA, and its sum."""
@@ -259,34 +267,32 @@ class SwappedEpilogue(LoopInvariant):
         return running, functools.reduce(operator.add, (buffer[head, w, SUM] for w in warps))
 
     @cute.jit
-    def store_statistics(self) -> cute.Tensor:
-        """Store lse and m, and return the factors from U to O of the lane's heads: `lane`, and that + 32."""
+    def store_statistics(self) -> None:
+        """Store lse and m, and write the factors from U to O into the warp's part of the exchange buffer."""
         cta, thread = self.cta, self.thread
         heads = cta.config.tile_m
-        count = max(heads // WARP, 1)
-        inverses = cute.make_rmem_tensor(count, Float32)
-        for n in cutlass.range_constexpr(count):
+        for n in cutlass.range_constexpr(max(heads // WARP, 1)):
             head = (n * WARP + thread.lane) % heads
             running, row_sum = self.statistics(head)
             row = cta.row_tile.row(head)
             if (thread.warp == 0) & (thread.lane < heads) & (row < cta.row_tile.rows):
                 running.store(cta.args, row_sum, cta.row_tile.group, row)
-            inverses[n] = running.inverse(row_sum, cta.sink_logit(head))
-        return inverses
+            cta.smem.exchange[head, thread.warp, FACTOR] = running.inverse(row_sum, cta.sink_logit(head))
+        cute.arch.sync_warp()
 
     @cute.jit
-    def store_o(self, inverses: cute.Tensor) -> None:
+    def store_o(self) -> None:
         """Store O, a column of V and a head at a time: the lanes of a warp have adjacent columns."""
         cta, thread = self.cta, self.thread
-        heads = cta.config.tile_m
-        factors = [cute.arch.shuffle_sync(inverses[h // WARP], h % WARP) for h in range(heads)]
-        for block in cutlass.range_constexpr(cta.config.slices):
-            o = load_o_or_zeros(cta, thread, block)
-            for h in cutlass.range_constexpr(heads):
-                row = cta.row_tile.row(h)
+        factor_of = cta.smem.exchange[None, thread.warp, FACTOR]
+        for part in cutlass.range(o_parts(cta), unroll=1):
+            o = load_o_or_zeros(cta, thread, part)
+            block, first = place_of(cta, part)
+            for n in cutlass.range_constexpr(AT_ONCE):
+                row = cta.row_tile.row(first + n)
                 if row < cta.row_tile.rows:
                     out = cta.copies.o[cta.row_tile.group, row, None]
-                    out[thread.column_of(block)] = (o[h] * factors[h]).to(BFloat16)
+                    out[thread.column_of(block)] = (o[n] * factor_of[first + n]).to(BFloat16)
 
     @cute.jit
     def store_partial(self) -> None:
@@ -299,10 +305,11 @@ class SwappedEpilogue(LoopInvariant):
             rows[thread.index, config.head_dim + 1] = row_sum
             if const_expr(config.maxima):
                 rows[thread.index, config.head_dim + STATS] = running.largest
-        for block in cutlass.range_constexpr(config.slices):
-            o = load_o_or_zeros(cta, thread, block)
-            for h in cutlass.range_constexpr(config.tile_m):
-                rows[h, thread.column_of(block)] = o[h]
+        for part in cutlass.range(o_parts(cta), unroll=1):
+            o = load_o_or_zeros(cta, thread, part)
+            block, first = place_of(cta, part)
+            for n in cutlass.range_constexpr(AT_ONCE):
+                rows[first + n, thread.column_of(block)] = o[n]
 
 
 def finite(maximum: Any) -> Any:
@@ -310,16 +317,27 @@ def finite(maximum: Any) -> Any:
     return cutlass.select_(maximum == -Float32.inf, Float32(0.0), maximum)
 
 
-def o_lanes(cta: Cta, block: int) -> cute.Tensor:
-    """O' of a block of V's columns as (lane, head)."""
-    layout = cute.make_layout((TMEM_LANES, cta.config.tile_m), stride=(LANE, 1))
-    return cute.make_tensor(cta.fragments.o_block(block), layout)
+def o_parts(cta: Cta) -> int:
+    """Return the number of parts of O': AT_ONCE heads in a block of V's columns."""
+    return cta.config.slices * cta.config.tile_m // AT_ONCE
 
 
-def load_o(cta: Cta, thread: ColumnThread, block: int) -> cute.Tensor:
-    """Load the thread's column of V in a block, for all heads."""
-    tensor = o_lanes(cta, block)
-    load = tmem_copy(tcgen05.Ld32x32bOp, cta.config.tile_m, tensor, thread.index)
+def place_of(cta: Cta, part: Int32) -> tuple[Int32, Int32]:
+    """Return the block of V's columns and the first head of a part of O'."""
+    per_block = cta.config.tile_m // AT_ONCE
+    return part // per_block, part % per_block * AT_ONCE
+
+
+def o_lanes(cta: Cta, part: Int32) -> cute.Tensor:
+    """Return a part of O' as (lane, head)."""
+    layout = cute.make_layout((TMEM_LANES, AT_ONCE), stride=(LANE, 1))
+    return cute.make_tensor(cta.fragments.o + part * AT_ONCE, layout)
+
+
+def load_o(cta: Cta, thread: ColumnThread, part: Int32) -> cute.Tensor:
+    """Load the thread's column of V in a part of O'."""
+    tensor = o_lanes(cta, part)
+    load = tmem_copy(tcgen05.Ld32x32bOp, AT_ONCE, tensor, thread.index)
     o = cute.make_rmem_tensor(load.partition_D(cute.make_identity_tensor(tensor.shape)).shape, Float32)
     cute.copy(load, load.partition_S(tensor), o)
     cute.arch.fence_view_async_tmem_load()
@@ -327,10 +345,10 @@ def load_o(cta: Cta, thread: ColumnThread, block: int) -> cute.Tensor:
 
 
 @cute.jit
-def load_o_or_zeros(cta: Cta, thread: ColumnThread, block: cutlass.Constexpr[int]) -> cute.Tensor:
-    """Load a block of O'; zeros if the row tile sees no key, so that no PV has written O'."""
-    o = cute.make_rmem_tensor(cta.config.tile_m, Float32)
+def load_o_or_zeros(cta: Cta, thread: ColumnThread, part: Int32) -> cute.Tensor:
+    """Load a part of O'; zeros if the row tile sees no key, so that no PV has written O'."""
+    o = cute.make_rmem_tensor(AT_ONCE, Float32)
     o.fill(0.0)
     if cta.kv_tiles.count > 0:
-        o.store(cute.coalesce(load_o(cta, thread, block)).load())
+        o.store(cute.coalesce(load_o(cta, thread, part)).load())
     return o
