@@ -123,16 +123,21 @@ class SwappedFmha(Fmha):
         self.prologue(warp, bars, smem.tmem_slot, copies)
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, smem.tmem_slot)
         cta = Cta(config, bars, smem, SwappedFragments(config, smem, tmem), copies, args)  # type: ignore[arg-type]
-        # 2. Run the roles. Softmax warps take registers that the others give up.
+        # 2. Run the roles. Softmax and load warps take registers that the others give up.
+        most, least = config.variant.registers
+        queries = load_permuted_q if config.keys_in_tmem else load_q
         if has_role(roles.softmax, warp):
-            cute.arch.setmaxregister_increase(config.variant.registers[0])
+            cute.arch.setmaxregister_increase(most)
             self.softmax(cta)
+        elif warp < roles.mma[0]:
+            cute.arch.setmaxregister_increase(most)
+            ring = config.rings[0]
+            if has_role(ring.warps, warp):
+                load(cta, ring, warp - ring.warps[0], load_role(config, ring), queries)
         else:
-            cute.arch.setmaxregister_decrease(config.variant.registers[1])
-            for warps, ring in config.loaders:
-                if has_role(warps, warp):
-                    queries = load_permuted_q if config.keys_in_tmem else load_q
-                    load(cta, ring, warp - warps[0], load_role(config, ring), queries)
+            cute.arch.setmaxregister_decrease(least)
+            if warp == roles.queries[0]:
+                load(cta, None, 0, LoadWarp, queries)
             if warp == roles.mma[0]:
                 multiply(cta)
         # 3. Merge the partial results of split keys.

@@ -15,12 +15,12 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int32, const_expr
+from cutlass import BFloat16, Float32, Int32, Int64, const_expr
 from cutlass.cute.nvgpu import tcgen05
 from cutlass.experimental import primitives
 
 from kernel.config import STATS, FmhaConfig
-from kernel.hardware import TMEM_LANES, WARP
+from kernel.hardware import BF16_BYTES, TMEM_LANES, WARP
 from kernel.memory import EXCHANGED
 from kernel.sm100.combine import partial_rows
 from kernel.sm100.cta import LANE, Cta
@@ -285,14 +285,22 @@ class SwappedEpilogue(LoopInvariant):
         """Store O, a column of V and a head at a time: the lanes of a warp have adjacent columns."""
         cta, thread = self.cta, self.thread
         factor_of = cta.smem.exchange[None, thread.warp, FACTOR]
+        rows = cta.copies.o[cta.row_tile.group, None, None]
+        row_bytes = Int64(rows.stride[0]) * BF16_BYTES
+        column = rows[cta.row_tile.row(0), None].iterator.toint() + Int64(thread.column_of(0) * BF16_BYTES)
+        left = cta.row_tile.rows - cta.row_tile.row(0)
         for part in cutlass.range(o_parts(cta), unroll=1):
             o = load_o_or_zeros(cta, thread, part)
             block, first = place_of(cta, part)
-            for n in cutlass.range_constexpr(AT_ONCE):
-                row = cta.row_tile.row(first + n)
-                if row < cta.row_tile.rows:
-                    out = cta.copies.o[cta.row_tile.group, row, None]
-                    out[thread.column_of(block)] = (o[n] * factor_of[first + n]).to(BFloat16)
+            values = [(o[n] * factor_of[first + n]).to(BFloat16) for n in range(AT_ONCE)]
+            at = column + row_bytes * first + Int64(block * TMEM_LANES * BF16_BYTES)
+            if first + AT_ONCE <= left:
+                for n in cutlass.range_constexpr(AT_ONCE):
+                    store_bf16(at + row_bytes * n, values[n])
+            else:
+                for n in cutlass.range_constexpr(AT_ONCE):
+                    if first + n < left:
+                        store_bf16(at + row_bytes * n, values[n])
 
     @cute.jit
     def store_partial(self) -> None:
@@ -310,6 +318,12 @@ class SwappedEpilogue(LoopInvariant):
             block, first = place_of(cta, part)
             for n in cutlass.range_constexpr(AT_ONCE):
                 rows[first + n, thread.column_of(block)] = o[n]
+
+
+def store_bf16(address: Any, value: BFloat16) -> None:
+    """Store a value in global memory."""
+    pointer = cute.make_ptr(BFloat16, address, cute.AddressSpace.gmem, assumed_align=BF16_BYTES)
+    cute.make_tensor(pointer, cute.make_layout(1))[0] = value
 
 
 def finite(maximum: Any) -> Any:
