@@ -7,7 +7,7 @@ from typing import Any
 from kernel.config import FmhaConfig
 from kernel.hardware import CLUSTERS_AT_ONCE
 from kernel.problem import PPath, Problem
-from kernel.variants import SPLITS, Variant, variant
+from kernel.variants import SPLITS, Variant, VariantName, variant
 
 SMEM_P_FROM = 512  # P stays in tensor memory below this head dim
 #: Cycles at head_dim 512 by the clock of the emulated B200. LAUNCH: a launch. ROW_TILE: a row tile beside its KV tiles.
@@ -59,10 +59,14 @@ def _whole_variant(problem: Problem, p_path: PPath) -> Variant:
 
 
 def swapped_variant(problem: Problem) -> Variant | None:
-    """Return the variant with operands swapped that computes a problem, None if it is not to be."""
-    if not problem.caches or problem.rope_dim or problem.heads > 32:
+    """Return the variant with operands swapped that computes a problem, None if another one does.
+
+    Up to 32 heads it is faster for keys of any layout, up to 64 for those that have to be converted.
+    """
+    if not problem.caches or problem.rope_dim or problem.heads > (64 if problem.quantised else 32):
         return None
-    return variant("16 heads" if problem.heads <= 16 else "32 heads", problem.head_dim)
+    name: VariantName = "16 heads" if problem.heads <= 16 else "32 heads" if problem.heads <= 32 else "64 heads"
+    return variant(name, problem.head_dim)
 
 
 def _swapped(problem: Problem) -> FmhaConfig:

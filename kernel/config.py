@@ -259,7 +259,7 @@ class FmhaConfig(Features, Mbarriers):
     @property
     def tmem(self) -> TensorMemory:
         """The columns of tensor memory."""
-        return TensorMemory(self.variant, self.head_dim, self.p_path, self.keys_in_tmem)
+        return TensorMemory(self.variant, self.head_dim, self.p_path, self.tmem_slices)
 
     @property
     def smem(self) -> SharedMemory:
@@ -293,9 +293,9 @@ class FmhaConfig(Features, Mbarriers):
         return self.variant.swapped and self.quantised
 
     @property
-    def keys_in_tmem(self) -> bool:
-        """True if converted keys are written into tensor memory, too, for QK; the columns must suffice."""
-        return self.converts_in_turn and self.tile_m <= 32
+    def tmem_slices(self) -> int:
+        """Slices of K that fit into tensor memory, where converted keys are written, too, for QK."""
+        return self.converts_in_turn * (self.slices if self.tile_m <= 32 else self.slices // 2)
 
     @property
     def loaders(self) -> tuple[tuple[tuple[int, ...], Ring | None], ...]:
@@ -329,7 +329,7 @@ class FmhaConfig(Features, Mbarriers):
             Barrier("v_empty", slots * self.loads_v, 1, "mma", "values"),
             Barrier("rope_full", int(self.rope_dim > 0), 1, "values", "mma"),
             Barrier("rope_empty", int(self.rope_dim > 0), 1, "mma", "values"),
-            Barrier("a_empty", S_STAGES * self.slices * self.keys_in_tmem, 1, "mma", "load"),
+            Barrier("a_empty", S_STAGES * self.slices * self.converts_in_turn, 1, "mma", "load"),
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
             Barrier("p_full", S_STAGES * len(self.p_parts), softmax, "softmax", "mma"),

@@ -17,13 +17,13 @@ MAX_DEPTH = 4  # KV tiles that a ring holds, a power of two
 class TensorMemory:
     """Columns of tensor memory: S0, S1, then O of each Q tile, then P0, P1 if P is there and has its own columns.
 
-    keys: K is there, too, behind O.
+    k_slices: slices of K that are there, too, behind O.
     """
 
     variant: Variant
     head_dim: int
     p_path: PPath
-    keys: bool = False
+    k_slices: int = 0
 
     @property
     def s_cols(self) -> int:
@@ -71,12 +71,12 @@ class TensorMemory:
     def cols(self) -> int:
         """Columns that are used."""
         own_p = self.p_path == "tmem" and not self.p_over_s
-        return self.o_end + own_p * S_STAGES * self.p_cols + self.keys * self.k_cols
+        return self.o_end + own_p * S_STAGES * self.p_cols + self.k_slices * self.k_cols
 
     @property
     def k_cols(self) -> int:
-        """Columns of a tile of K in tensor memory, two of its columns each."""
-        return self.head_dim // 2
+        """Columns of a slice of K in tensor memory, two of its columns each."""
+        return self.head_dim // self.variant.slices // 2
 
     @property
     def alloc_cols(self) -> int:

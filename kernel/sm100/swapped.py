@@ -74,7 +74,7 @@ class SwappedFragments(LoopInvariant):
         self.heads = config.tile_m
         self.tmem = tmem
         self.o = tmem + config.tmem.o_start
-        self.k = tmem + config.tmem.o_end  # K of a tile, if it is in tensor memory
+        self.k = tmem + config.tmem.o_end  # slices of K, if keys are converted
         self.Q = Descriptors(smem.sQ, (config.tile_m, config.qk_dim))
         self.K = Descriptors(smem.sK, config.k_slice)
         self.V = Descriptors(smem.sV, config.v_slice, sums_dims=False)
@@ -125,7 +125,7 @@ class SwappedFmha(Fmha):
         cta = Cta(config, bars, smem, SwappedFragments(config, smem, tmem), copies, args)  # type: ignore[arg-type]
         # 2. Run the roles. Softmax and load warps take registers that the others give up.
         most, least = config.variant.registers
-        queries = load_permuted_q if config.keys_in_tmem else load_q
+        queries = load_permuted_q if config.converts_in_turn else load_q
         if has_role(roles.softmax, warp):
             cute.arch.setmaxregister_increase(most)
             self.softmax(cta)

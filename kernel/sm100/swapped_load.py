@@ -18,7 +18,6 @@ from cutlass.experimental import primitives
 from kernel.config import Ring
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
 from kernel.layouts import CODE_BITS, QUANTISED, KeyLayout
-from kernel.sm100.barriers import Barriers
 from kernel.sm100.cta import LANE, VECTOR_BYTES, Cta
 from kernel.sm100.dequantise import CODES, WORD_BYTES
 from kernel.sm100.load import CacheWarp, wait_empty
@@ -91,23 +90,30 @@ class FastWarp(CacheWarp):
         per_slice = self.ring.box[1] // CHUNK
         for slice_ in cutlass.range_constexpr(config.slices):
             slot = wait_empty(self.cta, self.ring, slice_, number)
-            if cutlass.const_expr(config.keys_in_tmem):
-                wait_for_qk(bars, slice_, number - 1)
+            self.wait_for_qk(slice_, number)
             base = self.slot(slot).iterator.toint() + self.first_key * SWIZZLE_BYTES
             for c in cutlass.range_constexpr(per_slice):
                 columns = [key.columns(slice_ * per_slice + c) for key in keys]
                 for step in cutlass.range_constexpr(self.steps):
                     self.write(base + (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES, columns[step])
-                if cutlass.const_expr(config.keys_in_tmem):
-                    self.write_tmem(slice_ * per_slice + c, columns)
-            if cutlass.const_expr(config.keys_in_tmem):
-                cute.arch.fence_view_async_tmem_store()
-                primitives.tcgen05_fence("before_thread_sync")
+                self.write_tmem(slice_ % config.tmem_slices * per_slice + c, columns)
+            cute.arch.fence_view_async_tmem_store()
+            primitives.tcgen05_fence("before_thread_sync")
             cute.arch.fence_view_async_shared()
             bars.arrive_warp(self.ring.full, slot)
 
+    def wait_for_qk(self, slice_: int, number: Int32) -> None:
+        """Wait until QK has read what is in the columns of tensor memory for a slice of the CTA's KV tile `number`.
+
+        Successive tiles have barriers of their own, because a warp waits for every second tile only.
+        """
+        config, bars = self.cta.config, self.cta.bars
+        before = slice_ - config.tmem_slices  # of the same tile, or of the one before
+        stage, phase = bars.stage_and_phase(number if before >= 0 else number - 1)
+        bars.wait("a_empty", stage * config.slices + before % config.slices, phase)
+
     def write_tmem(self, chunk: int, columns: list[list[cute.Tensor]]) -> None:
-        """Write a chunk of the warp's keys into tensor memory as A of QK.
+        """Write a chunk of the warp's keys into tensor memory as A of QK. chunk: its number there.
 
         A thread has two columns of K in every fourth column of tensor memory, so a chunk's are permuted, as Q's are.
         """
@@ -180,15 +186,6 @@ class Key(LoopInvariant):
             return scaled_e4m3(permuted(self.scales[chunk], self.unit * 0x1111), Int32(ONES))[0]
         half = chunk % 2 if per_chunk == 1 else self.unit // 2
         return permuted(self.scales[chunk * per_chunk // 2], half * 0x2222 + 0x1010)
-
-
-def wait_for_qk(bars: Barriers, slice_: int, number: Int32) -> None:
-    """Wait until QK of a slice of the CTA's KV tile `number` has completed, if there is one.
-
-    Successive tiles have barriers of their own, because a warp waits for every second tile only.
-    """
-    stage, phase = bars.stage_and_phase(number)
-    bars.wait("a_empty", stage * bars.config.slices + slice_, phase)
 
 
 @cute.jit

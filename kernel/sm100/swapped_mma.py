@@ -55,12 +55,12 @@ class SwappedMmaWarp(MmaWarp):
         keys, dims = config.k_slice
         q = fragments.Q.at(0, slice_ * dims)
         k = fragments.K.at(slot)
-        if const_expr(config.keys_in_tmem):
+        if const_expr(config.converts_in_turn):
             primitives.tcgen05_fence("after_thread_sync")
-            first = fragments.k + slice_ * (dims // 2)
+            first = fragments.k + slice_ % config.tmem_slices * config.tmem.k_cols
             k = lambda step: tmem_pointer((first + step * (MMA_K // 2)).toint())  # noqa: E731
         gemm((keys, config.tile_m), fragments.s(stage), k, q, dims, slice_ > 0)
-        if const_expr(config.keys_in_tmem):
+        if const_expr(config.converts_in_turn):
             bars.commit("a_empty", stage * config.slices + slice_)
         # 3. After the last slice, release Q if no KV tile follows, and hand S' to softmax.
         if const_expr(slice_ == config.slices - 1):
