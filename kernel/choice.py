@@ -19,6 +19,12 @@ KV_TILE = 2_100
 PAIR_KV_TILE = 2_700
 SPLIT = 12_000
 EXCHANGE = 9_000
+#: The same with operands swapped: a constant, and so much for each head of the row tile. SWAPPED_EXCHANGE: for each row.
+SWAPPED_LAUNCH = 2_000
+SWAPPED_ROW_TILE = 3_000, 80
+SWAPPED_KV_TILE = 1_000, 25
+SWAPPED_SPLIT = 6_800, 45
+SWAPPED_EXCHANGE = 90
 
 
 def configuration(problem: Problem) -> FmhaConfig:
@@ -26,8 +32,8 @@ def configuration(problem: Problem) -> FmhaConfig:
 
     Keys are split as the problem says, or as the estimate says.
     """
-    if swapped_variant(problem) is not None:
-        return _swapped(problem)
+    if variants := swapped_variants(problem):
+        return _swapped(problem, variants)
     auto: PPath = "tmem" if problem.head_dim < SMEM_P_FROM else "smem"
     facts: dict[str, Any] = problem.features | {"p_path": auto if problem.p_path == "auto" else problem.p_path}
     whole = FmhaConfig(**facts, variant=_whole_variant(problem, facts["p_path"]))
@@ -58,22 +64,28 @@ def _whole_variant(problem: Problem, p_path: PPath) -> Variant:
     return one if p_path == "smem" or problem.by_token else variant("two Q tiles", problem.head_dim)
 
 
-def swapped_variant(problem: Problem) -> Variant | None:
-    """Return the variant with operands swapped that computes a problem, None if another one does.
+def swapped_variants(problem: Problem) -> list[Variant]:
+    """Return the variants with operands swapped that may compute a problem, the one with most heads last.
 
-    Up to 32 heads it is faster for keys of any layout, up to 64 for those that have to be converted.
+    Up to 32 heads they are faster for keys of any layout, up to 64 for those that have to be converted.
     """
     if not problem.caches or problem.rope_dim or problem.heads > (64 if problem.quantised else 32):
-        return None
-    name: VariantName = "16 heads" if problem.heads <= 16 else "32 heads" if problem.heads <= 32 else "64 heads"
-    return variant(name, problem.head_dim)
+        return []
+    names: tuple[VariantName, ...] = ("16 heads", "32 heads", "64 heads")
+    found = [variant(name, problem.head_dim) for name in names]
+    return [each for each in found if each is found[0] or each.tile_m < 2 * problem.heads]
 
 
-def _swapped(problem: Problem) -> FmhaConfig:
-    """Return the configuration with operands swapped, with keys split as the problem or the estimate says."""
-    facts: dict[str, Any] = problem.features | {"p_path": "smem", "variant": swapped_variant(problem)}
-    splits = SPLITS if problem.splits == "auto" else (problem.splits,)
-    return min((FmhaConfig(**facts, splits=n) for n in splits), key=lambda each: estimate(each, problem))
+def _swapped(problem: Problem, variants: list[Variant]) -> FmhaConfig:
+    """Return the configuration with operands swapped, with keys split as the problem or the estimate says.
+
+    Unless the estimate decides, the variant depends on the number of heads alone, and not on the batch.
+    """
+    facts: dict[str, Any] = problem.features | {"p_path": "smem"}
+    if problem.splits != "auto":
+        return FmhaConfig(**facts, splits=problem.splits, variant=variants[-1])
+    every = (FmhaConfig(**facts, splits=n, variant=each) for each in variants for n in SPLITS)
+    return min(every, key=lambda each: estimate(each, problem))
 
 
 def estimate(config: FmhaConfig, problem: Problem) -> float:
@@ -84,8 +96,16 @@ def estimate(config: FmhaConfig, problem: Problem) -> float:
     waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
     tokens = -(-min(problem.rows, rows_of_mma) // max(problem.heads, 1))
     kv_tiles = -(-problem.window_keys(tokens) // row.block_n) - (-problem.compressed_keys // row.block_n)
+    received = (config.splits - 1) / config.splits  # of the partial results, those of other CTAs
+    kv_tiles = -(-kv_tiles // config.splits)
+    if row.swapped:
+        row_tile, kv_tile, split = (
+            each + of_head * row.tile_m for each, of_head in (SWAPPED_ROW_TILE, SWAPPED_KV_TILE, SWAPPED_SPLIT)
+        )
+        if config.splits == 1:
+            return SWAPPED_LAUNCH + waves * (row_tile + kv_tiles * kv_tile)
+        return waves * (split + SWAPPED_EXCHANGE * min(problem.rows, row.tile_m) * received + kv_tiles * kv_tile)
     if config.splits > 1:
-        received = (config.splits - 1) / config.splits  # of the partial results, those of other CTAs
         exchange = min(problem.rows, rows_of_mma) / row.tile_m * received
-        return waves * (SPLIT + EXCHANGE * exchange + KV_TILE * -(-kv_tiles // config.splits))
+        return waves * (SPLIT + EXCHANGE * exchange + KV_TILE * kv_tiles)
     return LAUNCH + waves * (ROW_TILE + kv_tiles * (PAIR_KV_TILE if row.mma_ctas == 2 else KV_TILE))
