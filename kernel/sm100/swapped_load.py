@@ -50,11 +50,16 @@ class FastWarp(CacheWarp):
 
     @cute.jit
     def run(self, tail_loads: Int32) -> Int32:
-        """Convert this warp's keys of every second KV tile. Indices are read one of its tiles ahead."""
+        """Convert this warp's keys of every second KV tile. Indices are read one of its tiles ahead.
+
+        The turn goes by the tile's number among all that the CTA takes: a warp that was more than two tiles behind the
+        phase of an mbarrier could not tell it from an earlier one.
+        """
         kv = self.cta.kv_tiles
         number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
-        indices = self.read_indices(kv.begin + self.turn)
-        for i in cutlass.range(kv.begin + self.turn, kv.end, TURNS, unroll=1):
+        first = kv.begin + (self.turn - self.cta.kv_done & TURNS - 1)
+        indices = self.read_indices(first)
+        for i in cutlass.range(first, kv.end, TURNS, unroll=1):
             entries, held = self.entries(i), [indices[step] for step in range(self.steps)]
             indices.store(self.read_indices(i + TURNS).load())
             layouts = [QUANTISED[each.layout] for each in self.cta.config.caches]
