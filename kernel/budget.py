@@ -14,13 +14,23 @@ from kernel.config import FmhaConfig
 from kernel.cubin import resources
 from kernel.hardware import SMEM_BYTES, TMEM_COLS
 from kernel.memory import S_STAGES
-from kernel.problem import Compressed, PPath
+from kernel.problem import CacheKind, Compressed, PPath
 from kernel.variants import VariantName, variant
 
 COLS_PER_MARK = 8  # columns of tensor memory per character of the drawing
 
 _LAYER: dict[str, Any] = {"p_path": "smem", "mask": "causal", "shared_kv": True, "partials": False, "sink": True}
 _LAYER_VARIANTS: tuple[VariantName, ...] = ("one Q tile", "CTA pair at 512")
+_SERVED: dict[str, Any] = {"p_path": "smem", "shared_kv": True, "partials": False, "sink": True, "maxima": True}
+_V4 = CacheKind("v4", lens=True), CacheKind("v4", lens=True)
+_V41 = CacheKind("v41", lens=True), CacheKind("v41_fp4", lens=True)
+_FEW_HEADS: tuple[tuple[VariantName, tuple[CacheKind, ...]], ...] = (
+    ("16 heads", (CacheKind("bf16", lens=True),)),
+    ("16 heads", _V4),
+    ("32 heads", _V4),
+    ("64 heads", _V4),
+    ("64 heads", _V41),
+)
 CONFIGS = (
     *(FmhaConfig(head_dim=hd, p_path=p_path) for hd in (64, 128, 256) for p_path in get_args(PPath)),
     *(FmhaConfig(head_dim=hd, variant=variant("two Q tiles", hd)) for hd in (64, 128)),
@@ -32,6 +42,11 @@ CONFIGS = (
         for compressed in get_args(Compressed)
     ),
     FmhaConfig(head_dim=512, **_LAYER, compressed="topk", splits=16),
+    *(
+        FmhaConfig(head_dim=512, **_SERVED, caches=caches, splits=splits, variant=variant(name, 512))
+        for name, caches in _FEW_HEADS
+        for splits in (1, 16)
+    ),
 )
 
 
@@ -53,6 +68,8 @@ def tensor_memory(config: FmhaConfig) -> tuple[Region, ...]:
     regions += [Region(name, tmem.o_start + i * tmem.o_cols, tmem.o_cols) for i, name in enumerate(names)]
     if config.p_path == "tmem" and not tmem.p_over_s:
         regions += [Region(f"P{i}", tmem.p_start + i * tmem.p_cols, tmem.p_cols) for i in range(S_STAGES)]
+    if tmem.k_slices:
+        regions.append(Region("K", tmem.o_end, tmem.k_slices * tmem.k_cols))
     return tuple(regions)
 
 

@@ -14,10 +14,10 @@ from kernel import choice, fmha, hardware
 from kernel.config import FmhaConfig
 from kernel.errors import ArgumentError
 from kernel.problem import Problem
-from kernel.sm100 import swapped
 from kernel.sm90 import choice as sm90_choice
 from kernel.sm90 import fmha as sm90_fmha
 from kernel.sm90.config import HopperConfig
+from kernel.sm100 import swapped
 
 Config = FmhaConfig | HopperConfig
 

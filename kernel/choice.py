@@ -19,7 +19,7 @@ KV_TILE = 2_100
 PAIR_KV_TILE = 2_700
 SPLIT = 12_000
 EXCHANGE = 9_000
-#: The same with operands swapped: a constant, and so much for each head of the row tile. SWAPPED_EXCHANGE: for each row.
+#: The same with operands swapped: a constant, and an amount for each row of a row tile. SWAPPED_EXCHANGE: for each row.
 SWAPPED_LAUNCH = 2_000
 SWAPPED_ROW_TILE = 3_000, 80
 SWAPPED_KV_TILE = 1_000, 25

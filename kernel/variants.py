@@ -38,8 +38,8 @@ class Variant:
     MMA; with 2 each holds half of K's keys and half of V's columns. slices: parts of a KV tile that are loaded and
     released separately. tile_m: rows of a Q tile. block_n: keys of a KV tile. order: that of the products.
     order_v_is_k: the same if V is read as K. registers: of a softmax thread and of another, None if they need not be
-    moved between warps. zigzag: under a causal mask, row tiles are dealt to CTAs in a zigzag. roles: the warps. swapped:
-    keys are the M of both products, and rows their N: S' = K Q' and O' = V' P'.
+    moved between warps. zigzag: under a causal mask, row tiles are dealt to CTAs in a zigzag. roles: the warps.
+    swapped: keys are the M of both products, and rows their N: S' = K Q' and O' = V' P'.
     Raises ArgumentError if the roles do not fit the rest of the row.
     """
 
@@ -112,13 +112,13 @@ _WITHOUT_SPLITS = (
     Variant("CTA pair at 256", (256,),    1, 2, 1, 128, 128, "qk_first", "qk_first",    None,       True,  _NO_Q),
     Variant("CTA pair at 512", (512,),    1, 2, 4,  64, 128, "qk_first", "qk_first",    (200, 104), False, _SLICED),
 )
-# fmt: on
 #: Few heads with operands swapped. The keys may be split.
 _SWAPPED = (
-    Variant("16 heads", (512,), 1, 1, 4, 16, 64, "qk_first",    "qk_first",    (144, 72),  False, _SLICED, True),
-    Variant("32 heads", (512,), 1, 1, 4, 32, 64, "qk_first",    "qk_first",    (144, 72),  False, _SLICED, True),
-    Variant("64 heads", (512,), 1, 1, 4, 64, 64, "qk_first",    "qk_first",    (144, 72),  False, _SLICED, True),
+    Variant("16 heads",       (512,),    1, 1, 4,  16,  64, "qk_first", "qk_first",    (144, 72), False, _SLICED, True),
+    Variant("32 heads",       (512,),    1, 1, 4,  32,  64, "qk_first", "qk_first",    (144, 72), False, _SLICED, True),
+    Variant("64 heads",       (512,),    1, 1, 4,  64,  64, "qk_first", "qk_first",    (144, 72), False, _SLICED, True),
 )
+# fmt: on
 #: All variants. Split keys run as one Q tile does, on a part of the KV tiles.
 VARIANTS = (
     *_SWAPPED,

@@ -112,7 +112,7 @@ class SwappedFmha(Fmha):
         )
 
     @cute.kernel
-    def device(self, copies: operands.Copies, args: Arguments) -> None:  # type: ignore[override]
+    def device(self, copies: operands.Copies, args: Arguments) -> None:
         """Run the role of each warp for all row tiles of the CTA."""
         config = self.config
         roles = self.config.roles
@@ -122,7 +122,7 @@ class SwappedFmha(Fmha):
         bars = Barriers(config, smem.barriers)
         self.prologue(warp, bars, smem.tmem_slot, copies)
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, smem.tmem_slot)
-        cta = Cta(config, bars, smem, SwappedFragments(config, smem, tmem), copies, args)  # type: ignore[arg-type]
+        cta = Cta(config, bars, smem, SwappedFragments(config, smem, tmem), copies, args)
         # 2. Run the roles. Softmax and load warps take registers that the others give up.
         most, least = config.variant.registers
         queries = load_permuted_q if config.converts_in_turn else load_q

@@ -165,7 +165,7 @@ class SwappedSoftmax(LoopInvariant):
         return [functools.reduce(combine, (buffer[h, w, statistic] for w in warps)) for h in self.thread.heads]
 
     @cute.jit
-    def publish(self, values: cute.Tensor, combine: cutlass.Constexpr, statistic: cutlass.Constexpr[int]) -> None:
+    def publish(self, values: cute.Tensor, combine: cutlass.Constexpr[Any], statistic: cutlass.Constexpr[int]) -> None:
         """Write a value of each head, combined over the warp's keys, into the exchange buffer."""
         thread = self.thread
         combined = self.per_head(0.0)

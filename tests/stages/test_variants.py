@@ -15,7 +15,7 @@ import kernel
 from kernel import choice
 from kernel.config import FmhaConfig
 from kernel.errors import ArgumentError
-from kernel.problem import Compressed, Mask, PPath
+from kernel.problem import CacheKind, Compressed, Layout, Mask, PPath
 from kernel.variants import HEAD_DIMS, SPLITS, VARIANTS
 from stages.case import Case
 from stages.catalog import CATALOG
@@ -26,6 +26,14 @@ HEADS, TOKENS, BATCHES, KEYS = (8, 16, 64, 128, 144), (1, 4), (1, 16, 256), (128
 
 def features(config: FmhaConfig) -> set[str]:
     """Return the features of a configuration, each of which its variant has to be judged with."""
+    if config.variant.swapped:
+        return {
+            *(f"keys: {each.layout}" for each in config.caches),
+            "window" if config.caches[0].table else "top-k indices",
+            "sink" if config.sink else "no sink",
+            "maxima" if config.maxima else "O and lse",
+            "whole keys" if config.splits == 1 else "split keys",
+        }
     return {
         f"head dim {config.head_dim}",
         "V = K" if config.shared_kv else "V beside K",
@@ -42,7 +50,7 @@ def features(config: FmhaConfig) -> set[str]:
 def data(case: Case) -> set[str]:
     """Return what the inputs of a case make the kernel do."""
     config = case.config
-    tiles = -(-case.keys // config.block_n)
+    tiles = sum(-(-count // config.block_n) for count in key_counts(case))
     clusters = -(-case.tokens * case.heads // (config.mma_ctas * config.block_m)) * case.batch
     made = {
         "peak=32": case.peak == 32,
@@ -53,6 +61,11 @@ def data(case: Case) -> set[str]:
         or (case.sms is not None and clusters * config.mma_ctas > case.sms),
     }
     return {name for name, holds in made.items() if holds}
+
+
+def key_counts(case: Case) -> list[int]:
+    """Return the number of keys that a token sees at most, in each cache if there are caches."""
+    return [case.keys] if case.served is None else [each.listed for each in case.served.caches]
 
 
 def chosen() -> Iterator[FmhaConfig]:
@@ -75,6 +88,30 @@ def chosen() -> Iterator[FmhaConfig]:
                 yield choice.configuration(replace(problem, splits=splits, p_path=path))
 
 
+def served() -> Iterator[FmhaConfig]:
+    """Yield the configurations with operands swapped of public calls with caches of many shapes."""
+    shapes = product((1, 16, 32, 64), (1, 256), (64, 1024), get_args(Layout), *[(False, True)] * 3, ("auto", *SPLITS))
+    for heads, batch, keys, layout, table, sink, maxima, splits in shapes:
+        config = choice.configuration(
+            kernel.Problem(
+                head_dim=512,
+                rope_dim=64 * (layout == "v32"),
+                heads=heads,
+                batch=batch,
+                keys=0,
+                shared_kv=True,
+                partials=False,
+                caches=(CacheKind(layout, table=table),),
+                compressed_keys=keys,
+                sink=sink,
+                maxima=maxima,
+                splits=splits,
+            )
+        )
+        if config.variant.swapped:
+            yield config
+
+
 #: Choice does not depend on these, but for what `test_features_that_choose_nothing` holds.
 FREE = {"V = K", "mask: none", "mask: length", "mask: causal", "sink", "no sink", "partials", "O and lse"}
 DATA = {"peak=32", "peak=128", "growing maxima", "more KV tiles than a ring holds", "row tile after row tile"}
@@ -86,6 +123,8 @@ def needed() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for config in chosen():
         found.setdefault(config.variant.name, set()).update(features(config) | FREE | DATA)
+    for config in served():
+        found.setdefault(config.variant.name, set()).update(features(config) | DATA - {"growing maxima"})
     return found
 
 
@@ -106,7 +145,7 @@ def test_every_variant_is_judged_with_every_feature(name: str) -> None:
 
 def test_the_variants_are_these() -> None:
     """Calls can choose every row of the kernel's table."""
-    assert set(needed()) == {each.name for each in VARIANTS} and len(needed()) == 5
+    assert set(needed()) == {each.name for each in VARIANTS} and len(needed()) == 8
 
 
 def test_features_that_choose_nothing() -> None:
