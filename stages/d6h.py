@@ -30,6 +30,8 @@ CASES = (
     few(20, 2, 2, fp8(20, 64, 0, (300, 70), window=128), fp8(9, 64, 200), sinks=d6f.SINKS, peak=32, maxima=True),
     few(48, 2, 3, fp8(4, 64, 133), sms=2, peak=128, maxima=True),
     few(32, 2, 1, Paged(3, 256, 128, layout="v41"), Paged(300, 2, 400, layout="v41_fp4"), splits=4),
-    few(32, 2, 2, Paged(4, 61, 133, lens=(133, 64)), sinks=d6f.SINKS, maxima=True, peak=128),
+    few(32, 2, 2, Paged(4, 61, 133, lens=(133, 64)), sinks=d6f.SINKS, maxima=True, peak=32),
+    # D6f's with splits that the caller chooses: only then the variant depends on the number of heads alone.
+    *(replace(case, milestone="D6h", splits=8) for case in d6f.CASES if case.heads == 32),
 )
 SEEDS = (1,)

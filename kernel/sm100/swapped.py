@@ -4,12 +4,17 @@ S' = K Q' has a key in a lane and a head in a column of tensor memory, O' = V' P
 a column. A product takes as many columns as there are heads, where an unswapped one takes 64 rows. Columns of tensor
 memory, fp32 each, with N heads (16, 32 or 64):
 
-    |  S'0 N  |  S'1 N  |  O' columns 0-127 of V: N  |  128-255: N  |  256-383: N  |  384-511: N  |        6 N used
+    |  S'0 N  |  S'1 N  |  O' columns 0-127 of V: N  |  128-255: N  |  256-383: N  |  384-511: N  |  slices of K  |
 
 S' has 64 keys: lanes 0-15 of each quarter hold the 16 keys of its warp. Keys are in shared memory as without swapping:
-as K they are A with the head dim adjacent, as V they are A transposed. P' goes through shared memory in blocks of 8
-keys and 8 heads, which are B. Roles and mbarriers are those of kernel.fmha; the softmax warps also synchronize among
-themselves by named barriers (swapped_softmax.py).
+as K they are A with the head dim adjacent, as V they are A transposed. Converted keys are also in tensor memory, in 64
+columns for each slice, four slices or, with 64 heads, two; there they are A of S'. P' goes through shared memory in
+blocks of 8 keys and 8 heads, which are B. Roles and mbarriers are those of kernel.fmha, and one more, if keys are
+converted:
+
+    mma          ------a_empty------>   load                 S'[i] has read a slice of K in tensor memory
+
+The softmax warps also synchronize among themselves by named barriers (swapped_softmax.py).
 """
 
 from __future__ import annotations

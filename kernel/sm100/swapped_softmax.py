@@ -206,7 +206,7 @@ class SwappedSoftmax(LoopInvariant):
         thread = self.thread
         scale = (self.scale, self.scale)
         pairs = len(thread.heads) // 2
-        words = cute.make_tensor(cute.recast_ptr(self.cta.smem.sP.iterator, dtype=Int32), cute.make_layout(1 << 20))
+        words = cute.recast_tensor(self.cta.smem.sP, Int32)
         per_core = CORE * CORE // 2  # words
         first = stage * (self.cta.fragments.p_stage_bytes // 4) + thread.lane
         for i in range(pairs):

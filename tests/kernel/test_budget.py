@@ -18,7 +18,7 @@ from kernel.problem import Compressed, Mask
 from kernel.variants import variant
 
 SMALL = kernel.FmhaConfig(head_dim=64)
-FEWER_ROWS = replace(CONFIGS[-1], block_rows=32)
+FEWER_ROWS = replace(next(each for each in CONFIGS if each.splits == 16), block_rows=32)
 #: Two Q tiles in flight, with all features that a call may ask for; the causal ones spill first.
 TWO_TILES = [
     FmhaConfig(
@@ -46,6 +46,7 @@ EVERY_RUN = {
     "fmha_hd512_smem_causal_shared_kv_topk_sink_cta_pair",
     "fmha_hd512_smem_causal_shared_kv_topk_sink",
     "fmha_hd512_smem_causal_shared_kv_topk_sink_splits16_rows32",
+    "fmha_hd512_smem_shared_kv_v4_lens_v4_lens_maxima_sink_swapped32",
 }
 COMPILED = [
     pytest.param(each, marks=[] if each.name in EVERY_RUN else pytest.mark.long)
