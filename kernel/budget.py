@@ -29,7 +29,7 @@ _FEW_HEADS: tuple[tuple[VariantName, tuple[CacheKind, ...]], ...] = (
     ("16 heads", _V4),
     ("32 heads", _V4),
     ("64 heads", _V4),
-    ("64 heads", _V41),
+    ("32 heads", _V41),
 )
 CONFIGS = (
     *(FmhaConfig(head_dim=hd, p_path=p_path) for hd in (64, 128, 256) for p_path in get_args(PPath)),

@@ -31,6 +31,7 @@ KEYS = 8  # that a warp converts at a time: four lanes a key, each with 16 of a 
 LANES = 4
 ONES = 0x3F803F80  # 1 in bf16, twice
 VECTORS = 2  # of a lane's 16 columns in bf16
+ROWS = 32  # of Q that are permuted at a time: more need more registers than the queries warp has
 
 
 class FastWarp(CacheWarp):
@@ -225,16 +226,16 @@ def permute_chunk(chunk: Int32, rows: int) -> None:
     """Permute the words of each row of a chunk in shared memory, 128 swizzled bytes: 8 u + q becomes 4 q + u."""
     lane = cute.arch.lane_idx()
     v = lane % KEYS  # vector of a row: its words are those of u = v // 2, and q from v % 2 * 4 on
-    own = range(0, rows, WARP // KEYS)
-    row_of = [first + lane // KEYS for first in own]
-    vectors = [shared_words(chunk + row * SWIZZLE_BYTES + (v ^ row % KEYS) * VECTOR_BYTES) for row in row_of]
-    cute.arch.sync_warp()
-    for row, vector in zip(row_of, vectors, strict=True):
-        for k in range(WORDS):
-            to = (v % 2 * WORDS + k) ^ row % KEYS
-            address = chunk + row * SWIZZLE_BYTES + to * VECTOR_BYTES + v // 2 * WORD_BYTES
-            words_at(address, 1, cute.AddressSpace.smem)[0] = vector[k]
-    cute.arch.sync_warp()
+    for begin in range(0, rows, ROWS):
+        row_of = [first + lane // KEYS for first in range(begin, min(begin + ROWS, rows), WARP // KEYS)]
+        vectors = [shared_words(chunk + row * SWIZZLE_BYTES + (v ^ row % KEYS) * VECTOR_BYTES) for row in row_of]
+        cute.arch.sync_warp()
+        for row, vector in zip(row_of, vectors, strict=True):
+            for k in range(WORDS):
+                to = (v % 2 * WORDS + k) ^ row % KEYS
+                address = chunk + row * SWIZZLE_BYTES + to * VECTOR_BYTES + v // 2 * WORD_BYTES
+                words_at(address, 1, cute.AddressSpace.smem)[0] = vector[k]
+        cute.arch.sync_warp()
 
 
 def shared_words(address: Int32) -> cute.Tensor:
