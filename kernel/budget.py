@@ -42,11 +42,11 @@ CONFIGS = (
         for compressed in get_args(Compressed)
     ),
     FmhaConfig(head_dim=512, **_LAYER, compressed="topk", splits=16),
-    *(
-        FmhaConfig(head_dim=512, **_SERVED, caches=caches, splits=splits, variant=variant(name, 512))
-        for name, caches in _FEW_HEADS
-        for splits in (1, 16)
-    ),
+)
+SERVED_CONFIGS = tuple(
+    FmhaConfig(head_dim=512, **_SERVED, caches=caches, splits=splits, variant=variant(name, 512))
+    for name, caches in _FEW_HEADS
+    for splits in (1, 16)
 )
 
 

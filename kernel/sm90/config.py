@@ -199,6 +199,11 @@ class HopperConfig(Features, Mbarriers):
     # Consequences of the variant and the features
 
     @property
+    def stores_by_tma(self) -> bool:
+        """True if TMA stores the results: not those that the CTAs of a cluster merge."""
+        return self.splits == 1
+
+    @property
     def loads_v(self) -> bool:
         """True if V is not read as K."""
         return not self.shared_kv

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 import kernel
-from kernel.budget import CONFIGS, drawing, report, shared_memory, tensor_memory
+from kernel.budget import CONFIGS, SERVED_CONFIGS, drawing, report, shared_memory, tensor_memory
 from kernel.config import FmhaConfig
 from kernel.cubin import FRAME, CubinError, resources
 from kernel.hardware import WARP
@@ -18,7 +18,8 @@ from kernel.problem import Compressed, Mask
 from kernel.variants import variant
 
 SMALL = kernel.FmhaConfig(head_dim=64)
-FEWER_ROWS = replace(next(each for each in CONFIGS if each.splits == 16), block_rows=32)
+FEWER_ROWS = replace(CONFIGS[-1], block_rows=32)
+ALL = (*CONFIGS, *SERVED_CONFIGS, FEWER_ROWS)
 #: Two Q tiles in flight, with all features that a call may ask for; the causal ones spill first.
 TWO_TILES = [
     FmhaConfig(
@@ -48,13 +49,10 @@ EVERY_RUN = {
     "fmha_hd512_smem_causal_shared_kv_topk_sink_splits16_rows32",
     "fmha_hd512_smem_shared_kv_v4_lens_v4_lens_maxima_sink_swapped32",
 }
-COMPILED = [
-    pytest.param(each, marks=[] if each.name in EVERY_RUN else pytest.mark.long)
-    for each in (*CONFIGS, FEWER_ROWS, *TWO_TILES)
-]
+COMPILED = [pytest.param(each, marks=[] if each.name in EVERY_RUN else pytest.mark.long) for each in (*ALL, *TWO_TILES)]
 
 
-@pytest.mark.parametrize("config", [*CONFIGS, FEWER_ROWS], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", ALL, ids=lambda config: config.name)
 def test_regions_follow_each_other(config: kernel.FmhaConfig) -> None:
     for regions, end in ((tensor_memory(config), config.tmem.cols), (shared_memory(config), config.smem.total_bytes)):
         for one, next_one in itertools.pairwise(regions):
@@ -64,11 +62,11 @@ def test_regions_follow_each_other(config: kernel.FmhaConfig) -> None:
 
 def test_the_drawing_has_a_mark_for_eight_columns() -> None:
     assert drawing(SMALL) == "|S0             |S1             |O      |P0     |P1     ........|"
-    assert all(len(drawing(config)) == 512 // 8 + 1 for config in CONFIGS)
+    assert all(len(drawing(config)) == 512 // 8 + 1 for config in ALL)
 
 
 def test_what_is_checked_in_every_run_is_there() -> None:
-    assert {each.name for each in (*CONFIGS, FEWER_ROWS, *TWO_TILES)} >= EVERY_RUN
+    assert {each.name for each in (*ALL, *TWO_TILES)} >= EVERY_RUN
 
 
 @pytest.mark.parametrize("config", COMPILED, ids=lambda config: config.name)
