@@ -46,8 +46,8 @@ class RowTile(LoopInvariant):
     heads: Any
     tokens: Any  # of the sequence
     block_m: int
-    ctas: int = 1  # CTAs of one MMA, which have adjacent row tiles and the same KV tiles
-    group_is_token: bool = False
+    ctas: int  # CTAs of one MMA, which have adjacent row tiles and the same KV tiles
+    group_is_token: bool
 
     @property
     def sequence(self) -> Any:
@@ -214,8 +214,8 @@ class CacheTiles(SplitTiles):
 
     caches: tuple[CacheKeys, ...]
     block_n: int
-    splits: int = 1
-    split: Any = 0
+    splits: int
+    split: Any
 
     @property
     def boundary_tile(self) -> Any:
@@ -291,8 +291,8 @@ class Branches(SplitTiles):
 
     window: KvTiles
     compressed: KvTiles | TopkTiles | None
-    splits: int = 1
-    split: Any = 0
+    splits: int
+    split: Any
 
     @property
     def total(self) -> Any:

@@ -25,7 +25,7 @@ def test_tiles_are_those_with_a_visible_key(
     length = keys if mask == "none" else min(length, keys)
     seen = VisibleKeys(mask, keys, length, tokens, window)
     for index in range(-(-tokens * heads // block_m)):
-        tile = RowTile(index, 0, tokens * heads, heads, tokens, block_m)
+        tile = RowTile(index, 0, tokens * heads, heads, tokens, block_m, ctas=1, group_is_token=False)
         tiles = KvTiles(seen, block_n, *tile.first_and_last_token())
         rows = [r for r in range(index * block_m, (index + 1) * block_m) if r < tokens * heads]
         visible = [{j for j in range(keys) if sees(mask, length, tokens, window, r // heads, j)} for r in rows]
@@ -49,7 +49,7 @@ def test_tiles_of_compressed_blocks(keys: int, position: int, tokens: int, heads
     block_m, block_n = 4, 8
     seen = VisibleKeys("causal", keys, position, tokens, ratio=ratio)
     for index in range(-(-tokens * heads // block_m)):
-        tile = RowTile(index, 0, tokens * heads, heads, tokens, block_m)
+        tile = RowTile(index, 0, tokens * heads, heads, tokens, block_m, ctas=1, group_is_token=False)
         tiles = KvTiles(seen, block_n, *tile.first_and_last_token())
         rows = range(index * block_m, min((index + 1) * block_m, tokens * heads))
         ends = [[j for j in range(keys) if (j + 1) * ratio <= position - tokens + r // heads + 1] for r in rows]
@@ -61,7 +61,7 @@ def test_tiles_of_compressed_blocks(keys: int, position: int, tokens: int, heads
 
 
 def test_a_group_of_one_token_has_rows_of_it_alone() -> None:
-    tile = RowTile(1, 7, 96, 96, 3, 64, group_is_token=True)
+    tile = RowTile(1, 7, 96, 96, 3, 64, ctas=1, group_is_token=True)
     assert (tile.sequence, tile.first_and_last_token(), tile.row(5), tile.head(5)) == (2, (1, 1), 69, 69)
 
 
