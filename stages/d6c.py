@@ -22,7 +22,7 @@ CASES = (
     both(128, 1, 1, Paged(2, 256, 128, lens=(100,)), Paged(600, 2, 1024, gap=32), sinks=SINKS),
     both(64, 4, 1, Paged(3, 256, 128, lens=EITHER), Paged(3, 64, 133, lens=OTHER), sinks=SINKS, sms=2, maxima=True),
     both(128, 2, 2, Paged(9, 53, 128, lens=EITHER), Paged(40, 2, 133, gap=16, lens=OTHER), empty_lse=math.inf, sms=2),
-    both(16, 2, 2, Paged(4, 64, 64, lens=(64, 5)), Paged(4, 64, 64), twice=True, strided=True),
+    both(16, 2, 8, Paged(4, 64, 64, lens=(64, 5)), Paged(4, 64, 64), twice=True, strided=True),
     both(64, 2, 2, Paged(4, 256, 128), Paged(9, 61, 200, lens=(200, 3)), peak=32, sms=2, maxima=True),
     both(128, 2, 2, Paged(4, 256, 128, lens=(3, 128)), Paged(90, 2, 200), peak=128, sms=2, ascending=True),
     # A window by a block table beside indices; the last sequence is longer than the table.

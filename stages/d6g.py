@@ -40,7 +40,7 @@ CASES = (
     served(64, 4, 1, fp8(3, 123, 128, EITHER, gap=528), fp4(3, 64, 133, OTHER), sinks=SINKS, sms=2, maxima=True),
     served(128, 2, 2, fp8(9, 53, 128, EITHER), fp4(80, 1, 133, OTHER, gap=16), empty_lse=math.inf, sms=2),
     served(128, 1, 1, fp8(2, 256, 128, (100,)), fp8(150, 2, 200, gap=48), sinks=SINKS),
-    served(16, 2, 2, fp8(4, 64, 64, (64, 5)), fp8(4, 64, 64), twice=True, strided=True),
+    served(16, 2, 8, fp8(4, 64, 64, (64, 5)), fp8(4, 64, 64), twice=True, strided=True),
     served(8, 2, 2, fp8(20, 64, 0, (300, 1), window=128), fp4(5, 69, 133), sinks=SINKS, empty_lse=math.inf),
     served(64, 2, 2, fp8(4, 256, 128), fp4(9, 61, 200, (200, 3)), peak=32, sms=2, maxima=True),
     served(128, 2, 2, fp8(4, 256, 128, (3, 128)), fp4(90, 2, 200), peak=128, sms=2, ascending=True),
