@@ -131,7 +131,7 @@ class FmhaConfig(Features, Mbarriers):
         if row.tile_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
         if self.splits not in row.splits:
-            allowed = f"one of {SPLITS}" if row.name == "split keys" else f"1 with the variant {row.name!r}"
+            allowed = f"1 with the variant {row.name!r}" if row.splits == (1,) else f"one of {SPLITS}"
             raise ArgumentError("splits", self.splits, allowed)
         if self.block_rows is not None and (self.splits == 1 or self.block_rows not in row.short_block_rows):
             raise ArgumentError("block_rows", self.block_rows, f"one of {row.short_block_rows} if keys are split")

@@ -100,7 +100,7 @@ def run(folder: Path, *options: str, tests: str = TESTS) -> str:
     (folder / "test_them.py").write_text(tests)
     command = [sys.executable, "-m", "pytest", "-p", "emulator.pytest_plugin", "-p", "no:cacheprovider", *options]
     env = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
     return re.sub(r"\x1b\[\d+m", "", done.stdout + done.stderr)
 
 

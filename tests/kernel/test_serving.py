@@ -18,6 +18,7 @@ from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
 from flash_mla import FlashMLASchedMeta, flash_mla_sparse_fwd, flash_mla_with_kvcache, get_mla_metadata
 from kernel.reference import selection
 from kernel.serving import IndexedCache, TableCache, attention, sparse_attention
+from stages import bad_arguments
 from stages.cache_layouts import V4, V32, V41, V41Fp4
 
 HEADS = 8
@@ -216,3 +217,11 @@ def test_a_graph_is_replayed_with_other_lengths_and_lists() -> None:
 def test_the_flat_call_rejects_other_ranks() -> None:
     with pytest.raises(kernel.ArgumentError, match=r"kv is \(20, 1, 512\); allowed: a torch.Tensor \[S, D\]"):
         sparse_attention(queries(2, HEADS), keys(20)[:, None], lists([0]))
+
+
+@pytest.mark.parametrize("bad", bad_arguments.SERVING, ids=str)
+def test_bad_arguments_are_refused_before_anything_is_compiled(
+    bad: bad_arguments.BadCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("kernel.host.compile")
+    assert not bad.accepted_by(kernel.serving.attention, bad_arguments.serving() | {"debug": True})
