@@ -19,7 +19,7 @@ _KERNEL = """.version 9.1
 .target sm_100a
 .address_size 64
 .visible .entry coverage() {{
-.reg .pred %p<16>; .reg .b16 %h<16>; .reg .b32 %r<16>; .reg .b64 %d<16>; .reg .b128 %q<16>;
+.reg .pred %p<16>; .reg .b8 %b<16>; .reg .b16 %h<16>; .reg .b32 %r<16>; .reg .b64 %d<16>; .reg .b128 %q<16>;
 {text}
 LABEL:
 ret;

@@ -246,12 +246,23 @@ def _to_f16_directed(a: Vec, rounding: str) -> Vec:
 
 
 def _pairs(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str) -> None:
-    """Lower packed conversions: `cvt d, a, b` puts a into the upper half and b into the lower half."""
+    """Lower packed conversions: `cvt d, a, b` puts a into the upper half and b into the lower half.
+
+    With .scaled::n2::ue8m0 a further operand has a scale for each half, in the same order.
+    """
     rounding = m.choice("rn", "rz", "rp", default="rn")
-    relu, finite = m.flag("relu"), m.flag("satfinite")
+    relu, finite, scaled = (m.flag(name) for name in ("relu", "satfinite", "scaled::n2::ue8m0"))
     m.done()
+    small_source = source in _PAIRS and _PAIRS[source] in small.MINIFLOATS
+    if scaled and not (small_source and result == "bf16x2" and len(ins.operands) == 3):
+        raise m.unsupported(f".scaled::n2::ue8m0 from .{source} to .{result} with {len(ins.operands)} operands")
+    if small_source and rounding != "rn":
+        raise m.unsupported(f".{rounding} from .{source}")
     if source in _PAIRS:
-        high, low = _unpacked(builder, ins.operands[1], _PAIRS[source], m)
+        high, low = _unpacked(builder, ins.operands[1], _PAIRS[source])
+        if scaled:  # products are exact in f32, or too large for bf16 too
+            scales = _unpacked(builder, ins.operands[2], "ue8m0")
+            high, low = high * scales[0], low * scales[1]
     elif source == "f32" and len(ins.operands) == 3:
         high, low = (builder.read(o, "float") for o in ins.operands[1:])
     else:
@@ -279,7 +290,7 @@ def _pairs(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str)
     builder.write(ins.operands[0], packed.zext(f"i{2 * width}"))
 
 
-def _unpacked(builder: Builder, operand: Operand, name: str, m: Modifiers) -> tuple[Vec, Vec]:
+def _unpacked(builder: Builder, operand: Operand, name: str) -> tuple[Vec, Vec]:
     """Return the upper and the lower value of a packed pair as f32."""
     if name in HALF_FLOATS:
         both = builder.read(operand, "i32")

@@ -181,6 +181,86 @@ def test_small_floats_to_f16(name: str) -> None:
     np.testing.assert_array_equal(got[1::2], wanted)
 
 
+def every_value(name: str) -> np.ndarray:
+    """Return the values of all codes of a small format, float64; NaN where a code is NaN."""
+    if name in FP8:
+        return torch.arange(256, dtype=torch.uint8).view(FP8[name][0]).to(torch.float64).numpy()
+    positive = np.array(MINI[name], np.float64)
+    return np.concatenate([positive, -positive])
+
+
+def as_bf16(values: np.ndarray) -> np.ndarray:
+    """Round values that f32 holds to the codes of bf16; NaN is 0x7fff."""
+    with np.errstate(over="ignore"):
+        codes = torch.from_numpy(values.astype(np.float32)).bfloat16().view(torch.int16).numpy().view(np.uint16)
+    return np.where(np.isnan(values), 0x7FFF, codes)
+
+
+def bf16_pair(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the upper and lower halves of 32-bit words."""
+    return (words >> 16).astype(np.uint16), (words & 0xFFFF).astype(np.uint16)
+
+
+@pytest.mark.parametrize("name", [*FP8, *MINI])
+@pytest.mark.parametrize("modifiers", ["", ".relu", ".satfinite", ".relu.satfinite"])
+def test_every_pair_of_small_codes_to_bf16(name: str, modifiers: str) -> None:
+    values, width = every_value(name), 4 if name == "e2m1" else 8
+    codes = np.arange(len(values), dtype=np.uint16)
+    upper, lower = (half.ravel() for half in np.meshgrid(codes, codes, indexing="ij"))
+    got = over(f"cvt.rn{modifiers}.bf16x2.{name}x2 %r0, %h1;", h1=upper << width | lower)["r0"]
+    wanted = as_bf16(values)
+    if "relu" in modifiers:
+        wanted = np.where(wanted >> 15, 0, wanted).astype(np.uint16)
+    if "satfinite" in modifiers:
+        wanted = np.where(wanted & 0x7FFF == 0x7F80, wanted - 1, wanted)
+    for half, of in zip(bf16_pair(got), (upper, lower), strict=True):
+        np.testing.assert_array_equal(half, wanted[of])
+
+
+@pytest.mark.parametrize("finite", ["", ".satfinite"])
+@pytest.mark.parametrize("name", [*FP8, *MINI])
+def test_every_small_code_times_every_scale(name: str, finite: str) -> None:
+    """Each half has a scale of its own. Products are exact but for bf16's subnormals and overflow."""
+    values, width = every_value(name), 4 if name == "e2m1" else 8
+    powers = np.append(2.0 ** np.arange(-127, 128), np.nan)
+    codes, scales = (g.ravel() for g in np.meshgrid(np.arange(len(values)), np.arange(256), indexing="ij"))
+    other, lower_scale = (codes * 5 + 3) % len(values), (scales * 3 + codes) % 256
+    registers = {"h1": codes << width | other, "h2": scales << 8 | lower_scale}
+    text = f"cvt.rn{finite}.scaled::n2::ue8m0.bf16x2.{name}x2 %r0, %h1, %h2;"
+    got = bf16_pair(over(text, **{name: held.astype(np.uint16) for name, held in registers.items()})["r0"])
+    for half, code, scale in zip(got, (codes, other), (scales, lower_scale), strict=True):
+        wanted = as_bf16(values[code] * powers[scale])
+        if finite:
+            wanted = np.where(wanted & 0x7FFF == 0x7F80, wanted - 1, wanted)
+        np.testing.assert_array_equal(half, wanted)
+
+
+@pytest.mark.parametrize("source", ["f16", "bf16"])
+@pytest.mark.parametrize("name", [*FP8, *MINI])
+def test_every_half_to_small_floats_is_as_from_f32(name: str, source: str) -> None:
+    halves = CODES16.astype(np.uint32)
+    f32 = as_f32(halves << 16) if source == "bf16" else CODES16.view(np.float16).astype(np.float32)
+    pair, ones = halves << 16 | halves[::-1], f32[::-1].copy()
+    got = over(f"cvt.rn.satfinite.{name}x2.{source}x2 %h0, %r1;", r1=pair)["h0"]
+    wanted = over(f"cvt.rn.satfinite.{name}x2.f32 %h0, %r1, %r2;", r1=f32, r2=ones)["h0"]
+    np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cvt.rz.bf16x2.e4m3x2 %r0, %h1;",
+        "cvt.rn.scaled::n2::ue8m0.f16x2.e4m3x2 %r0, %h1, %h2;",
+        "cvt.rn.scaled::n2::ue8m0.bf16x2.e4m3x2 %r0, %h1;",
+        "cvt.rn.scaled::n2::ue8m0.bf16x2.ue8m0x2 %r0, %h1, %h2;",
+        "cvt.rn.satfinite.scaled::n2::ue8m0.e4m3x2.bf16x2 %h0, %r1, %h2;",
+    ],
+)
+def test_forms_of_small_floats_that_ptx_lacks(text: str) -> None:
+    with pytest.raises(UnknownInstruction):
+        Instructions(text)
+
+
 def test_nan_to_fp8() -> None:
     got = Instructions("cvt.rn.satfinite.e4m3x2.f32 %h0, %r1, %r1; cvt.rn.satfinite.e5m2x2.f32 %h2, %r1, %r1;")(
         r1=np.full(32, math.nan, np.float32)
