@@ -1,7 +1,7 @@
 """The emulated chip: limits of a warp, a thread, a CTA, an SM and the device.
 
 The chip is the same for the whole process. EMULATOR_DEVICE chooses it before the emulator is imported. The default is
-the chip that CUTE_DSL_ARCH compiles for, or a B200.
+the chip that CUTE_DSL_ARCH compiles for, or a B200. EMULATOR_SMS gives it fewer SMs.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Device:
 
 
 VARIABLE: Final = "EMULATOR_DEVICE"
+SMS_VARIABLE: Final = "EMULATOR_SMS"
 DEVICES: Final = {
     "b200": Device("B200", "sm_100a", 148, 126 << 20, 1_965_000, 3_996_000, 8192),
     "b300": Device("B300", "sm_103a", 148, 132_644_864, 2_032_000, 3_996_000, 8192),
@@ -42,6 +43,13 @@ def _chosen(environment: Mapping[str, str]) -> str:
     if name not in DEVICES:
         raise ValueError(f"{VARIABLE} is {name!r}; allowed: {', '.join(DEVICES)}")
     return name
+
+
+def _sms(environment: Mapping[str, str], most: int) -> int:
+    text = environment.get(SMS_VARIABLE, str(most))
+    if not (text.isdecimal() and 1 <= int(text) <= most):
+        raise ValueError(f"{SMS_VARIABLE} is {text!r}; allowed: 1 to {most}, the SMs of the {NAME}")
+    return int(text)
 
 
 NAME: Final = _chosen(os.environ)
@@ -65,7 +73,7 @@ RESERVED_SHARED_BYTES: Final = 1024
 MAX_SHARED_BYTES_A_CTA: Final = 227 * 1024
 """Without the reserved bytes."""
 
-SMS: Final = DEVICE.sms
+SMS: Final = _sms(os.environ, DEVICE.sms)
 CTAS_AN_SM: Final = 32
 THREADS_AN_SM: Final = 2048
 REGISTERS_AN_SM: Final = 64 * 1024

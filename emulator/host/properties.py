@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Final
 
 from .. import chip
@@ -132,8 +133,14 @@ class DeviceProperties:
         return self.attribute(_NUMBERS.get(number, ""))
 
     def active_clusters(self, cluster_size: int) -> int:
-        """Return how many clusters of `cluster_size` CTAs run at once, one CTA per SM. Each lies in one GPC."""
-        return clock_chip(chip.NAME).slots(cluster_size)
+        """Return how many clusters of `cluster_size` CTAs run at once, one CTA per SM. Each lies in one GPC.
+
+        Of a device with fewer SMs than its chip, those in the first GPCs exist.
+        """
+        whole = clock_chip(chip.NAME)
+        ends = accumulate(whole.gpc_sms)
+        there = (max(sms - max(end - chip.SMS, 0), 0) for sms, end in zip(whole.gpc_sms, ends, strict=True))
+        return replace(whole, gpc_sms=tuple(there)).slots(cluster_size)
 
 
 B200: Final = DeviceProperties()
