@@ -128,14 +128,19 @@ def _warm(chip: Chip) -> Chip:
 def _ranges(
     chip: Chip, timed: Timed, skeletons: Skeletons, time: GridTime, sustained: Pace
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the ranges of cycles and seconds, from chips whose figures are wrong by the errors of their classes."""
+    """Return the ranges of cycles and seconds, from chips whose figures are wrong by the errors of their classes.
+
+    Sources disagree on when power begins to limit the rate. The most seconds are those of a launch that it limits from
+    the beginning.
+    """
+    limited = (sustained.seconds - chip.launch_us * 1e-6) / time.cycles
     cycles, seconds = [time.cycles], [timed.pace(time, sustained).seconds]
     for wrong in extremes(chip) if timed.conditions.ranges else ():
         skeleton, program = skeletons(_warm(wrong) if timed.grid.holds else wrong)
         other = Timed(wrong, timed.grid.on(wrong, program, skeleton), timed.conditions)
         found = other.grid.time(timed.ghz)
         cycles.append(found.cycles)
-        seconds.append(other.pace(found, sustained).seconds)
+        seconds += [other.pace(found, sustained).seconds, found.cycles * limited + wrong.launch_us * 1e-6]
     return (min(cycles), max(cycles)), (min(seconds), max(seconds))
 
 

@@ -46,7 +46,7 @@ class Prediction:
     cycles: of the SM's clock, from the first instruction to the last.
     seconds: with the launch overhead, at `ghz`, of a launch after a pause. pace: why it has this rate.
     cycles_range, seconds_range: the same if every figure was wrong by the error of its class, for the better and for
-    the worse.
+    the worse, and if power limited the rate from the beginning.
     sustained: the same in continuous work, at the rate that power allows.
     conditions: what L2 holds, the data, and the rate if it is given.
     busy: the utilisation of each part of an SM and of the chip, the highest first.
