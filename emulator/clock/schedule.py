@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import Final
 
 from ..engine.effects import Effect
@@ -22,7 +22,7 @@ from ..ptx.syntax import Reg
 from .chips import Chip
 from .lane_addresses import LaneAddresses
 from .operations import waits_at_first_use
-from .stretch import ISSUE, PIPES, SLICE, TMEM, Folding, LineCost, Slice, Stretch
+from .stretch import ISSUE, LSU, PIPES, SLICE, TMEM, Folding, LineCost, Slice, Stretch
 
 NEVER: Final = 1 << 30
 NOTHING: Final = frozenset[int]()
@@ -48,6 +48,7 @@ class Node:
     loaded, wasted: the bytes of global memory that it loads, and those of them that no lane asked for.
     conflicts: the cycles that bank conflicts add.
     flops: of mma.sync.
+    slack: the cycles by which its result may be late before anything waits for it.
     """
 
     pipe: int
@@ -63,6 +64,7 @@ class Node:
     wasted: float = 0.0
     conflicts: float = 0.0
     flops: float = 0.0
+    slack: float = 0.0
 
 
 Between = Sequence[Stretch | AwaitedLoad]
@@ -104,6 +106,7 @@ class Scheduler:
         nodes, first = self._nodes(effects), effects[0].instr.line if effects else 0
         issued = _issue(nodes)
         needed = {before for node in nodes for before, cycles in node.after.items() if cycles is None}
+        _give_slack(nodes, issued)
         for i, node in enumerate(nodes):
             if node.load is not None:
                 issued[i] = min(at for at, later in zip(issued, nodes, strict=True) if i in later.after)
@@ -220,9 +223,12 @@ def stretches(
     parts = [[0.0] * len(PIPES) for _ in range(count)]
     over = [[0.0] * len(PIPES) for _ in range(count)]
     loaded, flops = [0.0] * count, 0.0
+    slack = [inf] * count
     for at, node in pending:
         i = min(int(at - start) // SLICE, count - 1)
         ends = min(start + SLICE * (i + 1), end)
+        if node.pipe == LSU:
+            slack[i] = min(slack[i], node.slack)
         loaded[i] += node.loaded
         flops += node.flops
         for pipe, cycles in {ISSUE: 1.0, node.pipe: node.width}.items():
@@ -234,6 +240,7 @@ def stretches(
             min(SLICE, end - start - SLICE * i),
             tuple((p, c, o) for p, (c, o) in enumerate(zip(part, over[i], strict=True)) if c),
             loaded[i],
+            0.0 if slack[i] == inf else slack[i],
         )
         for i, part in enumerate(parts)
     )
@@ -249,6 +256,17 @@ def _line_costs(pending: Sequence[tuple[float, Node]], start: float, end: float,
         start, line = max(start, at) + 1, node.line
     if end > start:
         yield LineCost(line, stalled=end - start)
+
+
+def _give_slack(nodes: Sequence[Node], issued: Sequence[float]) -> None:
+    """Set the slack of loads of shared memory: a warp issues what does not need them while the LSU is behind."""
+    uses: dict[int, float] = {}
+    for i, node in enumerate(nodes):
+        for before, cycles in node.after.items():
+            if cycles is None and nodes[before].pipe == LSU:
+                uses[before] = min(uses.get(before, inf), issued[i])
+    for i, at in uses.items():
+        nodes[i].slack = max(at - issued[i] - nodes[i].latency, 0.0)
 
 
 def _issue(nodes: Sequence[Node]) -> list[float]:

@@ -50,11 +50,13 @@ class Slice:
 
     demands: (pipe, cycles of use, how many of these may lie after the slice's end) for each pipe.
     loaded: bytes of global memory that a warp's loads read.
+    slack: cycles of the schedule after the slice before the first use of what its LSU instructions load.
     """
 
     cycles: float
     demands: tuple[tuple[int, float, float], ...]
     loaded: float = 0.0
+    slack: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,9 +172,13 @@ class Timeline:
         horizon = self._heap[0][0] if self._heap else INFINITY
         began, slices = now, stretch.slices
         i, count = warp.at, len(slices)
-        delay, port = self.chip.mma_delay, warp.index % SUB_PARTITIONS
+        delay, port, late = self.chip.mma_delay, warp.index % SUB_PARTITIONS, warp.late
         while i < count and now <= horizon:
+            if late and late[0][0] <= warp.progress:
+                now = max(now, heapq.heappop(late)[1])
+                continue
             part = slices[i]
+            warp.progress += part.cycles
             end = now + part.cycles
             beside = delay and sm.products[port] > now
             for pipe, cycles, over in part.demands:
@@ -187,6 +191,9 @@ class Timeline:
                     taken = (sm.lsu if sm.lsu > now else now) + cycles
                     sm.lsu = taken
                     sm.port_backlog += cycles
+                    if part.slack:
+                        heapq.heappush(late, (warp.progress + part.slack, taken - over))
+                        continue
                 else:
                     taken = (free[pipe] if free[pipe] > now else now) + cycles
                     free[pipe] = taken

@@ -193,6 +193,10 @@ class TimedWarp:
         self.stretch: Stretch | None = None
         self.at = 0
         """The next slice of the current stretch."""
+        self.progress = 0.0
+        """The cycles of schedules that the warp has passed."""
+        self.late: list[tuple[float, float]] = []
+        """A heap of loads in the LSU's queue: the progress at which they are used first, and when the LSU is done."""
         self.wait_result: Any = None
         """The result of the instruction at which the warp waited; None while it waits."""
         self.since: tuple[float, Instr, str] | None = None

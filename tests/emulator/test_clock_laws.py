@@ -79,6 +79,14 @@ def test_more_stages_are_never_slower(columns: int, peeks: bool) -> None:
     assert found[-1] < found[0]
 
 
+@pytest.mark.parametrize("columns", [64, 128, 256])
+@pytest.mark.parametrize("stages", [2, 3])
+def test_the_stages_of_all_ctas_of_an_sm_hide_latency(stages: int, columns: int) -> None:
+    """Two CTAs keep twice the stages in flight, so four stages are slower than three if only three let two CTAs fit."""
+    one, two = taken(2 * stages, 96, columns), taken(stages, 48, columns, resident=2)
+    assert two == pytest.approx(one, rel=0.03)
+
+
 def test_time_is_linear_in_tiles() -> None:
     few, some, many = (taken(4, tiles, 128) for tiles in (32, 64, 128))
     assert many - some == pytest.approx(2 * (some - few), rel=0.03)
@@ -248,6 +256,26 @@ def test_mma_sync_takes_the_tensor_core(shape: str, types: str, cycles: int, war
     assert found.cycles - B200.cta_launch == pytest.approx(max(chained, piped), rel=0.05)
     assert found.busy["tensor core"] == pytest.approx(piped / found.cycles)
     assert found.sustained.ghz <= found.ghz and "mma.sync" in found.never_compared
+
+
+def test_warps_compute_while_loads_of_shared_memory_queue() -> None:
+    """All loads are issued first, and their values are used last. Either part takes 2,048 cycles."""
+    loads = "".join(
+        f"ld.shared.v4.u32 {{%l{4 * i}, %l{4 * i + 1}, %l{4 * i + 2}, %l{4 * i + 3}}}, [%r2+{16 * i}];"
+        for i in range(32)
+    )
+    products = "".join(f"fma.rn.f32 %r{10 + i % 16}, %r1, %r1, %r{10 + i % 16};" for i in range(512))
+    uses = "".join(f"add.u32 %r1, %r1, %l{i};" for i in range(128))
+    pool = ".reg .b32 %l<128>; .shared .align 128 .b8 pool[8192];"
+    address = (
+        "mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 31; shl.b32 %r2, %r2, 4; mov.b32 %r3, pool; add.u32 %r2, %r2, %r3;"
+    )
+
+    def cycles(body: str) -> float:
+        return bench.end(bench.cycles(bench.entry("u32 count", f"{pool} {address} {body} ret;"), [1], threads=512))
+
+    alone, both = cycles(f"{products} {uses}"), cycles(f"{loads} {products} {uses}")
+    assert both <= alone + 0.15 * 2048
 
 
 def copy(rounds: int) -> str:
