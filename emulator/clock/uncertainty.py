@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from statistics import fmean
 from typing import Any, Final
 
 from .chips import ERRORS, Chip, parent_of
@@ -53,6 +54,11 @@ def classes() -> tuple[FigureClass, ...]:
         errors = {chip: float(known["error"]) for chip, known in entry.items()}
         found.append(FigureClass(name, figures, errors, {chip: tuple(known["sets"]) for chip, known in entry.items()}))
     return tuple(found)
+
+
+def mean_error(chip: str) -> float:
+    """Return the mean error of the classes that were compared with a chip, or with the one that it is like."""
+    return fmean(error for each in classes() if (error := each.error(chip)) is not None)
 
 
 @cache

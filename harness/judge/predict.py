@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from emulator.clock.uncertainty import mean_error
 from emulator.comparison.places import source_text
 from harness.report import timeline
 from harness.report.record import LineTime, Prediction, Role, Wait
@@ -71,7 +72,7 @@ def predict(case: Case, device: Emulated, seed: int) -> tuple[Prediction, bytes]
         device.chip.upper(),
         sum(each.cycles for each in found),
         sum(each.seconds for each in found),
-        most_cycles(case.milestone, device.chip),
+        most_cycles(case.milestone, mean_error(device.chip), device.chip),
         longest.bound,
         {part: round(share, 4) for part, share in longest.busy.items()},
         list(_roles(longest, names)),

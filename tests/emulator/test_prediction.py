@@ -24,7 +24,7 @@ from emulator.clock.grid import GridTime
 from emulator.clock.prediction import Prediction
 from emulator.clock.profile import Places, roles
 from emulator.clock.trace import Recorder
-from emulator.clock.uncertainty import NEVER_COMPARED, classes, extremes
+from emulator.clock.uncertainty import NEVER_COMPARED, classes, extremes, mean_error
 from emulator.clock.warps import Waiting
 
 B200 = chip("b200")
@@ -79,6 +79,12 @@ def test_a_faster_and_a_slower_chip_enclose_the_prediction() -> None:
     start = B200.cta_launch
     assert high - NEVER_COMPARED * start == pytest.approx(start + (found.cycles - start) * (1 + error), rel=0.02)
     assert found.seconds_range[0] < found.seconds < found.seconds_range[1]
+
+
+def test_a_chips_mean_error_counts_what_was_compared_with_it() -> None:
+    known = [error for each in classes() if (error := each.error("b200")) is not None]
+    assert min(known) < mean_error("b200") < max(known) < NEVER_COMPARED
+    assert mean_error("b200") == pytest.approx(sum(known) / len(known)) != mean_error("h200")
 
 
 def test_no_range_is_computed_unless_asked_for() -> None:
