@@ -17,12 +17,13 @@ from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
 from ..sass import MachineKernel
 from .chips import Chip, reading
+from .lane_addresses import LaneAddresses
 from .machine_schedule import MachineSchedule
 from .operations import AWAIT_LOAD, SPIN, STRETCH, is_global_store, operation, waits_at_first_use
 from .registers import Registers, estimated
 from .schedule import AwaitedLoad, Between, Charges, Scheduler
 from .spins import repeats
-from .stretch import FLOATS, Stretch
+from .stretch import FLOATS, Stretch, touched
 
 PREDICATED = 8
 """The maximum length of a skipped block that ptxas is assumed to predicate instead of branching around it."""
@@ -54,6 +55,9 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
     a list schedule of the PTX is.
     """
     found = effects(kernel, variables)
+    lanes = LaneAddresses(found)
+    if (named := _with_named_stores(kernel, found, lanes)) != kernel:
+        kernel, found = named, effects(named, variables)
     sliced = _Slice(found)
     keep, cut, needed = sliced.run()
     operations = {i: made for i in keep if (made := operation(found[i].instr)) is not None}
@@ -82,6 +86,8 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
         if i in operations:
             kept = operations[i].kept(instr, i in sliced.hinted)
             spins = instr.kind is Kind.MBARRIER_WAIT and repeats(kernel, i, lambda at: found[at].writes)
+            if is_global_store(instr):
+                kept = replace(kept, operands=tuple(map(Imm, touched(instr, lanes))))
             instrs.append(replace(kept, opcode=SPIN) if spins else kept)
             if instr.kind in MATRICES:
                 instrs.extend(_zeros(instr, [r for r in effect.writes if r in needed]))
@@ -106,6 +112,17 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
         return plain
     exact, schedule = Registers(code.resources.registers, "machine code"), f"machine code of ptxas {code.version}"
     return replace(plain, registers=lambda: exact, schedule=schedule)
+
+
+def _with_named_stores(kernel: Kernel, found: Sequence[Effect], lanes: LaneAddresses) -> Kernel:
+    """Return a kernel whose stores to generic addresses name global memory, unless they are known to be in shared."""
+
+    def named(effect: Effect, instr: Instr) -> Instr:
+        if instr.kind is not Kind.STORE or _space(instr) != "generic" or lanes.in_shared(effect.instr.operands[0]):
+            return instr
+        return replace(instr, modifiers=("global", *instr.modifiers))
+
+    return replace(kernel, instrs=tuple(map(named, found, kernel.instrs)))
 
 
 def _listed(flow: Flow, found: Sequence[Effect], operations: Set[int], alone: Set[int], chip: Chip) -> Charges:

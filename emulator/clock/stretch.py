@@ -18,7 +18,7 @@ from ..isa.tcgen05_ld_st import REGISTERS_A_REPEAT
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg
 from .chips import Chip
-from .lane_addresses import SECTOR_BYTES, LaneAddresses, lines, sectors, wavefronts
+from .lane_addresses import LINE_BYTES, SECTOR_BYTES, LaneAddresses, lines, sectors, wavefronts
 
 SLICE: Final = 16
 """The cycles of a schedule that are reserved at once: the granularity at which warps share a sub-partition's pipes.
@@ -274,6 +274,16 @@ def _memory_cost(instr: Instr, chip: Chip, lanes: LaneAddresses) -> tuple[int, f
         return LSU, cycles, chip.peer_latency
     latency = chip.shared_latency if near or local else chip.global_latency
     return LSU, cycles, latency + max(cycles - least, 0.0)
+
+
+def touched(instr: Instr, lanes: LaneAddresses) -> tuple[int, int]:
+    """Return (bytes of the sectors, lines) of global memory that a warp's access touches."""
+    count, width = _shape(instr)
+    addresses = lanes.of_lines(_addressed(instr))
+    if addresses is None:
+        asked = LANES * count * width
+        return asked, -(-asked // LINE_BYTES)
+    return SECTOR_BYTES * sectors(addresses, count * width), lines(addresses, count * width)
 
 
 def _addressed(instr: Instr) -> Operand:

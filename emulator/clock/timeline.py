@@ -343,11 +343,14 @@ class Timeline:
         self.at(done, partial(self._landed, sm, size))
         return done
 
-    def store(self, sm: Sm, now: float, size: int) -> tuple[float, float]:
-        """Return (completion time, time at which the source was read) of a store to global memory."""
+    def store(self, sm: Sm, now: float, size: float, asked: float | None = None) -> tuple[float, float]:
+        """Return (completion time, time at which the source was read) of a store to global memory.
+
+        asked: the bytes that are stored, if L2 gets whole sectors of which others are part. L2 joins them for HBM.
+        """
         chip = self.chip
         sm.out = max(sm.out, now) + size / chip.store_bytes_per_cycle
-        to_hbm = 0 if self.holds else size
+        to_hbm = 0.0 if self.holds else size if asked is None else asked
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + to_hbm / self.hbm_share
         sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.l2_share
         sm.use("L2 bytes", size)

@@ -86,21 +86,24 @@ def _ld(ins: Instr) -> Action:
 def _st(ins: Instr) -> Action:
     op = MemoryOp(ins)
 
-    def leave(warp: TimedWarp, now: float, size: int) -> float:
-        """Store; the warp continues when the SM has sent its earlier stores."""
-        timeline, sm = warp.timeline, warp.sm
-        sent = sm.out
-        sm.lsu = max(sm.lsu, now) + max(1.0, size / timeline.chip.smem_bytes_per_cycle)
-        timeline.store(sm, sm.lsu, size)
-        return max(now + 1, sent)
+    def leave(warp: TimedWarp, now: float, size: float, sent: float, cycles: float) -> float:
+        """Store; the warp continues when the SM has sent its earlier stores.
+
+        size: bytes. sent: those of the sectors that they are in, which go to L2. cycles: of the LSU.
+        """
+        sm, earlier = warp.sm, warp.sm.out
+        sm.lsu = max(sm.lsu, now) + cycles
+        warp.timeline.store(sm, sm.lsu, sent, size)
+        return max(now + 1, earlier)
 
     if is_global_store(ins):
 
-        def store(warp: TimedWarp, mask: Any) -> None:
-            size = op.bytes * len(active_lanes(mask))
+        def store(warp: TimedWarp, mask: Any, sectors: int, lines: int) -> None:
+            active = len(active_lanes(mask))
+            size = op.bytes * active
             warp.timeline.stored += size
             warp.timeline.moved[BY_WARPS] += size
-            warp.ops.append((leave, size))
+            warp.ops.append((leave, size, sectors * active / LANES, max(1.0, lines * active / LANES)))
 
         return store
 
