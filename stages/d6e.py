@@ -36,11 +36,11 @@ CASES = (
     wide(64, 1, 2, v32(5, 64, 330), maxima=True, sms=2, peak=32),
     wide(8, 2, 4, v32(70, 1, 330, (330, 70)), ascending=True, maxima=True, peak=128),
     wide(128, 1, 1, v32(2, 256, 330), sms=2, peak=128),
-    wide(16, 2, 2, v32(4, 64, 64, (64, 5)), v32(40, 2, 64), twice=True, strided=True, sinks=SINKS),
+    wide(16, 2, 8, v32(4, 64, 64, (64, 5)), v32(40, 2, 64), twice=True, strided=True, sinks=SINKS),
     wide(16, 3, 2, v32(20, 64, 0, (300, 1, 129), window=128), empty_lse=math.inf),
     # Split keys.
     wide(64, 1, 1, v32(40, 64, 2048), splits=16),
-    wide(8, 2, 1, v32(9, 64, 576, (576, 0)), splits=4, sinks=SINKS, empty_lse=math.inf, maxima=True),
+    wide(8, 2, 4, v32(9, 64, 576, (576, 0)), splits=4, sinks=SINKS, empty_lse=math.inf, maxima=True),
     wide(64, 1, 1, v32(9, 64, 333), splits=2, peak=32),
     # Keys in bf16.
     wide(64, 3, 1, Paged(4, 64, 133, gap=64, lens=(133, 0, 5)), sinks=SINKS, maxima=True),
