@@ -136,27 +136,37 @@ def _time(options: argparse.Namespace) -> int:
         return 2
     if not prepare(options.script, options.args, needs_host=options.script.suffix != ".py"):
         return 2
+    return _predicted(options, conditions)
+
+
+def _predicted(options: argparse.Namespace, conditions: Conditions) -> int:
+    """Run the script, and print the predictions and the errors of its launches. Return the exit code."""
     from . import emulate
 
-    trace = options.trace is not None
-    with _host(), emulate(clock=options.chip, trace=trace, conditions=conditions) as device:
-        end = partial(_end, device, options.trace, options.json)
-        if has_torch():
-            from .host.executable import is_executable, run_main
+    trace, device = options.trace is not None, None
+    try:
+        with _host(), emulate(clock=options.chip, trace=trace, conditions=conditions) as device:
+            end = partial(_end, device, options.trace, options.json)
+            if has_torch():
+                from .host.executable import is_executable, run_main
 
-            if is_executable(options.script):
-                run_main(options.script, options.args, end)
-        try:
-            runpy.run_path(str(options.script), run_name="__main__")
-        except EmulatorError as error:
-            device.error = device.error or error
-        except (Exception, SystemExit) as error:
-            if code := end(0):
-                return code
-            if isinstance(error, AssertionError):
-                error.add_note(NO_OUTPUTS)
+                if is_executable(options.script):
+                    run_main(options.script, options.args, end)
+            try:
+                runpy.run_path(str(options.script), run_name="__main__")
+            except EmulatorError as error:
+                device.error = device.error or error
+            except (Exception, SystemExit) as error:
+                if code := end(0):
+                    return code
+                if isinstance(error, AssertionError):
+                    error.add_note(NO_OUTPUTS)
+                raise
+            return end(0)
+    except EmulatorError as error:
+        if device is None or error is not device.error:
             raise
-        return end(0)
+        return FAILED  # `end` has printed it
 
 
 def _host() -> AbstractContextManager[object]:

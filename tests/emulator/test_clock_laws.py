@@ -16,6 +16,7 @@ from emulator.clock.chips import Chip, chip
 from emulator.clock.conditions import Conditions
 from emulator.clock.prediction import Prediction
 from emulator.clock.timeline import Timeline
+from emulator.errors import UnknownInstruction
 
 B200 = chip("b200")
 BOX = (32, 128)
@@ -403,6 +404,13 @@ def test_a_main_loop_takes_no_longer_than_its_slowest_part() -> None:
     """
     few, many = (taken(6, tiles, 128, misses={bench.TENSOR: 0.0}) for tiles in (48, 96))
     assert (many - few) / 48 <= 1.03 * 256
+
+
+def test_a_map_that_the_kernel_writes_is_refused_with_the_reason() -> None:
+    text = bench.ring_program(1).replace(".param .align 64 .b8 map[128]", ".param .u64 map")
+    text = text.replace("mov.b64 %d1, map; cvta.param.u64 %d0, %d1;", "ld.param.u64 %d0, [map];")
+    with pytest.raises(UnknownInstruction, match="map of this copy is empty"):
+        predicted(text, [np.zeros(128, np.uint8), 512, 2], 1)
 
 
 def storing(stride: int, address: str = "global") -> str:

@@ -578,6 +578,12 @@ def test_a_launch_that_cannot_be_predicted_is_an_error_with_its_reason(timed):
     assert (done.returncode, done.stdout) == (REPORT_EXIT, "") and done.stderr, done.stdout
 
 
+def test_an_error_of_a_launch_that_ends_the_script_is_reported_once(timed):
+    done = timed(f"import emulator\nemulator.launch({ENTRY.format('suld;')})")
+    assert (done.returncode, done.stdout) == (REPORT_EXIT, "")
+    assert done.stderr.startswith("UnknownInstruction: ") and "Traceback" not in done.stderr
+
+
 def test_a_script_that_launches_nothing_gets_a_message(timed):
     done = timed("pass")
     assert done.returncode == 0 and "nothing was launched" in done.stderr

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...chip import RANK_SHIFT
+from ...errors import UnknownInstruction
 from ...isa.lane_values import active_lanes, of_lane
 from ...isa.registry import BLOCK, Action
 from ...machine.formats.tensormap import MAP_BYTES, TensorMap, decode
@@ -29,15 +30,22 @@ TMA_ROWS: Final = 4
 LINE_BYTES: Final = 128
 NARROW_BYTES: Final = 32
 """Rows of a box of fewer bytes were never measured."""
+NO_MAP: Final = (
+    "the tensor map of this copy is empty. If the kernel writes the map itself (tensormap.replace), the clock cannot "
+    "predict it, because it computes nothing that a kernel stores. Predict a kernel whose maps the host makes"
+)
 PAST_ROWS: Final = 1 << 31
 """Row numbers from here on are negative as 32-bit integers; such rows are not read."""
 
 
-def _tensor(warp: TimedWarp, address: int) -> Tensor:
+def _tensor(warp: TimedWarp, ins: Instr, address: int) -> Tensor:
     """Return the tensor of the tensor map at an address."""
     known: dict[int, Tensor] = warp.timeline.tensors
     if address not in known:
-        tensor = decode(ctypes.string_at(address, MAP_BYTES))
+        raw = ctypes.string_at(address, MAP_BYTES)
+        if not any(raw):
+            raise UnknownInstruction(ins, NO_MAP)
+        tensor = decode(raw)
         pixels = 1 if tensor.columns is None else tensor.columns.pixels
         row = tensor.box[0] * tensor.width
         lines = lines_of(row) * prod(tensor.box[1:]) * pixels
@@ -78,7 +86,7 @@ def _tma(ins: Instr) -> Action:
 
     def load(warp: TimedWarp, mask: Any, target: Any, at: Any, barrier: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
-            tensor = _tensor(warp, of_lane(at, lane))
+            tensor = _tensor(warp, ins, of_lane(at, lane))
             chosen = of_lane(rest[0], lane) if multicast else None
             destinations = _destinations(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, paired)
             if gathers and warp.timeline.untimed:
@@ -95,7 +103,7 @@ def _tma(ins: Instr) -> Action:
     def store(warp: TimedWarp, mask: Any, at: Any, source: Any) -> None:
         """Issue one copy for lanes that store the same bytes."""
         for (place, _), lane in {(of_lane(at, n), of_lane(source, n)): n for n in active_lanes(mask)}.items():
-            tensor = _tensor(warp, place)
+            tensor = _tensor(warp, ins, place)
             _count_store(warp, tensor.box_bytes * boxes)
             warp.ops.append((_store_by_engine, lane, tensor.box_bytes * boxes, tensor.box_lines * boxes))
 
