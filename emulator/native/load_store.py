@@ -16,6 +16,7 @@ from .memory_layout import (
     GLOBAL_TIME_BITS,
     GLOBAL_WHO,
     ID_BITS,
+    LOST,
     MANY,
     MEMORY_ROW,
     SERIAL_BITS,
@@ -74,6 +75,10 @@ class LoadStoreBody(Body):
         """The lanes that execute the access, as bits."""
         self.unchanged: list[str] = []
         """For each stored cell, the lanes in which no store of the launch changed it."""
+        self.lost: list[str] = []
+        """For each stored cell, the lanes whose own earlier store of other bits nothing else records."""
+        self.again: list[str] = []
+        """For each stored cell, the lanes that stored there before."""
         self.element, self.register = f"i{8 * access.width}", f"i{access.bits}"
 
     def write(self) -> None:
@@ -135,15 +140,15 @@ class LoadStoreBody(Body):
         self.tracked = self.scalar(f"icmp ne i64 {self.notes['writes']}, 0")
         self.do(f"br label %window\nwindow:\nbr i1 {self.tracked}, label %noted, label %checked\nnoted:")
         own = self.two("or", "i64", self.splat("i64", self._serial()), self.lane_of_each())
-        kept, unused, marked = good, dict[str, list[str]](), list[str]()
+        kept, unused, marked, lost = good, dict[str, list[str]](), list[str](), list[str]()
         for name in self.notes:
             unused[name] = []
             for pointers in self._notes_at(offset, name):
                 there = self.gather("i64", pointers, good)
                 unused[name].append(free := self.two("icmp eq", "i64", there, "zeroinitializer"))
                 if self.access.store and name == "writes":
-                    bit = self.two("and", "i64", there, f"splat (i64 {UNCHANGED})")
-                    marked.append(self.two("icmp ne", "i64", bit, "zeroinitializer"))
+                    marked.append(self._bit(there, UNCHANGED))
+                    lost.append(self._bit(there, LOST))
                 if not (self.access.once and name == "writes"):
                     who = self.two("and", "i64", there, f"splat (i64 {GLOBAL_WHO})")
                     free = self.two("or", "i1", free, self.two("icmp eq", "i64", who, own))
@@ -154,11 +159,17 @@ class LoadStoreBody(Body):
         ]
         if self.access.uniform:
             kept = self.scalar(f"select i1 {self.one_or_all()}, <32 x i1> {kept}, <32 x i1> zeroinitializer")
+        again = [self.scalar(f"xor <32 x i1> {none}, splat (i1 true)") for none in unused["writes"] if marked]
         self.do("br label %checked\nchecked:")
-        self.unchanged = [
-            self.scalar(f"phi <32 x i1> [ zeroinitializer, %window ], [ {cell}, %noted ]") for cell in unchanged
-        ]
+        self.unchanged, self.lost, self.again = (
+            [self.scalar(f"phi <32 x i1> [ zeroinitializer, %window ], [ {cell}, %noted ]") for cell in cells]
+            for cells in (unchanged, lost, again)
+        )
         return self.scalar(f"phi <32 x i1> [ {good}, %window ], [ {kept}, %noted ]")
+
+    def _bit(self, notes: str, bit: int) -> str:
+        """Return the lanes whose notes have a bit."""
+        return self.two("icmp ne", "i64", self.two("and", "i64", notes, f"splat (i64 {bit})"), "zeroinitializer")
 
     def _serial(self) -> str:
         """Return the warp's serial number, shifted as in a note."""
@@ -173,19 +184,22 @@ class LoadStoreBody(Body):
         return [self.pointers(self.two("add", "i64", at, f"splat (i64 {8 * i})")) for i in range(count)]
 
     def compare(self, values: list[str], places: list[str], lanes: str) -> None:
-        """Find, if that is noted, the cells whose bits neither this store nor an earlier one changes."""
+        """Find, if that is noted, the cells that UNCHANGED and LOST hold for once the store is made."""
         self.do(f"br i1 {self.tracked}, label %compare, label %compared\ncompare:")
         kind = self.element
         same = [
             self.two("icmp eq", kind, self.gather(kind, place, lanes), value)
             for value, place in zip(values, places, strict=True)
         ]
-        kept = [
-            self.two("and", "i1", cell, same[index * self.access.cell // self.access.width])
-            for index, cell in enumerate(self.unchanged)
-        ]
+        each = [same[index * self.access.cell // self.access.width] for index in range(len(self.unchanged))]
+        kept = [self.two("and", "i1", cell, alike) for cell, alike in zip(self.unchanged, each, strict=True)]
+        changed = [self.two("icmp ugt", "i1", cell, alike) for cell, alike in zip(self.again, each, strict=True)]
+        lost = [self.two("or", "i1", cell, other) for cell, other in zip(self.lost, changed, strict=True)]
         self.do("br label %compared\ncompared:")
-        self.unchanged = [self.scalar(f"phi <32 x i1> [ zeroinitializer, %go ], [ {cell}, %compare ]") for cell in kept]
+        self.unchanged, self.lost = (
+            [self.scalar(f"phi <32 x i1> [ zeroinitializer, %go ], [ {cell}, %compare ]") for cell in cells]
+            for cells in (kept, lost)
+        )
 
     def host(self, address: str, offset: str) -> str:
         """Return the addresses in host memory."""
@@ -201,9 +215,9 @@ class LoadStoreBody(Body):
         note = self.two("or", "i64", note, self.lane_of_each())
         for index, pointers in enumerate(self._notes_at(offset, "writes" if self.access.store else "reads")):
             stored = note
-            if self.access.store:
-                bit = f"<32 x i64> splat (i64 {UNCHANGED}), <32 x i64> zeroinitializer"
-                stored = self.two("or", "i64", note, self.scalar(f"select <32 x i1> {self.unchanged[index]}, {bit}"))
+            for cells, bit in ((self.unchanged, UNCHANGED), (self.lost, LOST)) if self.access.store else ():
+                one = f"<32 x i64> splat (i64 {bit}), <32 x i64> zeroinitializer"
+                stored = self.two("or", "i64", stored, self.scalar(f"select <32 x i1> {cells[index]}, {one}"))
             self.scatter("i64", stored, pointers, lanes)
         self.do("br label %marked\nmarked:")
         count = self.at(self.memory("bytes"), "i64", int(self.access.store))

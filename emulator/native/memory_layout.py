@@ -94,7 +94,9 @@ SERIALS_MAX: Final = (1 << GLOBAL_TIME_BITS - SERIAL_BITS) - 1
 UNCHANGED: Final = 1 << SERIAL_BITS - 1
 """A bit in a note of a write: no write of the launch so far changed the cell's contents, and the first writer had read
 them."""
-GLOBAL_ID: Final = UNCHANGED - 1 & ~LANE
+LOST: Final = UNCHANGED >> 1
+"""Another bit in such a note: the same lane stored other bits there before, which nothing else records."""
+GLOBAL_ID: Final = LOST - 1 & ~LANE
 GLOBAL_WHO: Final = SERIALS_MAX << SERIAL_BITS | LANE
 IDS_MAX: Final = GLOBAL_ID >> ID_BITS
 NOBODY: Final = SERIALS_MAX << SERIAL_BITS

@@ -225,6 +225,67 @@ def test_equal_bits_are_formal() -> None:
     assert {fault.level for fault in found} == {Level.FORMAL}
 
 
+def levels_of(body: str, completion: Any, rounds: int = 1, grid: int = 2, seed: int = 0) -> set[Level]:
+    """Return the levels of what CTAs of two warps find."""
+    found = list[Fault]()
+    run(body, completion, grid=grid, rounds=rounds, level=Level.FAULT, findings=found, seed=seed)
+    return {fault.level for fault in found}
+
+
+EQUAL = "@%p0 st.global.u32 [%a0], 7; bar.sync 0; ld.global.u32 %r60, [%a0]; bar.sync 0;"
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("rounds", [1, 9])
+def test_ctas_that_load_the_equal_bits_that_each_stored(rounds: int, completion: str) -> None:
+    """7 in every order. Bits that are equal by chance are a fault: nothing says that the load should see them."""
+    for seed in range(4 if completion == "random" else 1):
+        assert levels_of(EQUAL, completion, rounds, 3, seed) == {Level.FORMAL}
+    unwritten = f"@!%p1 bra LOAD; {EQUAL.replace('7', '0')} bra DONE; LOAD: ld.global.u32 %r60, [%a0]; DONE:"
+    assert Level.FAULT in levels_of(unwritten, completion, rounds)
+    early = f"{EQUAL} ld.global.u32 %r60, [%a0]; @%p0 st.global.u32 [%a0], 7; bar.sync 0;"
+    assert Level.FAULT in levels_of(early, completion, rounds, grid=1)
+
+
+@pytest.mark.parametrize("between", ["", "bar.sync 0;"])
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("rounds", [1, 9])
+def test_a_store_of_other_bits_before_those_that_both_ctas_store(rounds: int, completion: str, between: str) -> None:
+    """CTA 0 stores 5 and then, like CTA 1, 7. CTA 1 may load 5 after its 7; CTA 0 may not."""
+    first = f"@!%p1 bra SEVEN; @%p0 st.global.u32 [%a0], 5; {between} SEVEN: {EQUAL.partition('ld')[0]}"
+    load = "LOAD ld.global.u32 %r60, [%a0]; DONE: bar.sync 0;"
+    assert Level.FAULT in levels_of(first + load.replace("LOAD", "@%p1 bra DONE;"), completion, rounds)
+
+
+@pytest.mark.parametrize("who, level", [("@%p1", Level.FORMAL), ("@!%p1", Level.FAULT)])
+def test_machine_code_tells_that_it_stored_other_bits_before(who: str, level: Level) -> None:
+    """One store of CTA 0 stores 5 eight times, then 7. CTA 1 stores 7."""
+    last = "setp.eq.u32 %p4, %r90, 8; mov.b32 %r8, 7; @%p4 bra STORE; @%p1 mov.b32 %r8, 5; STORE:"
+    body = f"{last} @%p0 st.global.u32 [%a0], %r8; bar.sync 0; @!%p4 bra DONE; {who} ld.global.u32 %r60, [%a0]; DONE:"
+    found = levels_of(body, "lazy", 9)
+    assert max(found) == Level.FORMAL and min(found) == level
+
+
+@pytest.mark.parametrize("completion", ["eager", "lazy"])
+def test_a_store_of_other_bits_that_no_load_may_see(completion: str) -> None:
+    """CTA 0 stores 5 and 7, CTA 1 stores 7. CTA 0 loads, or CTA 1 stores after it has seen the 5."""
+    first = f"@!%p1 bra SEVEN; @%p0 st.global.u32 [%a0], 5; SEVEN: {EQUAL.partition('ld')[0]}"
+    assert levels_of(first, completion) == {Level.FORMAL}
+    assert levels_of(f"{first} @%p1 ld.global.u32 %r60, [%a0];", completion) == {Level.FORMAL}
+    flag = "add.u64 %q5, %a0, 512; "
+    give = "fence.acq_rel.gpu; @%p0 st.relaxed.gpu.global.u32 [%q5], 1;"
+    take = "SPIN: ld.acquire.gpu.global.u32 %r7, [%q5]; setp.eq.u32 %p3, %r7, 0; @%p3 bra SPIN; bar.sync 0;"
+    seen = f"{flag} @!%p1 bra TAKE; @%p0 st.global.u32 [%a0], 5; {give} bra SEVEN; TAKE: {take} SEVEN: {EQUAL}"
+    assert levels_of(seen, completion) == {Level.FORMAL}
+
+
+@pytest.mark.parametrize("completion", ["eager", "lazy"])
+def test_a_store_of_other_bits_after_equal_ones(completion: str) -> None:
+    """CTAs 0 and 1 store 7. CTA 1 then stores 8, in order after its own 7 but not after the other's."""
+    body = f"{EQUAL.partition('ld')[0]} @%p1 bra DONE; @%p0 st.global.u32 [%a0], 8; DONE:"
+    assert levels_of(body, completion) == {Level.FORMAL, Level.FAULT}
+
+
 LOADED = "ld.global.u32 %r60, [%q6];"
 PUT_BACK = "add.u64 %q6, %a0, {0}; {1} {2} st.global.u32 [%q6], {3}; bar.warp.sync -1; ld.global.u32 %r60, [%q6];"
 
@@ -233,7 +294,7 @@ PUT_BACK = "add.u64 %q6, %a0, {0}; {1} {2} st.global.u32 [%q6], {3}; bar.warp.sy
 @pytest.mark.parametrize("rounds", [1, 9])
 @pytest.mark.parametrize(("place", "who"), [("%q8", ""), ("0", "@%p0")], ids=["a lane a word", "one lane"])
 def test_ctas_that_put_back_what_they_loaded(place: str, who: str, rounds: int, completion: str) -> None:
-    """Formal, as in Triton's cooperative grids. A fault if a CTA has not loaded the word, or changes it."""
+    """Formal, as in Triton's cooperative grids, or if all store equal bits. A fault if a CTA changes the word."""
 
     def levels(load: str, stored: str) -> set[Level]:
         found, body = list[Fault](), f"mul.wide.u32 %q8, %t, 4; {PUT_BACK.format(place, load, who, stored)}"
@@ -241,7 +302,7 @@ def test_ctas_that_put_back_what_they_loaded(place: str, who: str, rounds: int, 
         return {fault.level for fault in found}
 
     assert levels(LOADED, "%r60") == {Level.FORMAL}
-    assert Level.FAULT in levels("", "0")
+    assert levels("", "0") == {Level.FORMAL}
     assert Level.FAULT in levels(LOADED, "%r3")
     assert Level.FAULT in levels(f"{LOADED} {who} st.global.u32 [%q6], 5;", "%r60")
 

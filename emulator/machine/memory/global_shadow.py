@@ -23,6 +23,7 @@ from ...native.memory_layout import (
     GLOBAL_WHO,
     ID_BITS,
     IDS_MAX,
+    LOST,
     NOBODY,
     SERIAL_BITS,
     SERIALS_MAX,
@@ -31,6 +32,7 @@ from ...native.memory_layout import (
     lane_of,
 )
 from ..order.clocks import Clock
+from ..order.equal_stores import replace_equal, replaced_unequal, unsafe_cells
 from ..order.flags import Flags
 from ..order.global_access import EndedWarp, GlobalAccess, Overlap
 from ..order.history import History
@@ -340,7 +342,9 @@ class Area:
             return False
         kept = 0
         if same is not None:
-            kept = UNCHANGED * (_unchanged(self.writes[cells], self.reads[cells] != 0) & same[:, None])
+            there = self.writes[cells]
+            kept = UNCHANGED * (_unchanged(there, self.reads[cells] != 0) & same[:, None])
+            kept |= LOST * ((there != 0) & ((there & LOST != 0) | ~same[:, None]))
         notes[cells] = me.time << GLOBAL_TIME_BITS | number + 1 << ID_BITS | who | kept
         return True
 
@@ -359,6 +363,7 @@ class Area:
             me.together = int(np.bitwise_or.reduce(lanes))
             lanes = lanes[:, None]
         shadow.read(cells, me, clock, lanes=lanes)
+        self._report_hidden(cells, me, clock)
         note = _note(me, None if lanes is None else shadow.reader_lanes[cells])
         self.reads[cells] = np.where(self._alone(shadow.reader[cells]), note, NOBODY)
 
@@ -375,12 +380,14 @@ class Area:
         shadow, cells = self.touch(), self.cells(addresses, values.itemsize * values.shape[1])
         self._flush(cells)
         me.unchanged = bool(same.all() and _unchanged(self.writes[cells], self._read_by(me, cells)).all())
+        me.same = bool(same.all())
         self._same = same
+        self._replace(cells, me, clock)
         several = shadow.write(cells, me, clock, None if lanes is None else lanes[:, None])
         self._same = None
         if several and not me.strong:
             self._report_different(addresses, values, me, lanes)
-        asks = several or lanes is None or (me.strong and shadow.superseded[cells].any())
+        asks = several or lanes is None or me.beside or me.hidden or (me.strong and shadow.superseded[cells].any())
         note = _note(me, None if asks else lanes[:, None])
         self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
 
@@ -444,7 +451,9 @@ class Area:
         instr, what, strong = self._whole.accesses[((epoch & GLOBAL_ID) >> ID_BITS) - 1]
         warp = self._whole.warps[epoch >> SERIAL_BITS & SERIALS_MAX]
         access = GlobalAccess(warp.component, epoch >> GLOBAL_TIME_BITS, True, instr, warp, what)
-        access.issued, access.strong, access.unchanged = access.time, strong, bool(epoch & UNCHANGED)
+        access.issued, access.strong = access.time, strong
+        access.unchanged, access.lost = bool(epoch & UNCHANGED), bool(epoch & LOST)
+        access.same = not access.lost
         return access
 
     def _report_nc_read(self, cells: np.ndarray, me: GlobalAccess) -> None:
@@ -480,20 +489,63 @@ class Area:
         shadow, history = self.touch(), self._whole.history
         other = history.accesses[number]
         hit = shadow.done_by(cells, number, kind)
-        if verb == "writes" and kind == "write":
-            alike = self._same is not None and bool(self._same[hit.any(1)].all()) and _is_plain(other)
-            rule = Leniency.EQUAL_BITS
-        else:
-            write = other if kind == "write" else me
-            alike = isinstance(write, GlobalAccess) and write.unchanged
-            rule = Leniency.PUT_BACK
-        level = rule if alike else Level.FAULT
+        level: Grade = Level.FAULT
+        write = other if kind == "write" else me
+        if (verb, kind) != ("writes", "write") and isinstance(write, GlobalAccess) and write.unchanged:
+            level = Leniency.PUT_BACK
+        elif self._equal(me, clock, verb, cells, hit, kind, other):
+            level = Leniency.EQUAL_BITS
         shown, part = self._shown(cells[hit]), part_of_load(me, hit)
         copies = [each for each in (me, other) if isinstance(each, GlobalAccess) and not (each.generic or each.strong)]
         if verb == "writes" and kind == "write" and len(copies) == 2:
             self._overlap(copies[0], copies[1], clock.copy(), cells[hit], shown, number)
         else:
             report_conflict(me, clock, verb, shown, history, number, kind, level=level, part=part)
+
+    def _equal(
+        self, me: Access, clock: Clock, verb: str, cells: np.ndarray, hit: np.ndarray, kind: str, other: Access | None
+    ) -> bool:
+        """Return whether the cells in the mask `hit` have the same bits in every order of two unordered accesses."""
+        if verb == "reads":
+            last = isinstance(other, GlobalAccess) and _is_plain(other)
+            return last and not unsafe_cells(me, other, cells[hit], clock).size  # type: ignore[arg-type]
+        if self._same is None or not self._same[hit.any(1)].all():
+            return False
+        if kind == "write":
+            return _is_plain(other)
+        accesses = self._whole.history.accesses
+        writers = [accesses[number] for number in distinct(self.touch().writer[cells][hit])]
+        return all(_is_plain(w) and not (w is None or me.orders(w, clock)) for w in writers)
+
+    def _replace(self, cells: np.ndarray, me: GlobalAccess, clock: Clock) -> None:
+        """Before a write, look at stores that earlier ones of the same bits replaced without order."""
+        assert self._same is not None
+        shadow, history = self.touch(), self._whole.history
+        writers = shadow.writer[cells]
+        for number in distinct(writers):
+            other = history.accesses[number]
+            here = writers == number
+            if not isinstance(other, GlobalAccess) or not _is_plain(other):
+                continue
+            at = np.unique(cells[here])
+            if self._same[here.any(1)].all():
+                replace_equal(me, other, at, clock, history.accesses)
+                continue
+            for beside in replaced_unequal(me, other, at, clock):
+                shown, store = self._shown(beside.cells), history.record(beside.store)
+                report_conflict(me, clock, "writes", shown, history, store, "write")
+
+    def _report_hidden(self, cells: np.ndarray, me: GlobalAccess, clock: Clock) -> None:
+        """Report a read that may see other bits than the last write stored, although it is ordered after that."""
+        writers, history = self.touch().writer[cells], self._whole.history
+        for number in distinct(writers):
+            last = history.accesses[number]
+            if not isinstance(last, GlobalAccess) or not last.hidden or not me.comes_after(last, clock):
+                continue
+            hit = (writers == number) & np.isin(cells, unsafe_cells(me, last, cells[writers == number], clock))
+            for hidden in last.hidden if hit.any() else ():
+                shown, store = self._shown(hidden.cells), history.record(hidden.store)
+                report_conflict(me, clock, "reads", shown, history, store, "write", part=part_of_load(me, hit))
 
     def _overlap(
         self, me: GlobalAccess, other: GlobalAccess, clock: Clock, cells: Any, shown: str, number: int

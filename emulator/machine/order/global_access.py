@@ -16,21 +16,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..launch.launch import Dim3, Launch
+    from .equal_stores import StoreAt
 
 
 @dataclass(slots=True, eq=False)
 class GlobalAccess(Access):
     """An access of global memory. `cluster_id`: the cluster whose clocks have its component.
 
-    unchanged: no write up to this one changed the bits of its cells, and the first writer had read them. completed: an
-    agent's write was performed. overlaps: unordered writes of other agents to the same cells.
+    unchanged: no write up to this one changed the bits of its cells, and the first writer had read them. same: it
+    stored the bits that were there. lost: the same lanes stored other bits there before, which nothing else records.
+    completed: an agent's write was performed. overlaps: unordered writes of other agents to the same cells. beside,
+    hidden: stores before it of the same and of other bits that it is not ordered after, see `equal_stores`.
     """
 
     visible: ClassVar = ASYNC_VISIBLE_OUTSIDE
     cluster_id: Any = field(init=False)
     unchanged: bool = False
+    same: bool = False
+    lost: bool = False
     completed: bool = False
     overlaps: tuple[Overlap, ...] = ()
+    beside: tuple[StoreAt, ...] = ()
+    hidden: tuple[StoreAt, ...] = ()
 
     def __post_init__(self) -> None:
         Access.__post_init__(self)
@@ -41,6 +48,12 @@ class GlobalAccess(Access):
         """Return the same access as a GlobalAccess."""
         made = cls(access.component, access.time, access.generic, access.instr, access.warp, access.what)
         made.via, made.strong = access.via, access.strong
+        return made
+
+    def first(self) -> GlobalAccess:
+        """Return the same access at the time at which its warp started."""
+        made = type(self).of(self)
+        made.time = 1
         return made
 
     def complete(self, perform: Callable[[], None]) -> None:

@@ -1,0 +1,74 @@
+"""Unordered stores of equal bits to global memory, and the reads that may see other bits nevertheless.
+
+Whichever of such stores comes last, the bits are the same. A read that happens after one of them sees these bits,
+unless a store of other bits is ordered before none of the stores that the read happens after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .access import Access
+    from .clocks import Clock
+    from .global_access import GlobalAccess
+
+
+@dataclass(frozen=True)
+class StoreAt:
+    """A store to `cells`: intp[n], sorted."""
+
+    store: GlobalAccess
+    cells: np.ndarray
+
+    def within(self, cells: np.ndarray) -> StoreAt | None:
+        """Return the same store to those of its cells that are among `cells`, None if there are none."""
+        if np.array_equal(self.cells, cells):
+            return self
+        common = np.intersect1d(self.cells, cells)
+        return StoreAt(self.store, common) if common.size else None
+
+
+def _earlier(other: GlobalAccess, accesses: Sequence[Access | None]) -> GlobalAccess | None:
+    """Return a store of other bits that `other` replaced in all of its cells, None if there is none or several."""
+    if other.lost:
+        return other.first()
+    before = () if other.same else [accesses[number] for number in other.replaced[0]]
+    return before[0] if len(before) == 1 else None  # type: ignore[return-value]
+
+
+def replace_equal(
+    me: GlobalAccess, other: GlobalAccess, cells: np.ndarray, clock: Clock, accesses: Sequence[Access | None]
+) -> None:
+    """Keep in `me` what later accesses need to know of `other`, whose bits in `cells` it stores once more."""
+    after = me.orders(other, clock)
+    beside = [at for each in other.beside if (at := each.within(cells)) and not me.orders(at.store, clock)]
+    hidden = [at for each in other.hidden if (at := each.within(cells)) and not me.orders(at.store, clock)]
+    if not after:
+        beside.append(StoreAt(other, cells))
+        earlier = _earlier(other, accesses)
+        if earlier is not None and not me.orders(earlier, clock):
+            hidden.append(StoreAt(earlier, cells))
+    me.beside, me.hidden = (*me.beside, *beside), (*me.hidden, *hidden)
+
+
+def replaced_unequal(me: GlobalAccess, other: GlobalAccess, cells: np.ndarray, clock: Clock) -> Iterator[StoreAt]:
+    """Yield the stores that `other` replaced without order and that `me`, a store of other bits, races with."""
+    for each in other.beside:
+        at = each.within(cells)
+        if at is not None and not me.orders(at.store, clock):
+            yield at
+
+
+def unsafe_cells(me: GlobalAccess, last: GlobalAccess, cells: np.ndarray, clock: Clock) -> np.ndarray:
+    """Return those of `cells`, last stored by `last`, in which the read `me` may see other bits."""
+    left = np.unique(cells)
+    for each in (StoreAt(last, left), *last.beside):
+        if me.comes_after(each.store, clock):
+            shown = [hidden.cells for hidden in each.store.hidden]
+            left = np.setdiff1d(left, np.setdiff1d(each.cells, np.concatenate(shown)) if shown else each.cells)
+    return left
