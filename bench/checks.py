@@ -19,34 +19,41 @@ import llvmlite.binding as llvm
 from numba import njit, types
 from numba.extending import intrinsic, overload, register_jitable
 
-from emulator.native import shadow_check, words
+from emulator.native import load_store, shadow_check, words
 
 VECTORS_OF: Final = "x86-64-v3"
-TRANSLATED: Final = Path(shadow_check.__file__).with_suffix(".ll")
+SOURCES: Final[dict[Any, int]] = {shadow_check: 32, load_store: 64}
+"""The modules to translate, with the bits of what their entries return."""
 ARRAYS: Final[dict[Callable[[int], Any], types.Integer]] = {
     words.i64: types.int64,
     words.i32: types.int32,
     words.u32: types.uint32,
+    words.u16: types.uint16,
     words.u8: types.uint8,
 }
 
 
 def main() -> None:
-    """Write the file."""
-    TRANSLATED.write_text(translated())
+    """Write the files."""
+    for path, text in translated().items():
+        path.write_text(text)
 
 
-def translated() -> str:
-    """Return the checks as LLVM IR, optimised, without anything of a machine."""
+def translated() -> dict[Path, str]:
+    """Return the modules as LLVM IR, optimised, without anything of a machine, by the file that keeps each."""
     for function, element in ARRAYS.items():
         _declare(function, element)
-    for helper in (*shadow_check.INLINED, *shadow_check.CALLED):
+    return {Path(source.__file__).with_suffix(".ll"): _translated(source, SOURCES[source]) for source in SOURCES}
+
+
+def _translated(source: Any, bits: int) -> str:
+    for helper in (*source.INLINED, *source.CALLED):
         register_jitable(helper)
     module = llvm.parse_assembly("")
-    for check in shadow_check.CHECKS:
-        module.link_in(llvm.parse_assembly(_definition(check)))
-    _optimise(module)
-    return _portable(str(module))
+    for entry in source.ENTRIES:
+        module.link_in(llvm.parse_assembly(_definition(entry, bits)))
+    _optimise(module, source)
+    return _portable(str(module), source)
 
 
 def _declare(function: Callable[[int], Any], element: types.Integer) -> None:
@@ -62,27 +69,28 @@ def _declare(function: Callable[[int], Any], element: types.Integer) -> None:
     overload(function)(lambda address: lambda address: pointer(address))  # type: ignore[call-arg]
 
 
-def _definition(check: Callable[..., int]) -> str:
-    """Return a check's IR, and a function of its name that calls it with C's convention."""
-    signature = (types.int64,) * check.__code__.co_argcount
-    compiled = njit(types.int32(*signature), error_model="numpy")(check)
+def _definition(entry: Callable[..., int], bits: int) -> str:
+    """Return an entry's IR, and a function of its name that calls it with C's convention."""
+    signature = (types.int64,) * entry.__code__.co_argcount
+    compiled = njit(types.Integer.from_bitwidth(bits)(*signature), error_model="numpy")(entry)
     text = compiled.inspect_llvm(signature)
     name = compiled.overloads[signature].fndesc.mangled_name  # type: ignore[attr-defined]
-    arguments = [f"i64 %{argument}" for argument in check.__code__.co_varnames[: len(signature)]]
+    arguments = [f"i64 %{argument}" for argument in entry.__code__.co_varnames[: len(signature)]]
     return f"""{text}
-define i32 @{check.__name__}({", ".join(arguments)}) "no-builtins" {{
-  %answer = alloca i32
+define i{bits} @{entry.__name__}({", ".join(arguments)}) "no-builtins" {{
+  %answer = alloca i{bits}
   %raised = call i32 @{name}({", ".join(["ptr %answer", "ptr null", *arguments])}) alwaysinline
-  %found = load i32, ptr %answer
-  ret i32 %found
+  %found = load i{bits}, ptr %answer
+  ret i{bits} %found
 }}
 """
 
 
-def _optimise(module: llvm.ModuleRef) -> None:
+def _optimise(module: llvm.ModuleRef, source: Any) -> None:
     """Inline what is inlined, then optimise with vectors but without copies of loops."""
-    names = [check.__name__ for check in shadow_check.CHECKS]
-    called = [f"shadow_check{len(helper.__name__)}{helper.__name__}B" for helper in shadow_check.CALLED]
+    names = [entry.__name__ for entry in source.ENTRIES]
+    stem = source.__name__.rpartition(".")[2]
+    called = [f"{stem}{len(helper.__name__)}{helper.__name__}B" for helper in source.CALLED]
     for function in module.functions:
         if not function.is_declaration and function.name not in names:
             function.linkage = "internal"
@@ -101,13 +109,13 @@ def _optimise(module: llvm.ModuleRef) -> None:
     passes.run(module, builder)
 
 
-def _portable(text: str) -> str:
+def _portable(text: str, source: Any) -> str:
     """Drop what names a machine or is new in LLVM: layout, triple, metadata and attributes."""
     text = re.sub(r"^(?:;|source_filename|target|attributes|!).*\n", "", text, flags=re.MULTILINE)
     text = re.sub(
         r", ![\w.]+ !\d+| #\d+| *;.*| captures\(none\)| range\(.*?\)| samesign| (?:local_)?unnamed_addr", "", text
     )
-    return f"; Made from shadow_check.py by `python -m bench.checks`.\n{text}"
+    return f"; Made from {Path(source.__file__).name} by `python -m bench.checks`.\n{text}"
 
 
 if __name__ == "__main__":

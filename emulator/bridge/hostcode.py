@@ -9,7 +9,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from ..native.compile import host_machine
+from ..native.machine import host_machine
 from .driver import NotEmulated, define_entry_points
 from .objectfile import undefined_symbols
 

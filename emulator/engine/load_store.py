@@ -83,7 +83,7 @@ def load_store(effect: Effect, fetcher: Fetcher, number: int, cell: int) -> Load
         op.count,
         bits,
         op.signed,
-        f"i{base.type[1:]}",
+        base.type == "b64",
         fetcher.is_uniform(address.base) and (not store or all(fetcher.is_uniform(item) for item in items)),
         None if instr.guard is None else instr.guard[1],
         registers is None,

@@ -20,7 +20,7 @@ from ..bridge.driver import define_entry_points
 from ..bridge.modules import LoadedModule
 from ..bridge.objectfile import undefined_symbols
 from ..bridge.patches import current_device
-from ..native.compile import host_machine
+from ..native.machine import host_machine
 from ..patching import Patches
 from .streams import Current
 from .tensors import is_emulated

@@ -13,10 +13,10 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from .body import Body, link
-from .load_store import LoadStore, LoadStoreBody, LoadStoreStep
+from .load_store import LoadStoreStep, operations
+from .machine import host_machine, lookup, optimised
 from .python_call import DECLARED, builtin, wrapper
 from .recorder import STEP_WORDS, Operation, Row, Step
-from .shared_load_store import SharedLoadStoreBody
 from .vector import BITS, FLOATS, Vec
 
 _LOOP = """
@@ -39,15 +39,14 @@ end:
   ret ptr null
 }
 """
-_addresses: dict[Operation | LoadStore, int] = {}
-_engines: list[llvm.ExecutionEngine] = []
+_addresses: dict[Operation, int] = {}
 
 
 class StepLists:
     """Lists of steps in memory, ready to run. The object must outlive their use."""
 
     def __init__(self, lists: Sequence[Sequence[Step | LoadStoreStep]]) -> None:
-        _compile({step.operation for steps in lists for step in steps})
+        _compile({step.operation for steps in lists for step in steps if isinstance(step, Step)})
         total = sum(len(steps) + 1 for steps in lists)
         self._words = np.zeros((total, STEP_WORDS), np.uint64)
         self._starts: list[int] = []
@@ -64,10 +63,13 @@ class StepLists:
 
 
 def _encoded(step: Step | LoadStoreStep) -> list[int]:
-    words = [_addresses[step.operation]]
-    for place in step.places if isinstance(step, LoadStoreStep) else (step.result, *step.places):
-        words.append(place.offset if type(place) is Row else place if type(place) is int else 0)
-    return words + [0] * (STEP_WORDS - len(words))
+    if isinstance(step, LoadStoreStep):
+        access = step.operation
+        address, places = operations()[access.shared, access.store], (*step.places, access.form)
+    else:
+        address, places = _addresses[step.operation], (step.result, *step.places)
+    words = [place.offset if type(place) is Row else place if type(place) is int else 0 for place in places]
+    return [address, *words] + [0] * (STEP_WORDS - 1 - len(words))
 
 
 @cache
@@ -80,29 +82,23 @@ def runner() -> Callable[[int, int, int], int]:
     return builtin("run", optimised(text))
 
 
-def _compile(operations: Iterable[Operation | LoadStore]) -> None:
+def _compile(operations: Iterable[Operation]) -> None:
     """Compile the operations that this process has not compiled yet."""
     missing = [operation for operation in operations if operation not in _addresses]
     if not missing:
         return
     written = [_function(f"operation{i}", operation) for i, operation in enumerate(missing)]
     text = link((text for text, _ in written), (body for _, body in written))
-    find = _lookup(llvm.parse_assembly(text), host_machine())
+    find = lookup(llvm.parse_assembly(text), host_machine())
     for i, operation in enumerate(missing):
         _addresses[operation] = find(f"operation{i}")
 
 
-def _function(name: str, operation: Operation | LoadStore) -> tuple[str, Body]:
+def _function(name: str, operation: Operation) -> tuple[str, Body]:
     """Return the definition of one operation."""
-    body = _load_store(operation) if isinstance(operation, LoadStore) else _computation(operation)
+    body = _computation(operation)
     head = f"define ptr @{name}(ptr %r, i32 %m, ptr %w) nounwind {{"
     return "\n".join([head, *body.lines, "}"]), body
-
-
-def _load_store(access: LoadStore) -> Body:
-    body = SharedLoadStoreBody(access) if access.shared else LoadStoreBody(access)
-    body.write()
-    return body
 
 
 def _computation(operation: Operation) -> Body:
@@ -140,52 +136,3 @@ def _constant(body: Body, index: int, kind: str) -> Vec:
     if kind in FLOATS:
         splat = body.scalar(f"bitcast <32 x {integer}> {splat} to <32 x {kind}>")
     return Vec(body, splat, kind)
-
-
-def optimised(text: str) -> Callable[[str], int]:
-    """Compile an LLVM module and return a lookup of its functions' addresses. For little code that runs often.
-
-    These passes take 0.005 s where LLVM's default takes 0.09 s, for equally fast code.
-    """
-    module, machine = llvm.parse_assembly(text), _optimising_machine()
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.PipelineTuningOptions()))
-    return _lookup(module, machine)
-
-
-def machine_code(text: str) -> Callable[[str], int]:
-    """Compile an LLVM module that was optimised before and return a lookup of its functions' addresses."""
-    return _lookup(llvm.parse_assembly(text), _optimising_machine())
-
-
-def _optimising_machine() -> llvm.TargetMachine:
-    return _target().create_target_machine(
-        opt=2, cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten()
-    )
-
-
-def _lookup(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> Callable[[str], int]:
-    """Compile a module to machine code that lives as long as the process."""
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    _engines.append(engine)
-    find: Callable[[str], int] = engine.get_function_address
-    return find
-
-
-@cache
-def _target() -> llvm.Target:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple()
-
-
-def host_machine() -> llvm.TargetMachine:
-    """Return this CPU as a target without optimisation: each operation compiles to a few instructions."""
-    return _target().create_target_machine(
-        opt=0, cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten()
-    )

@@ -1,41 +1,74 @@
-"""Ordinary loads and stores as machine code for the common case. All other cases are left to their handlers.
+"""Ordinary loads and stores in the common case. All other cases are left to their handlers.
 
-A step stops its list if a lane is misaligned or outside the allocation that the handler allowed last time. The handler
-then performs the whole access and reports its faults.
+Each function performs an access and returns the address of the next step, or 0 without any effect: a lane is misaligned
+or outside what the handler allowed last time, or the access may not be in order (`memory_layout` explains when it is).
+The handler then performs the whole access and reports its faults.
+
+This is restricted Python: `python -m bench.checks` has numba translate it to `load_store.ll`, which `operations` turns
+into machine code. As it stands here it is the reference.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from ..chip import LANES
-from .body import Body
+from ..chip import LANES, RANK_SHIFT
+from .machine import machine_code
 from .memory_layout import (
+    ALL_LANES,
+    COMPONENT_BITS,
+    COMPONENTS_MAX,
+    FIRST_ID,
     GLOBAL_TIME_BITS,
     GLOBAL_WHO,
     ID_BITS,
+    LANE,
     LOST,
     MANY,
     MEMORY_ROW,
+    PATTERN,
+    READ,
     SERIAL_BITS,
+    TIME_BITS,
     UNCHANGED,
+    UNWRITTEN,
     WINDOW,
+    WRITTEN,
     offset_of,
 )
-from .recorder import Row
+from .words import i32, i64, u8, u16, u32
 
-DATA, ADDRESS, ADDEND, NUMBER, MEMORY, GUARD = range(6)
+if TYPE_CHECKING:
+    from .recorder import Row
+
+DATA, ADDRESS, ADDEND, NUMBER, MEMORY, GUARD, FORM = range(7)
 """The operands of a step: the first data register or the stored constant, the address register, the addend, the
-access's number in the program, the row `memory`, the guard."""
+access's number in the program, the row `memory`, the guard, the form."""
+NEXT: Final = 7 * 8
+"""The bytes from a step's operands to the next step."""
+SIGNED, LONG, UNIFORM, GUARDED, GUARD_HOLDS, CONSTANT, ONCE, PEER = (1 << bit for bit in range(8))
+WIDTH_AT, COUNT_AT, REGISTER_AT, CELL_AT = 8, 16, 24, 32
+BYTE: Final = 0xFF
+WINDOWS, BYTES, PATTERNS, START, LIMIT_AT, HOST, WRITES, READS, NOTED, READERS, EPOCHS = range(11)
+COMPONENTS, WARPS, CELLS_OF, STORED, CLOCK_AT, WARP, COMPONENT, SERIAL, PEERS, CTAS = range(11, 21)
+"""The fields of MEMORY_ROW."""
+ROW_BYTES: Final = MEMORY_ROW.itemsize
+WINDOW_START, WINDOW_COUNT, WINDOW_WRITES, WINDOW_READS = range(4)
+WINDOW_BYTES: Final = WINDOW.itemsize
+PATTERN_BYTES: Final = PATTERN.itemsize
+PATTERN_LANES: Final = offset_of("lanes", PATTERN)
+PATTERN_OFFSETS: Final = offset_of("offsets", PATTERN)
+PATTERN_WHO: Final = offset_of("who", PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadStore:
     """An operation: a load or store of `count` elements of `width` bytes per lane, to or from registers of `bits`.
 
-    shared: of shared memory, else global. peer: of any CTA of the cluster. address: the kind of the address register.
+    shared: of shared memory, else global. peer: of any CTA of the cluster. long: the address register has 64 bits.
     uniform: address and stored data are the same in all lanes. guard: the required value of the guard's predicate, if
     there is one. constant: the stored data is a number. cell: bytes of global memory per note. once: the loaded memory
     must not be written in the launch.
@@ -48,12 +81,27 @@ class LoadStore:
     count: int
     bits: int
     signed: bool
-    address: str
+    long: bool
     uniform: bool
     guard: bool | None
     constant: bool
     cell: int
     once: bool
+
+    @property
+    def form(self) -> int:
+        """The operand FORM."""
+        flags = {
+            **{SIGNED: self.signed, LONG: self.long, UNIFORM: self.uniform, GUARDED: self.guard is not None},
+            **{GUARD_HOLDS: bool(self.guard), CONSTANT: self.constant, ONCE: self.once, PEER: self.peer},
+        }
+        sizes = (
+            (self.width, WIDTH_AT),
+            (self.count, COUNT_AT),
+            (self.bits // 8, REGISTER_AT),
+            (max(self.cell.bit_length() - 1, 0), CELL_AT),
+        )
+        return sum(flag for flag, is_set in flags.items() if is_set) | sum(size << at for size, at in sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,235 +112,375 @@ class LoadStoreStep:
     places: tuple[Row | int, Row, int, int, Row, Row | None]
 
 
-class LoadStoreBody(Body):
-    """The code of an access of global memory."""
+@cache
+def operations() -> dict[tuple[bool, bool], int]:
+    """Return the addresses of the operations as machine code, by whether they are shared and store."""
+    find = machine_code(files(__package__).joinpath("load_store.ll").read_text())
+    found = [find(entry.__name__) for entry in ENTRIES]
+    return dict(zip(((shared, store) for shared in (False, True) for store in (False, True)), found, strict=True))
 
-    def __init__(self, access: LoadStore) -> None:
-        super().__init__()
-        self.access = access
-        self.bytes = access.width * access.count
-        self.live = ""
-        """The lanes that execute the access, as bits."""
-        self.unchanged: list[str] = []
-        """For each stored cell, the lanes in which no store of the launch changed it."""
-        self.lost: list[str] = []
-        """For each stored cell, the lanes whose own earlier store of other bits nothing else records."""
-        self.again: list[str] = []
-        """For each stored cell, the lanes that stored there before."""
-        self.element, self.register = f"i{8 * access.width}", f"i{access.bits}"
 
-    def write(self) -> None:
-        """Write the code: find the lanes, check their addresses, load or store, count."""
-        self.live = live = self._live()
-        asked = live
-        if self.access.uniform:
-            asked = self.scalar(f"and i32 {live}, {self.scalar(f'sub i32 0, {live}')}")
-        lanes = self.scalar(f"bitcast i32 {asked} to <32 x i1>")
-        address = self._address()
-        start, count = self.window(address, asked)
-        offset = self.two("sub", "i64", address, self.splat("i64", start))
-        inside = self.two("icmp ult", "i64", offset, self.splat("i64", count))
-        rest = self.two("and", "i64", address, f"splat (i64 {self.bytes - 1})")
-        aligned = self.two("icmp eq", "i64", rest, "zeroinitializer")
-        good = self.two("and", "i1", lanes, self.two("and", "i1", inside, aligned))
-        good = self.scalar(f"bitcast <32 x i1> {self.check(offset, good, asked)} to i32")
-        self.do(f"br i1 {self.scalar(f'icmp eq i32 {good}, {asked}')}, label %go, label %ask\ngo:")
-        if self.access.store:
-            self._mark_executed()
-        places = [
-            self.pointers(
-                self.two("add", "i64", self.host(address, offset), f"splat (i64 {index * self.access.width})")
-            )
-            for index in range(self.access.count)
-        ]
-        if self.access.store:
-            values = [self._value(index) for index in range(self.access.count)]
-            self.compare(values, places, lanes)
-            for value, there in zip(values, places, strict=True):
-                self.scatter(self.element, value, there, lanes)
+def load_global(registers: int, active: int, step: int) -> int:
+    """Load from global memory."""
+    form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
+    memory = registers + i64(step)[MEMORY]
+    asked, window = _asked(form, live), i64(memory)[WINDOWS] + number * WINDOW_BYTES
+    if not _global_in_order(registers, step, form, live, asked, window):
+        return 0
+    for lane in range(LANES):
+        if asked >> lane & 1:
+            address = _address(registers, step, form, lane)
+            _load(registers, step, form, live, lane, address)
+            if i64(window)[WINDOW_WRITES] != 0:
+                note = _global_note(memory, number) | _named(form, live, lane)
+                for cell in range(_bytes(form) >> (form >> CELL_AT)):
+                    i64(_note_at(i64(window)[WINDOW_READS], form, address, cell))[0] = note
+            i64(i64(memory)[BYTES])[0] += _bytes(form)
+    return step + NEXT
+
+
+def store_global(registers: int, active: int, step: int) -> int:
+    """Store to global memory."""
+    form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
+    memory = registers + i64(step)[MEMORY]
+    asked, window = _asked(form, live), i64(memory)[WINDOWS] + number * WINDOW_BYTES
+    if not _global_in_order(registers, step, form, live, asked, window):
+        return 0
+    u32(i64(memory)[STORED])[number] |= live
+    for lane in range(LANES):
+        if asked >> lane & 1:
+            address = _address(registers, step, form, lane)
+            if i64(window)[WINDOW_WRITES] != 0:
+                note = _global_note(memory, number) | _named(form, live, lane)
+                for cell in range(_bytes(form) >> (form >> CELL_AT)):
+                    width = _width(form)
+                    index = (cell << (form >> CELL_AT)) // width
+                    value = _value(registers, step, form, lane, index)
+                    same = _get(address + index * width, width) == _cut(value, width)
+                    there = i64(_note_at(i64(window)[WINDOW_WRITES], form, address, cell))
+                    read = i64(_note_at(i64(window)[WINDOW_READS], form, address, cell))[0] != 0
+                    there[0] = note | _kept(there[0], read, same)
+            _store(registers, step, form, lane, address)
+            i64(i64(memory)[BYTES])[1] += _bytes(form)
+    return step + NEXT
+
+
+def load_shared(registers: int, active: int, step: int) -> int:
+    """Load from shared memory."""
+    form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
+    memory = registers + i64(step)[MEMORY]
+    asked, pattern = _asked(form, live), i64(memory)[PATTERNS] + number * PATTERN_BYTES
+    if live == 0:
+        return step + NEXT
+    if not _shared_in_order(registers, step, form, live, asked, pattern, False):
+        return 0
+    for lane in range(LANES):
+        if asked >> lane & 1:
+            address = _address(registers, step, form, lane)
+            row = _row(memory, form, address)
+            offset = address - i64(row)[START]
+            _load(registers, step, form, live, lane, i64(row)[HOST] + offset)
+            who = _named(form, live, lane) if form & UNIFORM else u32(pattern + PATTERN_WHO)[lane]
+            _note_reads(row, offset, _bytes(form), _shared_note(row, number), who)
+    i64(pattern)[0] += 1
+    return step + NEXT
+
+
+def store_shared(registers: int, active: int, step: int) -> int:
+    """Store to shared memory."""
+    form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
+    memory = registers + i64(step)[MEMORY]
+    asked, pattern = _asked(form, live), i64(memory)[PATTERNS] + number * PATTERN_BYTES
+    if live == 0:
+        return step + NEXT
+    if not _shared_in_order(registers, step, form, live, asked, pattern, True):
+        return 0
+    u32(i64(memory)[STORED])[number] |= live
+    for lane in range(LANES):
+        if asked >> lane & 1:
+            address = _address(registers, step, form, lane)
+            row = _row(memory, form, address)
+            offset = address - i64(row)[START]
+            _store(registers, step, form, lane, i64(row)[HOST] + offset)
+            _note_writes(row, offset, _bytes(form), _shared_note(row, number) | _named(form, live, lane))
+    i64(pattern)[0] += 1
+    return step + NEXT
+
+
+def _live(registers: int, active: int, step: int) -> int:
+    """Return the lanes that execute the access, as bits."""
+    form, live = i64(step)[FORM], active & ALL_LANES
+    if form & GUARDED:
+        held = u32(registers + i64(step)[GUARD])[0]
+        live &= held if form & GUARD_HOLDS else held ^ ALL_LANES
+    return live
+
+
+def _asked(form: int, live: int) -> int:
+    """Return the lanes whose addresses count: one, if all are the same."""
+    return live & -live if form & UNIFORM else live
+
+
+def _one_or_all(live: int) -> bool:
+    return live & live - 1 == 0 or live == ALL_LANES
+
+
+def _named(form: int, live: int, lane: int) -> int:
+    """Return a lane as notes hold it: MANY for a uniform access by several."""
+    return MANY if form & UNIFORM and live & live - 1 != 0 else lane
+
+
+def _width(form: int) -> int:
+    return form >> WIDTH_AT & BYTE
+
+
+def _bytes(form: int) -> int:
+    """Return the bytes that each lane accesses."""
+    return _width(form) * (form >> COUNT_AT & BYTE)
+
+
+def _address(registers: int, step: int, form: int, lane: int) -> int:
+    base, more = registers + i64(step)[ADDRESS], i64(step)[ADDEND]
+    if form & LONG:
+        return i64(base)[lane] + more  # type: ignore[no-any-return]
+    return u32(base)[lane] + more & ALL_LANES  # type: ignore[no-any-return]
+
+
+def _get(address: int, size: int) -> int:
+    """Return the number of `size` bytes at an address, without its sign unless it has eight."""
+    if size == 4:
+        return u32(address)[0]  # type: ignore[no-any-return]
+    if size == 8:
+        return i64(address)[0]  # type: ignore[no-any-return]
+    return u16(address)[0] if size == 2 else u8(address)[0]  # type: ignore[no-any-return]
+
+
+def _put(address: int, size: int, value: int) -> None:
+    """Write the low bytes of a number."""
+    if size == 4:
+        u32(address)[0] = value
+    elif size == 8:
+        i64(address)[0] = value
+    elif size == 2:
+        u16(address)[0] = value
+    else:
+        u8(address)[0] = value
+
+
+def _cut(value: int, size: int) -> int:
+    """Return the low bytes of a number as `_get` returns them."""
+    return value if size == 8 else value & (1 << 8 * size) - 1
+
+
+def _register(registers: int, step: int, form: int, lane: int, index: int) -> int:
+    """Return the address of a lane of the register of element `index`."""
+    size = form >> REGISTER_AT & BYTE
+    return registers + i64(step)[DATA] + index * max(4, size) * LANES + lane * size  # type: ignore[no-any-return]
+
+
+def _value(registers: int, step: int, form: int, lane: int, index: int) -> int:
+    """Return element `index` of a lane's stored data."""
+    if form & CONSTANT:
+        return i64(step)[DATA]  # type: ignore[no-any-return]
+    return _get(_register(registers, step, form, lane, index), form >> REGISTER_AT & BYTE)
+
+
+def _store(registers: int, step: int, form: int, lane: int, there: int) -> None:
+    """Store a lane's elements at an address."""
+    width = _width(form)
+    for index in range(form >> COUNT_AT & BYTE):
+        _put(there + index * width, width, _value(registers, step, form, lane, index))
+
+
+def _load(registers: int, step: int, form: int, live: int, lane: int, there: int) -> None:
+    """Load a lane's elements from an address, into all live lanes if the access is uniform."""
+    width, size = _width(form), form >> REGISTER_AT & BYTE
+    for index in range(form >> COUNT_AT & BYTE):
+        value = _get(there + index * width, width)
+        if form & SIGNED and width < 8:
+            sign = 1 << 8 * width - 1
+            value = (value ^ sign) - sign
+        if form & UNIFORM:
+            for each in range(LANES):
+                if live >> each & 1:
+                    _put(_register(registers, step, form, each, index), size, value)
         else:
-            for index, there in enumerate(places):
-                self._load(index, there, lanes, live)
-        self.note(offset, lanes, asked)
-        self.do("br label %done\ndone:")
-        self.do(f"ret ptr {self.after()}\nask:\nret ptr null")
+            _put(_register(registers, step, form, lane, index), size, value)
 
-    def _mark_executed(self) -> None:
-        """Mark the lanes that execute the store."""
-        table = self.scalar(f"load ptr, ptr {self.field(self.place(MEMORY), 'stored', MEMORY_ROW)}, align 8")
-        there = self.at(table, "i32", self.word(NUMBER))
-        known = self.scalar(f"load i32, ptr {there}, align 4")
-        self.do(f"store i32 {self.scalar(f'or i32 {known}, {self.live}')}, ptr {there}, align 4")
 
-    def row(self) -> str:
-        """Return the address of the row `memory`."""
-        return self.place(MEMORY)
+def _global_in_order(registers: int, step: int, form: int, live: int, asked: int, window: int) -> bool:
+    """Return whether every lane's address is aligned, in the window, and has the lane's own notes or none."""
+    place, size = i64(window), _bytes(form)
+    if place[WINDOW_WRITES] != 0 and form & UNIFORM and not _one_or_all(live):
+        return False
+    serial = i64(registers + i64(step)[MEMORY])[SERIAL] << SERIAL_BITS
+    for lane in range(LANES):
+        if asked >> lane & 1:
+            address = _address(registers, step, form, lane)
+            offset = address - place[WINDOW_START]
+            if not (0 <= offset < place[WINDOW_COUNT] and address & size - 1 == 0):
+                return False
+            if place[WINDOW_WRITES] != 0:
+                own = serial | _named(form, live, lane)
+                for cell in range(size >> (form >> CELL_AT)):
+                    write = i64(_note_at(place[WINDOW_WRITES], form, address, cell))[0]
+                    read = i64(_note_at(place[WINDOW_READS], form, address, cell))[0]
+                    if write != 0 and (form & ONCE or write & GLOBAL_WHO != own):
+                        return False
+                    if read != 0 and read & GLOBAL_WHO != own:
+                        return False
+    return True
 
-    def window(self, address: str, asked: str) -> tuple[str, str]:
-        """Return the start of the window, and the number of bytes in which an access may begin."""
-        found = self.at(self.memory("windows"), f"[{WINDOW.itemsize} x i8]", self.word(NUMBER))
-        self.notes = {name: self.long(self.field(found, name, WINDOW)) for name in ("writes", "reads")}
-        self.start = self.long(self.field(found, "start", WINDOW))
-        return self.start, self.long(self.field(found, "count", WINDOW))
 
-    def check(self, offset: str, good: str, asked: str) -> str:
-        """Return the lanes, among those with good addresses, that may proceed. offset: from the window's start."""
-        self.tracked = self.scalar(f"icmp ne i64 {self.notes['writes']}, 0")
-        self.do(f"br label %window\nwindow:\nbr i1 {self.tracked}, label %noted, label %checked\nnoted:")
-        own = self.two("or", "i64", self.splat("i64", self._serial()), self.lane_of_each())
-        kept, unused, marked, lost = good, dict[str, list[str]](), list[str](), list[str]()
-        for name in self.notes:
-            unused[name] = []
-            for pointers in self._notes_at(offset, name):
-                there = self.gather("i64", pointers, good)
-                unused[name].append(free := self.two("icmp eq", "i64", there, "zeroinitializer"))
-                if self.access.store and name == "writes":
-                    marked.append(self._bit(there, UNCHANGED))
-                    lost.append(self._bit(there, LOST))
-                if not (self.access.once and name == "writes"):
-                    who = self.two("and", "i64", there, f"splat (i64 {GLOBAL_WHO})")
-                    free = self.two("or", "i1", free, self.two("icmp eq", "i64", who, own))
-                kept = self.two("and", "i1", kept, free)
-        unchanged = [
-            self.two("or", "i1", bit, self.two("icmp ugt", "i1", unwritten, unread))
-            for bit, unwritten, unread in zip(marked, unused["writes"], unused["reads"], strict=False)
-        ]
-        if self.access.uniform:
-            kept = self.scalar(f"select i1 {self.one_or_all()}, <32 x i1> {kept}, <32 x i1> zeroinitializer")
-        again = [self.scalar(f"xor <32 x i1> {none}, splat (i1 true)") for none in unused["writes"] if marked]
-        self.do("br label %checked\nchecked:")
-        self.unchanged, self.lost, self.again = (
-            [self.scalar(f"phi <32 x i1> [ zeroinitializer, %window ], [ {cell}, %noted ]") for cell in cells]
-            for cells in (unchanged, lost, again)
-        )
-        return self.scalar(f"phi <32 x i1> [ {good}, %window ], [ {kept}, %noted ]")
+def _note_at(notes: int, form: int, address: int, cell: int) -> int:
+    """Return the address of the note of one of a lane's cells."""
+    return notes + 8 * ((address >> (form >> CELL_AT)) + cell)
 
-    def _bit(self, notes: str, bit: int) -> str:
-        """Return the lanes whose notes have a bit."""
-        return self.two("icmp ne", "i64", self.two("and", "i64", notes, f"splat (i64 {bit})"), "zeroinitializer")
 
-    def _serial(self) -> str:
-        """Return the warp's serial number, shifted as in a note."""
-        return self.scalar(f"shl i64 {self.long(self.field(self.row(), 'serial', MEMORY_ROW))}, {SERIAL_BITS}")
+def _global_note(memory: int, number: int) -> int:
+    """Return the note of an access without its lane."""
+    time = i64(i64(memory)[CLOCK_AT])[i64(memory)[COMPONENT]]
+    return time << GLOBAL_TIME_BITS | i64(memory)[SERIAL] << SERIAL_BITS | number + 1 << ID_BITS  # type: ignore[no-any-return]
 
-    def _notes_at(self, offset: str, name: str) -> list[str]:
-        """Return the addresses of the notes of each lane's cells, by cell."""
-        address = self.two("add", "i64", offset, self.splat("i64", self.start))
-        cell = self.two("lshr", "i64", address, f"splat (i64 {self.access.cell.bit_length() - 1})")
-        at = self.two("add", "i64", self.two("shl", "i64", cell, "splat (i64 3)"), self.splat("i64", self.notes[name]))
-        count = self.bytes // self.access.cell
-        return [self.pointers(self.two("add", "i64", at, f"splat (i64 {8 * i})")) for i in range(count)]
 
-    def compare(self, values: list[str], places: list[str], lanes: str) -> None:
-        """Find, if that is noted, the cells that UNCHANGED and LOST hold for once the store is made."""
-        self.do(f"br i1 {self.tracked}, label %compare, label %compared\ncompare:")
-        kind = self.element
-        same = [
-            self.two("icmp eq", kind, self.gather(kind, place, lanes), value)
-            for value, place in zip(values, places, strict=True)
-        ]
-        each = [same[index * self.access.cell // self.access.width] for index in range(len(self.unchanged))]
-        kept = [self.two("and", "i1", cell, alike) for cell, alike in zip(self.unchanged, each, strict=True)]
-        changed = [self.two("icmp ugt", "i1", cell, alike) for cell, alike in zip(self.again, each, strict=True)]
-        lost = [self.two("or", "i1", cell, other) for cell, other in zip(self.lost, changed, strict=True)]
-        self.do("br label %compared\ncompared:")
-        self.unchanged, self.lost = (
-            [self.scalar(f"phi <32 x i1> [ zeroinitializer, %go ], [ {cell}, %compare ]") for cell in cells]
-            for cells in (kept, lost)
-        )
+def _kept(there: int, read: bool, same: bool) -> int:
+    """Return UNCHANGED and LOST as they hold after a store. there: the note before. read: whether reads were noted."""
+    if there == 0:
+        return UNCHANGED if read and same else 0
+    return (there & UNCHANGED if same else 0) | (there & LOST if same else LOST)
 
-    def host(self, address: str, offset: str) -> str:
-        """Return the addresses in host memory."""
-        return address
 
-    def note(self, offset: str, lanes: str, asked: str) -> None:
-        """Note the access if the allocation is tracked, and count its bytes."""
-        self.do(f"br i1 {self.tracked}, label %mark, label %marked\nmark:")
-        component = self.long(self.field(self.row(), "component", MEMORY_ROW))
-        time = self.scalar(f"shl i64 {self.long(self.at(self.memory('clock'), 'i64', component))}, {GLOBAL_TIME_BITS}")
-        who = self.scalar(f"add i64 {self.scalar(f'shl i64 {self.word(NUMBER)}, {ID_BITS}')}, {1 << ID_BITS}")
-        note = self.splat("i64", self.scalar(f"or i64 {self.scalar(f'or i64 {time}, {self._serial()}')}, {who}"))
-        note = self.two("or", "i64", note, self.lane_of_each())
-        for index, pointers in enumerate(self._notes_at(offset, "writes" if self.access.store else "reads")):
-            stored = note
-            for cells, bit in ((self.unchanged, UNCHANGED), (self.lost, LOST)) if self.access.store else ():
-                one = f"<32 x i64> splat (i64 {bit}), <32 x i64> zeroinitializer"
-                stored = self.two("or", "i64", stored, self.scalar(f"select <32 x i1> {cells[index]}, {one}"))
-            self.scatter("i64", stored, pointers, lanes)
-        self.do("br label %marked\nmarked:")
-        count = self.at(self.memory("bytes"), "i64", int(self.access.store))
-        lanes = self.scalar(f"zext i32 {self.called('i32 @llvm.ctpop.i32(i32)', (asked,))} to i64")
-        total = self.scalar(f"add i64 {self.long(count)}, {self.scalar(f'mul i64 {lanes}, {self.bytes}')}")
-        self.do(f"store i64 {total}, ptr {count}, align 8")
+def _row(memory: int, form: int, address: int) -> int:
+    """Return the MEMORY_ROW for the CTA of an address, 0 if there is none."""
+    if not form & PEER:
+        return memory
+    rank = address >> RANK_SHIFT
+    return i64(memory)[PEERS] + rank * ROW_BYTES if rank < i64(memory)[CTAS] else 0  # type: ignore[no-any-return]
 
-    def lane_of_each(self) -> str:
-        """Return each lane's number, or MANY for all lanes of a uniform access by several."""
-        if not self.access.uniform:
-            return f"<{', '.join(f'i64 {lane}' for lane in range(LANES))}>"
-        first = self.called("i32 @llvm.cttz.i32(i32, i1)", (self.live, "true"))
-        one = self.scalar(f"select i1 {self._alone()}, i32 {first}, i32 {MANY}")
-        return self.splat("i64", self.scalar(f"zext i32 {one} to i64"))
 
-    def _alone(self) -> str:
-        """Return whether one lane executes the access."""
-        less = self.scalar(f"and i32 {self.live}, {self.scalar(f'sub i32 {self.live}, 1')}")
-        return self.scalar(f"icmp eq i32 {less}, 0")
+def _in_pattern(pattern: int, lane: int, apart: int) -> bool:
+    """Return whether a lane's distance from the first lane is that of the pattern."""
+    return u32(pattern + PATTERN_OFFSETS)[lane] == apart & ALL_LANES  # type: ignore[no-any-return]
 
-    def one_or_all(self) -> str:
-        """Return whether one lane or all lanes execute the access."""
-        return self.scalar(f"or i1 {self._alone()}, {self.scalar(f'icmp eq i32 {self.live}, -1')}")
 
-    def memory(self, name: str) -> str:
-        """Load an address from the row `memory`."""
-        return self.scalar(f"load ptr, ptr {self.field(self.row(), name, MEMORY_ROW)}, align 8")
+def _inside(row: int, offset: int, size: int) -> bool:
+    return 0 <= offset < i64(row)[LIMIT_AT] and offset & size - 1 == 0
 
-    def field(self, address: str, name: str, within: np.dtype) -> str:
-        """Return the address of a field of a record."""
-        return self.at(address, "i8", offset_of(name, within))
 
-    def _live(self) -> str:
-        """Return the lanes that execute the access. Without any it is done."""
-        if self.access.guard is None:
-            return "%m"
-        held = self.scalar(f"load i32, ptr {self.place(GUARD)}, align 4")
-        if not self.access.guard:
-            held = self.scalar(f"xor i32 {held}, -1")
-        live = self.scalar(f"and i32 %m, {held}")
-        self.do(f"br i1 {self.scalar(f'icmp eq i32 {live}, 0')}, label %done, label %some\nsome:")
-        return live
+def _shared_in_order(registers: int, step: int, form: int, live: int, asked: int, pattern: int, store: bool) -> bool:
+    """Return whether the lanes' addresses have the pattern, are aligned and in a window, and may be accessed."""
+    if u32(pattern + PATTERN_LANES)[0] != (1 if form & UNIFORM else asked):
+        return False
+    if store and form & UNIFORM and not _one_or_all(live):
+        return False
+    memory, size, first = registers + i64(step)[MEMORY], _bytes(form), -1
+    for lane in range(LANES):
+        if asked >> lane & 1:
+            address = _address(registers, step, form, lane)
+            first = address if first < 0 else first
+            row = _row(memory, form, address)
+            if row == 0 or not _in_pattern(pattern, lane, address - first):
+                return False
+            offset, who = address - i64(row)[START], _named(form, live, lane)
+            if not _inside(row, offset, size):
+                return False
+            if not (_may_store(row, offset, size, who) if store else _may_load(row, offset, size, who)):
+                return False
+    return True
 
-    def _address(self) -> str:
-        kind = self.access.address
-        row = self.scalar(f"load <32 x {kind}>, ptr {self.place(ADDRESS)}, align 64")
-        more = self.word(ADDEND)
-        if kind == "i64":
-            return self.two("add", kind, row, self.splat(kind, more))
-        address = self.two("add", kind, row, self.splat(kind, self.scalar(f"trunc i64 {more} to {kind}")))
-        return self.scalar(f"zext <32 x {kind}> {address} to <32 x i64>")
 
-    def _load(self, index: int, pointers: str, lanes: str, live: str) -> None:
-        value = self.gather(self.element, pointers, lanes)
-        if self.access.uniform:
-            lane = self.called("i32 @llvm.cttz.i32(i32, i1)", (live, "true"))
-            one = self.scalar(f"extractelement <32 x {self.element}> {value}, i32 {lane}")
-            value, lanes = self.splat(self.element, one), self.scalar(f"bitcast i32 {live} to <32 x i1>")
-        if self.register != self.element:
-            extend = "sext" if self.access.signed else "zext"
-            value = self.scalar(f"{extend} <32 x {self.element}> {value} to <32 x {self.register}>")
-        row, kind = self._row(index), f"<32 x {self.register}>"
-        old = self.scalar(f"load {kind}, ptr {row}, align 64")
-        new = self.scalar(f"select <32 x i1> {lanes}, {kind} {value}, {kind} {old}")
-        self.do(f"store {kind} {new}, ptr {row}, align 64")
+def _component(note: int) -> int:
+    return note >> COMPONENT_BITS & COMPONENTS_MAX - 1
 
-    def _value(self, index: int) -> str:
-        """Return element `index` of the stored data."""
-        if self.access.constant:
-            value = self.splat("i64", self.word(DATA))
-        else:
-            value = self.scalar(f"load <32 x {self.register}>, ptr {self._row(index)}, align 64")
-        have = "i64" if self.access.constant else self.register
-        return value if have == self.element else self.scalar(f"trunc <32 x {have}> {value} to <32 x {self.element}>")
 
-    def _row(self, index: int) -> str:
-        """Return the address of the register of element `index`."""
-        return self.at(self.place(DATA), "i8", index * max(4, self.access.bits // 8) * LANES)
+def _written_before(row: int, note: int, lane: int, store: bool) -> bool:
+    """Return whether the writer of a cell is ordered before. Another lane of the warp has to be synchronised."""
+    component, own = _component(note), i64(row)[COMPONENT]
+    other = note & LANE != lane and (store or note & LANE != MANY)
+    place = component + 1 if component == own and other else component
+    return i64(i64(row)[CLOCK_AT])[place] >= note >> TIME_BITS  # type: ignore[no-any-return]
+
+
+def _may_load(row: int, offset: int, size: int, lane: int) -> bool:
+    """Return whether the writers of a lane's cells are ordered before the load."""
+    for cell in range(offset >> 2, offset + size >> 2):
+        if not _written_before(row, i64(i64(row)[WRITES])[cell], lane, False):
+            return False
+    return True
+
+
+def _may_store(row: int, offset: int, size: int, lane: int) -> bool:
+    """Return whether the writers and the readers of a lane's cells are ordered before the store."""
+    for cell in range(offset >> 2, offset + size >> 2):
+        note = i64(i64(row)[WRITES])[cell]
+        if note != UNWRITTEN and not _written_before(row, note, lane, True):
+            return False
+        if not _unread(row, i32(i64(row)[READERS])[cell]):
+            return False
+        if u8(i64(row)[NOTED])[cell] & READ and not _read_before(row, cell, lane):
+            return False
+    return True
+
+
+def _unread(row: int, reader: int) -> bool:
+    """Return whether the shadow has no reader of a cell, or one that all lanes have seen."""
+    if reader == 0:
+        return True
+    epoch = i64(i64(i64(row)[EPOCHS])[0])[reader]
+    component = _component(epoch)
+    place = component + 1 if component == i64(row)[COMPONENT] else component
+    return i64(i64(row)[CLOCK_AT])[place] >= epoch >> TIME_BITS  # type: ignore[no-any-return]
+
+
+def _reads(row: int, reader: int) -> int:
+    """Return the address of the notes of a warp's reads."""
+    return i64(i64(row)[READS])[0] + 8 * reader * i64(row)[CELLS_OF]  # type: ignore[no-any-return]
+
+
+def _read_before(row: int, cell: int, lane: int) -> bool:
+    """Return whether all noted reads of a cell are ordered before the store of a lane."""
+    clock, own = i64(i64(row)[CLOCK_AT]), i64(row)[COMPONENT]
+    for reader in range(i64(i64(row)[WARPS])[0]):
+        note = i64(_reads(row, reader))[cell]
+        component = i64(i64(row)[COMPONENTS])[reader]
+        other = component == own and (note & LANE != lane or lane == MANY)
+        if clock[component + 1 if other else component] < note >> TIME_BITS:
+            return False
+    return True
+
+
+def _shared_note(row: int, number: int) -> int:
+    """Return the note of an access without its lane."""
+    own = i64(row)[COMPONENT]
+    time = i64(i64(row)[CLOCK_AT])[own]
+    return time << TIME_BITS | own << COMPONENT_BITS | (number << ID_BITS) + FIRST_ID  # type: ignore[no-any-return]
+
+
+def _note_reads(row: int, offset: int, size: int, note: int, lane: int) -> None:
+    """Note a load by its lane, or by MANY if another lane read there since the lanes last synchronised."""
+    met = i64(i64(row)[CLOCK_AT])[i64(row)[COMPONENT] + 1]
+    there = i64(_reads(row, i64(row)[WARP]))
+    for cell in range(offset >> 2, offset + size >> 2):
+        before = there[cell]
+        several = before & LANE != lane and met < before >> TIME_BITS
+        there[cell] = note | (MANY if several else lane)
+        u8(i64(row)[NOTED])[cell] = WRITTEN | READ
+
+
+def _note_writes(row: int, offset: int, size: int, note: int) -> None:
+    """Note a store, and forget the reads before it."""
+    for cell in range(offset >> 2, offset + size >> 2):
+        if u8(i64(row)[NOTED])[cell] & READ:
+            for reader in range(i64(i64(row)[WARPS])[0]):
+                i64(_reads(row, reader))[cell] = 0
+        i64(i64(row)[WRITES])[cell] = note
+        u8(i64(row)[NOTED])[cell] = WRITTEN
+
+
+ENTRIES: Final = (load_global, store_global, load_shared, store_shared)
+CALLED: Final = (_read_before, _global_in_order, _note_reads, _note_writes)
+INLINED: Final = (
+    *(_live, _asked, _one_or_all, _named, _width, _bytes, _address, _get, _put, _cut, _register, _value, _store, _load),
+    *(_note_at, _global_note, _kept, _row, _in_pattern, _inside, _component, _written_before, _may_load, _may_store),
+    *(_unread, _reads, _shared_note, _shared_in_order),
+)

@@ -10,7 +10,7 @@ An earlier access is known by its epoch, a word that the history keeps: its comp
 and its swizzle. Cells with the same writer and reader as the cell before are skipped eight at a time, so that a tile
 that one copy wrote costs next to nothing.
 
-This is restricted Python: `python -m bench.checks` has numba translate the functions in CHECKS, INLINED and CALLED
+This is restricted Python: `python -m bench.checks` has numba translate the functions in ENTRIES, INLINED and CALLED
 to `shadow_check.ll`, which `checks` turns into machine code. As they stand here they are the reference.
 """
 
@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .compile import machine_code
+from .machine import machine_code
 from .memory_layout import (
     ALL_LANES,
     COMPONENT_BITS,
@@ -90,8 +90,8 @@ Check = Callable[[int, int, int, int, int, int, int, int], int]
 def checks() -> tuple[Check, Check]:
     """Return `read` and `write` as machine code."""
     text = DECLARED + files(__package__).joinpath("shadow_check.ll").read_text()
-    find = machine_code(text + "".join(wrapper(check.__name__, ("i64",) * 8, "i32") for check in CHECKS))
-    found, written = (builtin(check.__name__, find) for check in CHECKS)
+    find = machine_code(text + "".join(wrapper(check.__name__, ("i64",) * 8, "i32") for check in ENTRIES))
+    found, written = (builtin(check.__name__, find) for check in ENTRIES)
     return found, written
 
 
@@ -324,7 +324,7 @@ def _stored(noted: Any, notes: Any, cell: int, store: int) -> bool:
     return same
 
 
-CHECKS: Final = (read, write)
+ENTRIES: Final = (read, write)
 INLINED: Final = (
     *(_prove_read, _prove_write, _note_read, _note_write),
     *(_bits, _seen, _start, _same, _quiet, _stored, _fill, _listed),

@@ -1,4 +1,4 @@
-"""Arrays of numbers at an address, for the restricted Python of `native.shadow_check`.
+"""Arrays of numbers at an address, for the restricted Python of `native`.
 
 Python and numba run the same source: here an array is a pointer of ctypes, in machine code one of LLVM.
 """
@@ -22,6 +22,11 @@ def i32(address: int) -> Any:
 def u32(address: int) -> Any:
     """Return the array of uint32 at an address."""
     return ctypes.cast(address, ctypes.POINTER(ctypes.c_uint32))
+
+
+def u16(address: int) -> Any:
+    """Return the array of uint16 at an address."""
+    return ctypes.cast(address, ctypes.POINTER(ctypes.c_uint16))
 
 
 def u8(address: int) -> Any:

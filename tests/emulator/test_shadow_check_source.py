@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import platform
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -28,10 +24,9 @@ from emulator.native.memory_layout import (
 )
 from emulator.native.shadow_check import ASK, CELLS, DIFFERENT, DONE, FLUSH, GENERIC, MERGED, NOT_KNOWN, SHADOW
 
-ROOT: Final = Path(__file__).parents[2]
 SIZE: Final = 96
 COMPONENTS: Final = 4
-CHECKS: Final = dict(zip(("read", "write"), zip(shadow_check.CHECKS, shadow_check.checks(), strict=True), strict=True))
+CHECKS: Final = dict(zip(("read", "write"), zip(shadow_check.ENTRIES, shadow_check.checks(), strict=True), strict=True))
 
 
 @dataclass
@@ -181,12 +176,3 @@ def test_answers(kind: int, name: str, memory: Memory, expected: int) -> None:
     """Cover every answer, because draws need not: a read or write of all cells by a warp."""
     answer, _ = memory.check(CHECKS[name][kind], ALL, -1, 0, 0, 7, noting=True, by_lane=True)
     assert answer == expected
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86-64: LLVM optimises for its vectors")
-def test_the_translation_is_of_this_source() -> None:
-    """Translate in a process of its own, because numba numbers what it compiles."""
-    program = "import sys; from bench.checks import translated; sys.stdout.write(translated())"
-    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    kept = Path(shadow_check.__file__).with_suffix(".ll").read_text()
-    assert made == kept, "run python -m bench.checks"
