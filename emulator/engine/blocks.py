@@ -245,8 +245,9 @@ class BlockWriter:
             return [f" run(r.base, bits, {chain.start})"]
         for effect, at, after in chain.stops:
             lines = ["def f(w, r, bits, mask, lane):"]
-            if MemoryOp(effect.instr).space == "shared":
-                lines.append(f" if gets_notes(w): return run(r.base, bits, {at})")
+            op = MemoryOp(effect.instr)
+            if op.space == "shared":
+                lines.append(f" if gets_notes(w, {not op.own_cta}): return run(r.base, bits, {at})")
             lines += self._call(effect, names)
             names["handle"][at] = _defined([*lines, f" return run(r.base, bits, {after})"], names)
         clock = " if w.clock.v is not w.memory_clock: follow(w)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from .recorder import STEP_WORDS
@@ -36,50 +36,10 @@ class Body(Code):
         """Append an instruction without a result."""
         self.lines.append(text)
 
-    def called(self, signature: str, operands: Sequence[object]) -> str:
-        """Call an external function, given as `result @name(kinds)`. Return the name of its result."""
-        self.declarations.add(f"declare {signature}")
-        head, kinds = signature.rstrip(")").split("(")
-        text = f"call {head}({', '.join(f'{k} {o}' for k, o in zip(kinds.split(', '), operands, strict=True))})"
-        if not signature.startswith("void"):
-            return self.scalar(text)
-        self.do(text)
-        return ""
-
     def splat(self, kind: str, value: str) -> str:
         """Return a vector with a scalar in every lane."""
         first = self.scalar(f"insertelement <32 x {kind}> poison, {kind} {value}, i32 0")
         return self.scalar(f"shufflevector <32 x {kind}> {first}, <32 x {kind}> poison, <32 x i32> zeroinitializer")
-
-    def two(self, op: str, kind: str, a: str, b: str) -> str:
-        """Append an instruction on two vectors of a kind."""
-        return self.scalar(f"{op} <32 x {kind}> {a}, {b}")
-
-    def at(self, address: str, kind: str, index: object) -> str:
-        """Return the address of element `index` (a number or an i64) from an address on."""
-        return self.scalar(f"getelementptr {kind}, ptr {address}, i64 {index}")
-
-    def long(self, address: str) -> str:
-        """Load the i64 at an address."""
-        return self.scalar(f"load i64, ptr {address}, align 8")
-
-    def pointers(self, addresses: str) -> str:
-        """Convert a vector of i64 to pointers."""
-        return self.scalar(f"inttoptr <32 x i64> {addresses} to <32 x ptr>")
-
-    def gather(self, kind: str, pointers: str, lanes: str) -> str:
-        """Load from a vector of addresses, 0 in the other lanes."""
-        return self.called(
-            f"<32 x {kind}> @llvm.masked.gather.v32{kind}.v32p0(<32 x ptr>, i32, <32 x i1>, <32 x {kind}>)",
-            (pointers, int(kind[1:]) // 8, lanes, "zeroinitializer"),
-        )
-
-    def scatter(self, kind: str, value: str, pointers: str, lanes: str) -> None:
-        """Store at a vector of addresses, in the order of the lanes."""
-        self.called(
-            f"void @llvm.masked.scatter.v32{kind}.v32p0(<32 x {kind}>, <32 x ptr>, i32, <32 x i1>)",
-            (value, pointers, int(kind[1:]) // 8, lanes),
-        )
 
     # Operands of a step, in a function of the register file %r and the step's words %w.
 

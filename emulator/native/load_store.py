@@ -355,7 +355,7 @@ def _row(memory: int, form: int, address: int) -> int:
     if not form & PEER:
         return memory
     rank = address >> RANK_SHIFT
-    return i64(memory)[PEERS] + rank * ROW_BYTES if rank < i64(memory)[CTAS] else 0  # type: ignore[no-any-return]
+    return i64(memory)[PEERS] + rank * ROW_BYTES if rank < i64(memory)[CTAS] else 0
 
 
 def _in_pattern(pattern: int, lane: int, apart: int) -> bool:

@@ -26,6 +26,7 @@ from emulator.program import Program
 from emulator.ptx.parser import parse
 from tests.emulator import ptx_kernel
 from tests.emulator.ptx_kernel import launch, source
+from tests.emulator.ptx_launch import launch as cluster_launch
 
 RNG = np.random.default_rng(0)
 ROUNDS = 5
@@ -256,6 +257,37 @@ def test_every_round_passes_its_elements_on(bits: int, vector: int, handled_shar
     assert stats.shared_accesses == 2 * ROUNDS
     assert stats.shared_wavefronts == 2 * ROUNDS * max(size // 4, 1)
     assert stats.shared_conflicts == 0
+
+
+@pytest.mark.parametrize("met", ["barrier.cluster.arrive; barrier.cluster.wait;", "bar.sync 0;"])
+def test_lanes_that_load_from_several_ctas(met: str, handled_shared: list[str]) -> None:
+    """Each lane loads the word of the lane before it from the CTA with the lane's number modulo 4."""
+    both = "barrier.cluster.arrive; barrier.cluster.wait;"
+    body = f"""
+    mov.u32 %r54, %cluster_ctarank; and.b32 %r55, %t, 3; add.u32 %r57, %t, 31; and.b32 %r57, %r57, 31;
+    mad.lo.u32 %r58, %r90, 100, %r54; mad.lo.u32 %r58, %r58, 100, %t; mad.lo.u32 %r56, %r57, 4, %r50;
+    mapa.shared::cluster.u32 %r56, %r56, %r55;
+    st.shared.u32 [%r52], %r58; {met} ld.shared::cluster.u32 %r59, [%r56]; {both}
+    """
+    after = (
+        "mad.lo.u32 %r70, %r54, 32, %t; mul.wide.u32 %q1, %r70, 4; add.u64 %q0, %a0, %q1; st.global.u32 [%q0], %r59;"
+    )
+    text = source(SHARED + both + LOOP.format(body=body, rounds=ROUNDS).replace("ret;", f"{after} ret;"), 1)
+    out = np.zeros(4 * 32, np.uint32)
+
+    def run() -> Stats:
+        return cluster_launch(text, [out], grid=(4, 1, 1), cluster=(4, 1, 1), block=(32, 1, 1), level=Level.FAULT)
+
+    if met != both:
+        with pytest.raises(DataRace, match=r"not ordered after"):
+            run()
+        return
+    stats = run()
+    lane = np.arange(32)
+    want = ((ROUNDS - 1) * 100 + lane % 4) * 100 + (lane + 31) % 32
+    np.testing.assert_array_equal(out.reshape(4, 32), [want] * 4)
+    assert handled_shared == ["store", *["load"] * 4]
+    assert (stats.shared_accesses, stats.shared_conflicts) == (ROUNDS * 4 * 5, 0)
 
 
 @pytest.mark.parametrize(("stride", "wavefronts"), [(1, 1), (2, 2), (3, 1), (4, 4), (0, 1)])

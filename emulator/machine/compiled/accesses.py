@@ -50,8 +50,8 @@ class Learned:
     """
 
     patterns: np.ndarray
-    shapes: dict[int, Shape]
-    """The patterns that were counted, as `Stats` knows them."""
+    shapes: dict[int, tuple[Shape, ...]]
+    """The patterns that were counted, as `Stats` knows them, one for each CTA."""
     notes_pay: bool = False
 
     @classmethod
@@ -122,30 +122,22 @@ class CompiledAccesses:
         Compiled code checks the order itself. A store of two lanes to one address is not allowed. peer: the instruction
         may access any CTA of the cluster that the warp knows to have started.
         """
-        rank = addresses.item(0) >> RANK_SHIFT
-        if rank >= len(warp.cta.cluster.ctas):
+        parts = _by_cta(warp, addresses)
+        if not parts or not all(self._may_have_notes(cta, offsets) for cta, offsets in parts):
             return
-        cta = warp.cta.cluster.ctas[rank]
-        smem = cta.smem
-        smem.handled += 1
-        pays = self._learned.notes_pay or smem.handled >= smem.shadow.writer.size // CELLS_AN_ACCESS
-        if not smem.shift or not pays:
-            return
-        offsets = addresses.astype(np.int64) - cta.window
-        if offsets.min() < 0 or offsets.max() >= smem.size:
-            return
-        notes = smem.shadow.notes
-        if notes is None:
-            self._learned.notes_pay = True
-            notes = self._give_notes(cta)
-        assert isinstance(notes, Notes)
-        if peer and (warp.peers is None or not warp.peers[rank, LIMIT]):
-            _let_in(warp)
-        notes.copy_from_shadow(smem.cells(offsets, size))
+        for cta, offsets in parts:
+            notes = cta.smem.shadow.notes
+            if notes is None:
+                self._learned.notes_pay = True
+                notes = self._give_notes(cta)
+            assert isinstance(notes, Notes)
+            if peer and (warp.peers is None or not warp.peers[cta.rank, LIMIT]):
+                _let_in(warp)
+            notes.copy_from_shadow(cta.smem.cells(offsets, size))
         self._flush_pattern(number, warp.cta.launch.stats)
         self._learned.shapes.pop(number, None)
         pattern = self._patterns[number]
-        places = offsets.tolist()
+        places = addresses.tolist()
         together = {place for place in places if places.count(place) > 1} if len(set(places)) < len(places) else set()
         if together and store:
             pattern["lanes"] = 0
@@ -155,7 +147,14 @@ class CompiledAccesses:
             MANY if place in together else lane for place, lane in zip(places, lanes.tolist(), strict=True)
         ]
         pattern["offsets"] = 0
-        pattern["offsets"][lanes] = (offsets - offsets[0]).astype(np.uint32)
+        pattern["offsets"][lanes] = (addresses - addresses[0]).astype(np.uint32)
+
+    def _may_have_notes(self, cta: Cta, offsets: np.ndarray) -> bool:
+        """Return whether a handler's access of a CTA's shared memory may be followed by those of compiled code."""
+        smem = cta.smem
+        smem.handled += 1
+        pays = self._learned.notes_pay or smem.handled >= smem.shadow.writer.size // CELLS_AN_ACCESS
+        return bool(smem.shift and pays and offsets.min() >= 0 and offsets.max() < smem.size)
 
     def gave_notes(self, cta: Cta) -> bool:
         """Give a CTA notes if earlier CTAs had them. Return whether it did, so that the access can be retried."""
@@ -188,14 +187,24 @@ class CompiledAccesses:
         times = self._times.item(number)
         if not times:
             return
-        shape = self._learned.shapes.get(number)
-        if shape is None:
+        shapes = self._learned.shapes.get(number)
+        if shapes is None:
             _, active, size, offsets, _ = self._patterns[number].tolist()
             lanes = [lane for lane in range(LANES) if active >> lane & 1]
-            shape = shape_of(offsets.view(np.int32).astype(np.intp)[lanes], size)
-            self._learned.shapes[number] = shape
-        stats.count_access(shape, times)
+            apart = offsets.view(np.int32).astype(np.intp)[lanes]
+            ranks = apart + (1 << RANK_SHIFT - 1) >> RANK_SHIFT  # relative to the first lane's, as offsets are
+            shapes = tuple(shape_of((apart - (rank << RANK_SHIFT))[ranks == rank], size) for rank in np.unique(ranks))
+            self._learned.shapes[number] = shapes
+        for shape in shapes:
+            stats.count_access(shape, times)
         self._times[number] = 0
+
+
+def _by_cta(warp: Warp, addresses: np.ndarray) -> list[tuple[Cta, np.ndarray]]:
+    """Return each CTA of the cluster that the addresses lie in, with their offsets in its window."""
+    ranks = addresses >> RANK_SHIFT
+    known = [cta for cta in warp.cta.cluster.ctas if (ranks == cta.rank).any()]
+    return [(cta, addresses[ranks == cta.rank].astype(np.int64) - cta.window) for cta in known]
 
 
 def _let_in(warp: Warp) -> None:
@@ -234,10 +243,17 @@ def _identify(warp: Warp, row: np.ndarray, index: int) -> None:
     follow_clock(warp)
 
 
-def gets_notes(warp: Warp) -> bool:
-    """Return whether an access of shared memory can be retried, see `CompiledAccesses.gave_notes`."""
+def gets_notes(warp: Warp, peer: bool) -> bool:
+    """Return whether an access of shared memory can be retried, see `CompiledAccesses.gave_notes`.
+
+    peer: the access may be of any CTA of the cluster, whose notes the warp did not know yet.
+    """
     compiled: CompiledAccesses = warp.cta.launch.registry[CompiledAccesses]
-    return compiled.gave_notes(warp.cta)
+    gave = compiled.gave_notes(warp.cta)
+    if not (peer and warp.peers is None and warp.cta.smem.shadow.notes is not None):
+        return gave
+    _let_in(warp)
+    return True
 
 
 def follow_clock(warp: Warp) -> None:
