@@ -242,17 +242,17 @@ def _bytes(form: int) -> int:
 def _address(registers: int, step: int, form: int, lane: int) -> int:
     base, more = registers + i64(step)[ADDRESS], i64(step)[ADDEND]
     if form & LONG:
-        return i64(base)[lane] + more  # type: ignore[no-any-return]
-    return u32(base)[lane] + more & ALL_LANES  # type: ignore[no-any-return]
+        return i64(base)[lane] + more
+    return u32(base)[lane] + more & ALL_LANES
 
 
 def _get(address: int, size: int) -> int:
     """Return the number of `size` bytes at an address, without its sign unless it has eight."""
     if size == 4:
-        return u32(address)[0]  # type: ignore[no-any-return]
+        return u32(address)[0]
     if size == 8:
-        return i64(address)[0]  # type: ignore[no-any-return]
-    return u16(address)[0] if size == 2 else u8(address)[0]  # type: ignore[no-any-return]
+        return i64(address)[0]
+    return u16(address)[0] if size == 2 else u8(address)[0]
 
 
 def _put(address: int, size: int, value: int) -> None:
@@ -275,13 +275,13 @@ def _cut(value: int, size: int) -> int:
 def _register(registers: int, step: int, form: int, lane: int, index: int) -> int:
     """Return the address of a lane of the register of element `index`."""
     size = form >> REGISTER_AT & BYTE
-    return registers + i64(step)[DATA] + index * max(4, size) * LANES + lane * size  # type: ignore[no-any-return]
+    return registers + i64(step)[DATA] + index * max(4, size) * LANES + lane * size
 
 
 def _value(registers: int, step: int, form: int, lane: int, index: int) -> int:
     """Return element `index` of a lane's stored data."""
     if form & CONSTANT:
-        return i64(step)[DATA]  # type: ignore[no-any-return]
+        return i64(step)[DATA]
     return _get(_register(registers, step, form, lane, index), form >> REGISTER_AT & BYTE)
 
 
@@ -340,7 +340,7 @@ def _note_at(notes: int, form: int, address: int, cell: int) -> int:
 def _global_note(memory: int, number: int) -> int:
     """Return the note of an access without its lane."""
     time = i64(i64(memory)[CLOCK_AT])[i64(memory)[COMPONENT]]
-    return time << GLOBAL_TIME_BITS | i64(memory)[SERIAL] << SERIAL_BITS | number + 1 << ID_BITS  # type: ignore[no-any-return]
+    return time << GLOBAL_TIME_BITS | i64(memory)[SERIAL] << SERIAL_BITS | number + 1 << ID_BITS
 
 
 def _kept(there: int, read: bool, same: bool) -> int:
@@ -360,7 +360,7 @@ def _row(memory: int, form: int, address: int) -> int:
 
 def _in_pattern(pattern: int, lane: int, apart: int) -> bool:
     """Return whether a lane's distance from the first lane is that of the pattern."""
-    return u32(pattern + PATTERN_OFFSETS)[lane] == apart & ALL_LANES  # type: ignore[no-any-return]
+    return u32(pattern + PATTERN_OFFSETS)[lane] == apart & ALL_LANES
 
 
 def _inside(row: int, offset: int, size: int) -> bool:
@@ -398,7 +398,7 @@ def _written_before(row: int, note: int, lane: int, store: bool) -> bool:
     component, own = _component(note), i64(row)[COMPONENT]
     other = note & LANE != lane and (store or note & LANE != MANY)
     place = component + 1 if component == own and other else component
-    return i64(i64(row)[CLOCK_AT])[place] >= note >> TIME_BITS  # type: ignore[no-any-return]
+    return i64(i64(row)[CLOCK_AT])[place] >= note >> TIME_BITS
 
 
 def _may_load(row: int, offset: int, size: int, lane: int) -> bool:
@@ -429,12 +429,12 @@ def _unread(row: int, reader: int) -> bool:
     epoch = i64(i64(i64(row)[EPOCHS])[0])[reader]
     component = _component(epoch)
     place = component + 1 if component == i64(row)[COMPONENT] else component
-    return i64(i64(row)[CLOCK_AT])[place] >= epoch >> TIME_BITS  # type: ignore[no-any-return]
+    return i64(i64(row)[CLOCK_AT])[place] >= epoch >> TIME_BITS
 
 
 def _reads(row: int, reader: int) -> int:
     """Return the address of the notes of a warp's reads."""
-    return i64(i64(row)[READS])[0] + 8 * reader * i64(row)[CELLS_OF]  # type: ignore[no-any-return]
+    return i64(i64(row)[READS])[0] + 8 * reader * i64(row)[CELLS_OF]
 
 
 def _read_before(row: int, cell: int, lane: int) -> bool:
@@ -453,7 +453,7 @@ def _shared_note(row: int, number: int) -> int:
     """Return the note of an access without its lane."""
     own = i64(row)[COMPONENT]
     time = i64(i64(row)[CLOCK_AT])[own]
-    return time << TIME_BITS | own << COMPONENT_BITS | (number << ID_BITS) + FIRST_ID  # type: ignore[no-any-return]
+    return time << TIME_BITS | own << COMPONENT_BITS | (number << ID_BITS) + FIRST_ID
 
 
 def _note_reads(row: int, offset: int, size: int, note: int, lane: int) -> None:

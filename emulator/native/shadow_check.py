@@ -274,8 +274,8 @@ def _start(cells: int, run: int) -> int:
     """Return the first cell of a run."""
     place = i64(cells)
     if place[STARTS] != 0:
-        return i64(place[STARTS])[run]  # type: ignore[no-any-return]
-    return place[FIRST] + run * place[STRIDE]  # type: ignore[no-any-return]
+        return i64(place[STARTS])[run]
+    return place[FIRST] + run * place[STRIDE]
 
 
 def _listed(replaced: int, number: int) -> bool:
