@@ -124,18 +124,19 @@ def load_global(registers: int, active: int, step: int) -> int:
     """Load from global memory."""
     form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
     memory = registers + i64(step)[MEMORY]
-    asked, window = _asked(form, live), i64(memory)[WINDOWS] + number * WINDOW_BYTES
+    asked, window, size = _asked(form, live), i64(memory)[WINDOWS] + number * WINDOW_BYTES, _bytes(form)
     if not _global_in_order(registers, step, form, live, asked, window):
         return 0
+    base, more, data = registers + i64(step)[ADDRESS], i64(step)[ADDEND], i64(step)[DATA]
+    tracked, reads, note = i64(window)[WINDOW_WRITES] != 0, i64(window)[WINDOW_READS], _global_note(memory, number)
     for lane in range(LANES):
         if asked >> lane & 1:
-            address = _address(registers, step, form, lane)
-            _load(registers, step, form, live, lane, address)
-            if i64(window)[WINDOW_WRITES] != 0:
-                note = _global_note(memory, number) | _named(form, live, lane)
-                for cell in range(_bytes(form) >> (form >> CELL_AT)):
-                    i64(_note_at(i64(window)[WINDOW_READS], form, address, cell))[0] = note
-            i64(i64(memory)[BYTES])[0] += _bytes(form)
+            address = _address(base, more, form, lane)
+            _load(registers + data, form, live, lane, address)
+            if tracked:
+                for cell in range(size >> (form >> CELL_AT)):
+                    i64(_note_at(reads, form, address, cell))[0] = note | _named(form, live, lane)
+    i64(i64(memory)[BYTES])[0] += size * _count(asked)
     return step + NEXT
 
 
@@ -143,25 +144,26 @@ def store_global(registers: int, active: int, step: int) -> int:
     """Store to global memory."""
     form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
     memory = registers + i64(step)[MEMORY]
-    asked, window = _asked(form, live), i64(memory)[WINDOWS] + number * WINDOW_BYTES
+    asked, window, size = _asked(form, live), i64(memory)[WINDOWS] + number * WINDOW_BYTES, _bytes(form)
     if not _global_in_order(registers, step, form, live, asked, window):
         return 0
     u32(i64(memory)[STORED])[number] |= live
+    base, more, data = registers + i64(step)[ADDRESS], i64(step)[ADDEND], i64(step)[DATA]
+    tracked, writes, reads = i64(window)[WINDOW_WRITES] != 0, i64(window)[WINDOW_WRITES], i64(window)[WINDOW_READS]
+    width, note = _width(form), _global_note(memory, number)
     for lane in range(LANES):
         if asked >> lane & 1:
-            address = _address(registers, step, form, lane)
-            if i64(window)[WINDOW_WRITES] != 0:
-                note = _global_note(memory, number) | _named(form, live, lane)
-                for cell in range(_bytes(form) >> (form >> CELL_AT)):
-                    width = _width(form)
-                    index = (cell << (form >> CELL_AT)) // width
-                    value = _value(registers, step, form, lane, index)
+            address = _address(base, more, form, lane)
+            if tracked:
+                for cell in range(size >> (form >> CELL_AT)):
+                    index = (cell << (form >> CELL_AT)) >> (width >> 1) - (width >> 3)  # widths are 1, 2, 4 and 8
+                    value = _value(registers, data, form, lane, index)
                     same = _get(address + index * width, width) == _cut(value, width)
-                    there = i64(_note_at(i64(window)[WINDOW_WRITES], form, address, cell))
-                    read = i64(_note_at(i64(window)[WINDOW_READS], form, address, cell))[0] != 0
-                    there[0] = note | _kept(there[0], read, same)
-            _store(registers, step, form, lane, address)
-            i64(i64(memory)[BYTES])[1] += _bytes(form)
+                    there = i64(_note_at(writes, form, address, cell))
+                    read = i64(_note_at(reads, form, address, cell))[0] != 0
+                    there[0] = note | _named(form, live, lane) | _kept(there[0], read, same)
+            _store(registers, data, form, lane, address)
+    i64(i64(memory)[BYTES])[1] += size * _count(asked)
     return step + NEXT
 
 
@@ -169,19 +171,26 @@ def load_shared(registers: int, active: int, step: int) -> int:
     """Load from shared memory."""
     form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
     memory = registers + i64(step)[MEMORY]
-    asked, pattern = _asked(form, live), i64(memory)[PATTERNS] + number * PATTERN_BYTES
+    asked, pattern, size = _asked(form, live), i64(memory)[PATTERNS] + number * PATTERN_BYTES, _bytes(form)
     if live == 0:
         return step + NEXT
     if not _shared_in_order(registers, step, form, live, asked, pattern, False):
         return 0
+    base, more, data = registers + i64(step)[ADDRESS], i64(step)[ADDEND], i64(step)[DATA]
+    row = start = host = noted = reads = note = met = 0
     for lane in range(LANES):
         if asked >> lane & 1:
-            address = _address(registers, step, form, lane)
-            row = _row(memory, form, address)
-            offset = address - i64(row)[START]
-            _load(registers, step, form, live, lane, i64(row)[HOST] + offset)
+            address = _address(base, more, form, lane)
+            found = _row(memory, form, address)
+            if found != row:
+                row, start, host, noted = found, i64(found)[START], i64(found)[HOST], i64(found)[NOTED]
+                reads, note = _reads(row, i64(row)[WARP]), _shared_note(row, number)
+                met = i64(i64(row)[CLOCK_AT])[i64(row)[COMPONENT] + 1]
+            _load(registers + data, form, live, lane, host + address - start)
             who = _named(form, live, lane) if form & UNIFORM else u32(pattern + PATTERN_WHO)[lane]
-            _note_reads(row, offset, _bytes(form), _shared_note(row, number), who)
+            for cell in range(address - start >> 2, address - start + size >> 2):
+                i64(reads)[cell] = note | _merged(i64(reads)[cell], who, met)
+                u8(noted)[cell] = WRITTEN | READ
     i64(pattern)[0] += 1
     return step + NEXT
 
@@ -190,19 +199,27 @@ def store_shared(registers: int, active: int, step: int) -> int:
     """Store to shared memory."""
     form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
     memory = registers + i64(step)[MEMORY]
-    asked, pattern = _asked(form, live), i64(memory)[PATTERNS] + number * PATTERN_BYTES
+    asked, pattern, size = _asked(form, live), i64(memory)[PATTERNS] + number * PATTERN_BYTES, _bytes(form)
     if live == 0:
         return step + NEXT
     if not _shared_in_order(registers, step, form, live, asked, pattern, True):
         return 0
     u32(i64(memory)[STORED])[number] |= live
+    base, more, data = registers + i64(step)[ADDRESS], i64(step)[ADDEND], i64(step)[DATA]
+    row = start = host = noted = writes = note = 0
     for lane in range(LANES):
         if asked >> lane & 1:
-            address = _address(registers, step, form, lane)
-            row = _row(memory, form, address)
-            offset = address - i64(row)[START]
-            _store(registers, step, form, lane, i64(row)[HOST] + offset)
-            _note_writes(row, offset, _bytes(form), _shared_note(row, number) | _named(form, live, lane))
+            address = _address(base, more, form, lane)
+            found = _row(memory, form, address)
+            if found != row:
+                row, start, host, noted = found, i64(found)[START], i64(found)[HOST], i64(found)[NOTED]
+                writes, note = i64(row)[WRITES], _shared_note(row, number)
+            _store(registers, data, form, lane, host + address - start)
+            for cell in range(address - start >> 2, address - start + size >> 2):
+                if u8(noted)[cell] & READ:
+                    _forget_reads(row, cell)
+                i64(writes)[cell] = note | _named(form, live, lane)
+                u8(noted)[cell] = WRITTEN
     i64(pattern)[0] += 1
     return step + NEXT
 
@@ -219,6 +236,13 @@ def _live(registers: int, active: int, step: int) -> int:
 def _asked(form: int, live: int) -> int:
     """Return the lanes whose addresses count: one, if all are the same."""
     return live & -live if form & UNIFORM else live
+
+
+def _count(lanes: int) -> int:
+    count = 0
+    for lane in range(LANES):
+        count += lanes >> lane & 1
+    return count
 
 
 def _one_or_all(live: int) -> bool:
@@ -239,8 +263,8 @@ def _bytes(form: int) -> int:
     return _width(form) * (form >> COUNT_AT & BYTE)
 
 
-def _address(registers: int, step: int, form: int, lane: int) -> int:
-    base, more = registers + i64(step)[ADDRESS], i64(step)[ADDEND]
+def _address(base: int, more: int, form: int, lane: int) -> int:
+    """Return a lane's address. base: the address of its register. more: the addend."""
     if form & LONG:
         return i64(base)[lane] + more
     return u32(base)[lane] + more & ALL_LANES
@@ -272,29 +296,33 @@ def _cut(value: int, size: int) -> int:
     return value if size == 8 else value & (1 << 8 * size) - 1
 
 
-def _register(registers: int, step: int, form: int, lane: int, index: int) -> int:
-    """Return the address of a lane of the register of element `index`."""
-    size = form >> REGISTER_AT & BYTE
-    return registers + i64(step)[DATA] + index * max(4, size) * LANES + lane * size
+def _apart(form: int) -> int:
+    """Return the bytes from the register of one element to that of the next."""
+    return max(4, form >> REGISTER_AT & BYTE) * LANES
 
 
-def _value(registers: int, step: int, form: int, lane: int, index: int) -> int:
+def _value(registers: int, data: int, form: int, lane: int, index: int) -> int:
     """Return element `index` of a lane's stored data."""
     if form & CONSTANT:
-        return i64(step)[DATA]
-    return _get(_register(registers, step, form, lane, index), form >> REGISTER_AT & BYTE)
+        return data
+    size = form >> REGISTER_AT & BYTE
+    return _get(registers + data + index * _apart(form) + lane * size, size)
 
 
-def _store(registers: int, step: int, form: int, lane: int, there: int) -> None:
+def _store(registers: int, data: int, form: int, lane: int, there: int) -> None:
     """Store a lane's elements at an address."""
     width = _width(form)
     for index in range(form >> COUNT_AT & BYTE):
-        _put(there + index * width, width, _value(registers, step, form, lane, index))
+        _put(there + index * width, width, _value(registers, data, form, lane, index))
 
 
-def _load(registers: int, step: int, form: int, live: int, lane: int, there: int) -> None:
-    """Load a lane's elements from an address, into all live lanes if the access is uniform."""
+def _load(to: int, form: int, live: int, lane: int, there: int) -> None:
+    """Load a lane's elements from an address, into all live lanes if the access is uniform. to: the first register."""
     width, size = _width(form), form >> REGISTER_AT & BYTE
+    if width == 4 and size == 4 and not form & UNIFORM:
+        for index in range(form >> COUNT_AT & BYTE):
+            u32(to + index * 4 * LANES)[lane] = u32(there)[index]
+        return
     for index in range(form >> COUNT_AT & BYTE):
         value = _get(there + index * width, width)
         if form & SIGNED and width < 8:
@@ -303,28 +331,29 @@ def _load(registers: int, step: int, form: int, live: int, lane: int, there: int
         if form & UNIFORM:
             for each in range(LANES):
                 if live >> each & 1:
-                    _put(_register(registers, step, form, each, index), size, value)
+                    _put(to + index * _apart(form) + each * size, size, value)
         else:
-            _put(_register(registers, step, form, lane, index), size, value)
+            _put(to + index * _apart(form) + lane * size, size, value)
 
 
 def _global_in_order(registers: int, step: int, form: int, live: int, asked: int, window: int) -> bool:
     """Return whether every lane's address is aligned, in the window, and has the lane's own notes or none."""
-    place, size = i64(window), _bytes(form)
-    if place[WINDOW_WRITES] != 0 and form & UNIFORM and not _one_or_all(live):
+    size, writes, reads = _bytes(form), i64(window)[WINDOW_WRITES], i64(window)[WINDOW_READS]
+    if writes != 0 and form & UNIFORM and not _one_or_all(live):
         return False
     serial = i64(registers + i64(step)[MEMORY])[SERIAL] << SERIAL_BITS
+    base, more = registers + i64(step)[ADDRESS], i64(step)[ADDEND]
+    start, end = i64(window)[WINDOW_START], i64(window)[WINDOW_START] + i64(window)[WINDOW_COUNT]
     for lane in range(LANES):
         if asked >> lane & 1:
-            address = _address(registers, step, form, lane)
-            offset = address - place[WINDOW_START]
-            if not (0 <= offset < place[WINDOW_COUNT] and address & size - 1 == 0):
+            address = _address(base, more, form, lane)
+            if not (start <= address < end and address & size - 1 == 0):
                 return False
-            if place[WINDOW_WRITES] != 0:
+            if writes != 0:
                 own = serial | _named(form, live, lane)
                 for cell in range(size >> (form >> CELL_AT)):
-                    write = i64(_note_at(place[WINDOW_WRITES], form, address, cell))[0]
-                    read = i64(_note_at(place[WINDOW_READS], form, address, cell))[0]
+                    write = i64(_note_at(writes, form, address, cell))[0]
+                    read = i64(_note_at(reads, form, address, cell))[0]
                     if write != 0 and (form & ONCE or write & GLOBAL_WHO != own):
                         return False
                     if read != 0 and read & GLOBAL_WHO != own:
@@ -358,34 +387,34 @@ def _row(memory: int, form: int, address: int) -> int:
     return i64(memory)[PEERS] + rank * ROW_BYTES if rank < i64(memory)[CTAS] else 0
 
 
-def _in_pattern(pattern: int, lane: int, apart: int) -> bool:
-    """Return whether a lane's distance from the first lane is that of the pattern."""
-    return u32(pattern + PATTERN_OFFSETS)[lane] == apart & ALL_LANES
-
-
-def _inside(row: int, offset: int, size: int) -> bool:
-    return 0 <= offset < i64(row)[LIMIT_AT] and offset & size - 1 == 0
-
-
 def _shared_in_order(registers: int, step: int, form: int, live: int, asked: int, pattern: int, store: bool) -> bool:
     """Return whether the lanes' addresses have the pattern, are aligned and in a window, and may be accessed."""
     if u32(pattern + PATTERN_LANES)[0] != (1 if form & UNIFORM else asked):
         return False
     if store and form & UNIFORM and not _one_or_all(live):
         return False
-    memory, size, first = registers + i64(step)[MEMORY], _bytes(form), -1
+    base, more, first = registers + i64(step)[ADDRESS], i64(step)[ADDEND], -1
+    memory, offsets, size = registers + i64(step)[MEMORY], pattern + PATTERN_OFFSETS, _bytes(form)
+    row = start = limit = writes = clock = own = 0
     for lane in range(LANES):
         if asked >> lane & 1:
-            address = _address(registers, step, form, lane)
+            address = _address(base, more, form, lane)
             first = address if first < 0 else first
-            row = _row(memory, form, address)
-            if row == 0 or not _in_pattern(pattern, lane, address - first):
+            found = _row(memory, form, address)
+            if found == 0 or u32(offsets)[lane] != address - first & ALL_LANES:
                 return False
-            offset, who = address - i64(row)[START], _named(form, live, lane)
-            if not _inside(row, offset, size):
+            if found != row:
+                row, start, limit, writes = found, i64(found)[START], i64(found)[LIMIT_AT], i64(found)[WRITES]
+                clock, own = i64(row)[CLOCK_AT], i64(row)[COMPONENT]
+            offset, who = address - start, _named(form, live, lane)
+            if not (0 <= offset < limit and offset & size - 1 == 0):
                 return False
-            if not (_may_store(row, offset, size, who) if store else _may_load(row, offset, size, who)):
-                return False
+            for cell in range(offset >> 2, offset + size >> 2):
+                note = i64(writes)[cell]
+                if not _written_before(clock, own, note, who, store) and not (store and note == UNWRITTEN):
+                    return False
+                if store and not (_unread(row, cell) and _read_before(row, cell, who)):
+                    return False
     return True
 
 
@@ -393,37 +422,16 @@ def _component(note: int) -> int:
     return note >> COMPONENT_BITS & COMPONENTS_MAX - 1
 
 
-def _written_before(row: int, note: int, lane: int, store: bool) -> bool:
+def _written_before(clock: int, own: int, note: int, lane: int, store: bool) -> bool:
     """Return whether the writer of a cell is ordered before. Another lane of the warp has to be synchronised."""
-    component, own = _component(note), i64(row)[COMPONENT]
+    component = _component(note)
     other = note & LANE != lane and (store or note & LANE != MANY)
-    place = component + 1 if component == own and other else component
-    return i64(i64(row)[CLOCK_AT])[place] >= note >> TIME_BITS
+    return i64(clock)[component + (1 if component == own and other else 0)] >= note >> TIME_BITS
 
 
-def _may_load(row: int, offset: int, size: int, lane: int) -> bool:
-    """Return whether the writers of a lane's cells are ordered before the load."""
-    for cell in range(offset >> 2, offset + size >> 2):
-        if not _written_before(row, i64(i64(row)[WRITES])[cell], lane, False):
-            return False
-    return True
-
-
-def _may_store(row: int, offset: int, size: int, lane: int) -> bool:
-    """Return whether the writers and the readers of a lane's cells are ordered before the store."""
-    for cell in range(offset >> 2, offset + size >> 2):
-        note = i64(i64(row)[WRITES])[cell]
-        if note != UNWRITTEN and not _written_before(row, note, lane, True):
-            return False
-        if not _unread(row, i32(i64(row)[READERS])[cell]):
-            return False
-        if u8(i64(row)[NOTED])[cell] & READ and not _read_before(row, cell, lane):
-            return False
-    return True
-
-
-def _unread(row: int, reader: int) -> bool:
+def _unread(row: int, cell: int) -> bool:
     """Return whether the shadow has no reader of a cell, or one that all lanes have seen."""
+    reader = i32(i64(row)[READERS])[cell]
     if reader == 0:
         return True
     epoch = i64(i64(i64(row)[EPOCHS])[0])[reader]
@@ -439,6 +447,8 @@ def _reads(row: int, reader: int) -> int:
 
 def _read_before(row: int, cell: int, lane: int) -> bool:
     """Return whether all noted reads of a cell are ordered before the store of a lane."""
+    if not u8(i64(row)[NOTED])[cell] & READ:
+        return True
     clock, own = i64(i64(row)[CLOCK_AT]), i64(row)[COMPONENT]
     for reader in range(i64(i64(row)[WARPS])[0]):
         note = i64(_reads(row, reader))[cell]
@@ -456,31 +466,20 @@ def _shared_note(row: int, number: int) -> int:
     return time << TIME_BITS | own << COMPONENT_BITS | (number << ID_BITS) + FIRST_ID
 
 
-def _note_reads(row: int, offset: int, size: int, note: int, lane: int) -> None:
-    """Note a load by its lane, or by MANY if another lane read there since the lanes last synchronised."""
-    met = i64(i64(row)[CLOCK_AT])[i64(row)[COMPONENT] + 1]
-    there = i64(_reads(row, i64(row)[WARP]))
-    for cell in range(offset >> 2, offset + size >> 2):
-        before = there[cell]
-        several = before & LANE != lane and met < before >> TIME_BITS
-        there[cell] = note | (MANY if several else lane)
-        u8(i64(row)[NOTED])[cell] = WRITTEN | READ
+def _merged(before: int, lane: int, met: int) -> int:
+    """Return the lane of a load's note: MANY if another lane read there since the lanes last synchronised, at `met`."""
+    return MANY if before & LANE != lane and met < before >> TIME_BITS else lane
 
 
-def _note_writes(row: int, offset: int, size: int, note: int) -> None:
-    """Note a store, and forget the reads before it."""
-    for cell in range(offset >> 2, offset + size >> 2):
-        if u8(i64(row)[NOTED])[cell] & READ:
-            for reader in range(i64(i64(row)[WARPS])[0]):
-                i64(_reads(row, reader))[cell] = 0
-        i64(i64(row)[WRITES])[cell] = note
-        u8(i64(row)[NOTED])[cell] = WRITTEN
+def _forget_reads(row: int, cell: int) -> None:
+    for reader in range(i64(i64(row)[WARPS])[0]):
+        i64(_reads(row, reader))[cell] = 0
 
 
 ENTRIES: Final = (load_global, store_global, load_shared, store_shared)
-CALLED: Final = (_read_before, _global_in_order, _note_reads, _note_writes)
+CALLED: Final = (_global_in_order, _shared_in_order)
 INLINED: Final = (
-    *(_live, _asked, _one_or_all, _named, _width, _bytes, _address, _get, _put, _cut, _register, _value, _store, _load),
-    *(_note_at, _global_note, _kept, _row, _in_pattern, _inside, _component, _written_before, _may_load, _may_store),
-    *(_unread, _reads, _shared_note, _shared_in_order),
+    *(_live, _asked, _count, _one_or_all, _named, _width, _bytes, _address, _get, _put, _cut, _apart, _value, _store),
+    *(_load, _note_at, _global_note, _kept, _row, _component, _written_before, _unread, _reads, _read_before),
+    *(_shared_note, _merged, _forget_reads),
 )
