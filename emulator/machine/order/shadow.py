@@ -119,7 +119,7 @@ class Shadow:
         self.reader = np.zeros(shape, np.int32)
         self.history, self.blame, self.mixed, self.by_lane = history, blame, mixed, by_lane
         self.writer_lanes = np.zeros(shape if by_lane else 0, np.uint32)
-        self.reader_lanes = np.zeros_like(self.writer_lanes)
+        self.reader_lanes = np.zeros(self.writer_lanes.shape, np.uint32)  # np.zeros_like would write to every page
         self.superseded = self.superseded_reads = np.zeros(0, np.int32)
         """For cells whose last writer is strong: earlier writers and readers that later accesses may still race with.
 
@@ -297,7 +297,7 @@ class Shadow:
     def keep_superseded(self, cells: Any, me: Access, clock: Clock) -> None:
         """Keep the accesses that the strong write `me` replaces, as far as others may still race with them."""
         if not self.superseded.size:
-            self.superseded, self.superseded_reads = np.zeros_like(self.writer), np.zeros_like(self.writer)
+            self.superseded, self.superseded_reads = (np.zeros(self.writer.shape, np.int32) for _ in range(2))
         writers, readers = self.writer[cells], self.reader[cells]
         strong = self._strong(writers)
         writes, reads = (
