@@ -7,30 +7,16 @@ unless a store of other bits is ordered before none of the stores that the read 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from .global_access import StoreAt
 
 if TYPE_CHECKING:
     from .access import Access
     from .clocks import Clock
     from .global_access import GlobalAccess
-
-
-@dataclass(frozen=True)
-class StoreAt:
-    """A store to `cells`: intp[n], sorted."""
-
-    store: GlobalAccess
-    cells: np.ndarray
-
-    def within(self, cells: np.ndarray) -> StoreAt | None:
-        """Return the same store to those of its cells that are among `cells`, None if there are none."""
-        if np.array_equal(self.cells, cells):
-            return self
-        common = np.intersect1d(self.cells, cells)
-        return StoreAt(self.store, common) if common.size else None
 
 
 def _earlier(other: GlobalAccess, accesses: Sequence[Access | None]) -> GlobalAccess | None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..launch.launch import Dim3, Launch
-    from .equal_stores import StoreAt
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +82,21 @@ class GlobalAccess(Access):
         if write.warp.cta.cluster_id != self.cluster_id:
             return None
         return Access.intended_write(self, write, clock, accesses)
+
+
+@dataclass(frozen=True)
+class StoreAt:
+    """A store to `cells`: intp[n], sorted."""
+
+    store: GlobalAccess
+    cells: np.ndarray
+
+    def within(self, cells: np.ndarray) -> StoreAt | None:
+        """Return the same store to those of its cells that are among `cells`, None if there are none."""
+        if np.array_equal(self.cells, cells):
+            return self
+        common = np.intersect1d(self.cells, cells)
+        return StoreAt(self.store, common) if common.size else None
 
 
 class Overlap:
