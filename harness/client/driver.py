@@ -41,6 +41,8 @@ FIRST = (
     "They have digest {pins}; compare it with that of a tree that you trust"
 )
 
+NOT_THERE = "it was not started there, or clean-runs removed it"
+
 
 class NothingToDo(ValueError):
     """The command has nothing to do. The message says why, and what to do first."""
@@ -130,11 +132,15 @@ class Driver:
         return entry if entry.closed else self._on_newer_bases(entry, target)
 
     def cancel(self, run: str, target: Target) -> None:
-        """Ask the supervisor of a run to end it. Raises NothingToDo if the run has ended, or RemoteError."""
+        """Ask the supervisor of a run to end it. Raises NothingToDo if it has ended or is not there, or RemoteError."""
         entry = self.store.find(run)
         if entry.closed:
             raise NothingToDo(f"run {run} has ended already: {entry.verdict}")
         with self._reached(target) as host:
+            if not host.has(entry.runs):
+                raise NothingToDo(f"{target.name} has no run {run}: {NOT_THERE}")
+            if all(state.get("ended") for state in host.survey(entry.runs)):
+                raise NothingToDo(f"run {run} has ended already; for its verdict: make resume RUN={run}")
             for each in entry.runs:
                 host.cancel(each, user_name())
 
@@ -271,6 +277,8 @@ class Driver:
     def _send(self, entry: Entry, host: Host) -> None:
         """Start the run on the target, unless it was started already."""
         if entry.sent:
+            if not host.has(entry.runs):
+                raise Gone(f"{host.target.name} has no run {entry.run}: {NOT_THERE}")
             return
         if entry.job is None:
             host.check_needs()
@@ -380,9 +388,10 @@ class Driver:
             time.sleep(CANCEL_WITHIN_S)
         except KeyboardInterrupt:
             with suppress(RemoteError):
-                self.cancel(entry.run, target)
+                with suppress(NothingToDo):  # it has just ended
+                    self.cancel(entry.run, target)
+                    self.progress.say("asked it to end")
                 self._note_down(entry, Verdict.UNKNOWN, "asked to end")
-                self.progress.say("asked it to end")
                 return True
         return False
 

@@ -113,6 +113,10 @@ class Host:
         self._bootstrap("lay_out", workdir=self.workdir, jobs=[job.encode() for job in jobs])
         self.target.submit(self.link, [self._run(job.run) for job in jobs])
 
+    def has(self, runs: Sequence[str]) -> bool:
+        """Return True if the folders of all runs are there. Raises LinkLost."""
+        return links.run(self.link, ["ls", "-d", *(str(self.place.run(run).engine) for run in runs)]).code == 0
+
     def survey(self, runs: Sequence[str]) -> list[dict[str, Any]]:
         """Return the state of each run, from `log_follower.survey`. Raises LinkLost or Untrusted."""
         first, *rest = (self.place.run(run) for run in runs)

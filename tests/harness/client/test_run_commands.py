@@ -76,16 +76,19 @@ def test_a_run_that_was_cancelled_before_it_began_did_not_die(project):
     assert " CANCELLED " in harness(project, "runs", "--target", "sim").stdout
 
 
-def test_a_run_that_is_no_longer_there_cannot_be_cancelled(project):
-    """Somebody cleaned the target, and the run was left before its verdict was seen."""
+def test_a_run_that_was_left_and_has_ended_is_not_asked_to_end(project):
+    """Its verdict was not seen yet. Then somebody cleans the target."""
     assert harness(project, "gate").returncode == 0
     (run,) = (project.path / "results/.sim/runs").iterdir()
-    shutil.rmtree(run)
     entry = project.path / "results" / run.name / "run.json"
     entry.write_text(entry.read_text().replace('"closed": true', '"closed": false'))
-    done = harness(project, "cancel", run.name)
-    assert done.returncode == Verdict.INFRA.exit_code
-    assert f"run {run.name} is no longer there (make clean-runs)" in done.stderr and len(done.stderr.splitlines()) == 1
+    refused(project, f"has ended already; for its verdict: make resume RUN={run.name}", "cancel", run.name)
+    assert not (run / "cancel").exists()
+    shutil.rmtree(run)
+    gone = f"sim has no run {run.name}: it was not started there, or clean-runs removed it"
+    refused(project, gone, "cancel", run.name)
+    resumed = harness(project, "resume", run.name)
+    assert resumed.returncode == Verdict.INFRA.exit_code and gone in resumed.stdout.replace("\n", " "), resumed
 
 
 @pytest.mark.long  # test_driver.py has a ratchet in its process
