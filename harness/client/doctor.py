@@ -113,15 +113,13 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
     yield Finding("python", python >= "3.11", python, "install Python 3.11 or newer there")
     yield _git("git", str(facts.get("git")))
     yield _walls(str(facts.get("walls")))
-    yield _packages(target, str(facts.get("packages")), lock)
+    unusable = str(facts.get("unusable"))
+    found = f"{target.workdir}: {unusable}" if unusable else target.workdir
+    yield Finding("work folder", not unusable, found, "give your account this folder, or name another workdir")
+    if not unusable or target.python:  # the interpreter is in the work folder otherwise
+        yield _packages(target, str(facts.get("packages")), lock)
     if "gpu" in facts:
         yield from _gpu(target, str(facts.get("gpu")))
-    yield Finding(
-        "work folder",
-        facts.get("writable") is True,
-        target.workdir,
-        "give your account write access, or name another workdir",
-    )
     ends = facts.get("logind") == "yes" and not target.node_prefix
     said = "logind kills the processes of a user who logs out" if ends else "a supervisor outlives the connection"
     if not target.node_prefix:

@@ -54,7 +54,7 @@ def facts(workdir: str, python: str, lock: str, gpu: int, cuda: bool, walls: str
         "packages": ask(python or str(root / "env/bin/python"), "-c", PACKAGES),
         "walls": ask(sys.executable, "-ISc", walls, "--try"),
         "inode": there.stat().st_ino,
-        "writable": os.access(there, os.W_OK | os.X_OK) and not hidden(root),
+        "unusable": unusable(root, there),
         "logind": ask("loginctl", "show-session", "--property=KillUserProcesses", "--value"),
         "free_mb": shutil.disk_usage(there).free >> 20,
         "holder": holder(held.with_suffix(".lock")),
@@ -82,9 +82,16 @@ def listed(folder: Path, pattern: str) -> list[Path]:
         return []
 
 
-def hidden(path: Path) -> bool:
-    """Return True if a path lies in a folder that this account may not enter."""
-    return any(seen(parent) and parent.is_dir() and not os.access(parent, os.X_OK) for parent in path.parents)
+def unusable(root: Path, there: Path) -> str:
+    """Return why runs cannot use the work folder `root`, "" if they can. `there` is the part of it that exists."""
+    for parent in reversed(root.parents):
+        if seen(parent) and parent.is_dir() and not os.access(parent, os.X_OK):
+            return f"this account may not enter {parent}"
+    if not there.is_dir():
+        return f"{there} is not a folder"
+    if there == root and root.stat().st_uid != os.getuid():
+        return "it belongs to another account"
+    return "" if os.access(there, os.W_OK | os.X_OK) else f"this account may not write to {there}"
 
 
 def runs(workdir: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Commands that prepare a host, through a real OpenSSH server: trust, provision, doctor, and the first run."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -92,15 +93,26 @@ def test_wrong_port_is_named_with_its_host(command, sshd):
     assert "HostName and Port of b200 in ~/.ssh/config" in done.output
 
 
-def test_work_folder_that_may_not_be_entered(command, sshd, project):
-    project.write("requirements.lock", "msgspec\n")
-    locked = sshd.folder / "locked"
-    locked.mkdir(mode=0)
-    text = targets.OWN.read_text().replace(f"{sshd.folder}/work", f"{locked}/work")
-    targets.OWN.write_text(text + f'python = "{sshd.account.python}"\n')
-    done = command("doctor")
-    assert fixes(done.output) == ["work folder"], done.output
-    assert "give your account write access" in done.output
+def test_work_folder_that_cannot_be_used(command, sshd):
+    """The interpreter is in it, and is not what is wrong."""
+    here = sshd.folder
+    for name, mode in (("locked", 0), ("read", 0o555), ("own", 0o777)):
+        (here / name).mkdir()
+        (here / name).chmod(mode)
+    (here / "file").touch()
+    asked = targets.OWN.read_text()
+    cases = {
+        "locked/work": f"this account may not enter {here}/locked",
+        "file": f"{here}/file is not a folder",
+        "file/work": f"{here}/file is not a folder",
+    }
+    if os.getuid() == 0:  # the folders here belong to root, and the account of the host is another one
+        cases |= {"read/a/work": f"this account may not write to {here}/read", "own": "it belongs to another account"}
+    for workdir, why in cases.items():
+        targets.OWN.write_text(asked.replace(f"{here}/work", f"{here}/{workdir}"))
+        done = command("doctor")
+        assert fixes(done.output) == ["work folder"], done.output
+        assert f"{here}/{workdir}: {why}" in done.output and "give your account this folder" in done.output
 
 
 def test_doctor_says_which_walls_are_up(command, monkeypatch):
