@@ -106,17 +106,19 @@ class Standing:
 
     @cached_property
     def levels(self) -> dict[str, list[Segment]]:
-        """The segments of each figure's series. Their numbers are those of `points`; values of busy runs are left out.
+        """The segments of each figure's series, which are numbered like `points`.
 
-        A series that lacks values has none.
+        Runs without a value, and busy ones if the figure is a wall time, are left out.
         """
         found = {}
         for each in FIGURES:
-            kept = [i for i, point in enumerate(self.points) if not (each.wall and point.busy)]
-            values = [value for i in kept if (value := each.value(self.points[i])) is not None]
-            if values and len(values) == len(kept):
-                cut = segments(values, each.noisy)
-                found[each.title] = [replace(one, start=kept[one.start], end=kept[one.end - 1] + 1) for one in cut]
+            values = {
+                i: value
+                for i, point in enumerate(self.points)
+                if not (each.wall and point.busy) and (value := each.value(point)) is not None
+            }
+            kept, cut = list(values), segments(list(values.values()), each.noisy)
+            found[each.title] = [replace(one, start=kept[one.start], end=kept[one.end - 1] + 1) for one in cut]
         return found
 
     def steps(self) -> Iterator[Step]:

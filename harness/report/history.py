@@ -54,7 +54,8 @@ class Point:
 
     @property
     def compile_s(self) -> float | None:
-        return max((each.seconds for each in self.record.compiles), default=None)
+        """The seconds of the slowest compile; None if all kernels were compiled by an earlier run."""
+        return max((each.seconds for each in self.record.compiles if not each.found), default=None)
 
     @property
     def registers(self) -> int | None:

@@ -152,19 +152,32 @@ def test_milestones_by_commit_and_those_that_were_not_accepted(pages: Path) -> N
     assert one.count('<td class="verdict CHANGE">REJECT_GATE</td>') == 100
 
 
+@pytest.mark.parametrize("verdict", [*Verdict.__members__, ""])
+def test_a_run_with_any_verdict_is_in_the_matrix(tmp_path: Path, verdict: str) -> None:
+    run = make(tmp_path, 0)
+    record = load(run.folder)
+    record.verdict = ""  # as of a run that was cancelled, or is going on
+    record.save(run.folder)
+    dashboard.write(tmp_path, [replace(run, verdict=verdict)], Repository(ROOT))
+    assert f'title="{verdict or "going"}"' in (tmp_path / "dashboard/matrix.html").read_text()
+
+
 def test_a_step_is_found_and_busy_runs_are_drawn_apart(tmp_path: Path) -> None:
     runs = [make(tmp_path, 5 * (i // 3) + i % 3, busy=3.0 if i % 4 == 1 else 0.5) for i in range(24)]
     for i, run in enumerate(runs):
         record = load(run.folder)
         assert record.prediction is not None
         record.prediction = msgspec.structs.replace(record.prediction, cycles=9000.0 if i >= 12 else 8000.0)
-        record.compiles = [Compile("n=128", 30.0 if i % 4 == 1 else 2.0 + 0.1 * (i % 3), [], 200)]
+        found = i % 4 == 2  # compiled by the busy run before
+        seconds = 30.0 if found or i % 4 == 1 else random.Random(i).uniform(2.0, 2.2)
+        record.compiles = [Compile("n=128", seconds, [], 200, found=found)]
         record.save(run.folder)
-    found = list(history.points(runs, {}))
-    standing = dashboard.Standing(CATALOG[0], found, [])
+    points = list(history.points(runs, {}))
+    standing = dashboard.Standing(CATALOG[0], points, [])
     (step,) = standing.steps()
     assert (step.figure, step.before, step.after) == ("predicted cycles of the first case", "8,000", "9,000")
-    assert step.point is found[12]
+    assert step.point is points[12]
+    assert [(level.start, level.end) for level in standing.levels["slowest compile, s"]] == [(0, 24)]
     compiles = next(svg for svg in standing.charts() if "slowest compile, s (hollow: the machine was busy)" in svg)
     assert len(re.findall(r"<use [^>]*fill: none", compiles)) == 6 or compiles.count("fill: none; stroke: #3b82d6") >= 6
 
