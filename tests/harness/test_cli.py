@@ -3,8 +3,10 @@
 import os
 import re
 import runpy
+import signal
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -122,6 +124,20 @@ def test_make_passes_on_what_is_typed(words: list[str], says: str) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(says), done.stderr
     assert done.stdout == ""
+
+
+def test_ctrl_c_while_modules_are_imported_ends_the_process(tmp_path: Path) -> None:
+    """An exception is no use there: in a callback of the import system Python prints and forgets it."""
+    (tmp_path / "msgspec.py").write_text(
+        "import os, signal, weakref\nclass Lock: pass\nlock = Lock()\n"
+        "reference = weakref.ref(lock, lambda _: os.kill(os.getpid(), signal.SIGINT))\ndel lock\n"
+        "raise SystemExit('still there')\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(tmp_path)}
+    reacts = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # nohup and background jobs ignore it
+    command = [sys.executable, "-m", "harness", "runs"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env, preexec_fn=reacts, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_ctrl_c_before_a_run_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
