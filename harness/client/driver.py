@@ -155,7 +155,7 @@ class Driver:
             raise
         if made.left_out:
             more = f" and {len(made.left_out) - 5} more" if len(made.left_out) > 5 else ""
-            self.progress.say(f"not in the run, because git does not track it: {', '.join(made.left_out[:5])}{more}")
+            self.progress.say(f"not in the run, because it is not committed: {', '.join(made.left_out[:5])}{more}")
 
     def _subject(
         self, run: str, made: Candidate, milestones: Sequence[str], target: Target, unpin: Unpin = NOTHING_UNPINNED

@@ -529,7 +529,7 @@ def test_a_sweep_takes_stages_as_they_stand_and_names_what_it_leaves_out(bench):
     assert entry is not None and entry.verdict == "ACCEPT", entry
     (measured_by_the_part,) = bench.driver.store.folder(entry.run).glob("*/sweep.json")
     assert measured_by_the_part.read_text() == "[]"
-    assert "not in the run, because git does not track it: scratch.txt" in bench.heard.said
+    assert "not in the run, because it is not committed: scratch.txt" in bench.heard.said
     assert "?? stages/d1_4.py" in bench.project.git("status", "--porcelain")
 
 
