@@ -139,7 +139,8 @@ else
 	@$(PY) -m $(if $(TARGET),harness perf $(call quoted,$(MILESTONE)) $(TARGETED),harness.tools.perf $(call quoted,$(MILESTONE)) \
 		$(if $(SHAPE),--shape $(call quoted,$(SHAPE))) $(if $(WRITE),--write))
 	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers $(if $(WRITE),--write))
-	$(if $(WRITE),@$(PY) -m bench.pages predicted peers)
+	$(if $(WRITE),@$(PY) -m bench.goals --write)
+	$(if $(WRITE),@$(PY) -m bench.pages predicted peers goals)
 endif
 
 flashmla-tests: $(READY) ## make flashmla-tests FLASHMLA=path [ARGS="--help"]: run FlashMLA's own tests of sparse attention on flash_mla/

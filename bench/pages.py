@@ -102,6 +102,12 @@ def peers() -> Lines:
     yield from markdown(names, [tuple(row.values()) for row in rows(DATA / "peers.csv")])
 
 
+def goals() -> Lines:
+    """Yield the predicted time of each shape over paged caches beside its goals."""
+    known = rows(DATA / "goals.csv")
+    yield from markdown(tuple(known[0]), [tuple(row.values()) for row in known])
+
+
 def clock(chip: str) -> Lines:
     """Yield the parameters of a chip's clock, each with how it is known and from what."""
     for name, figure in toml(ROOT / "emulator" / "clock" / f"{chip}.toml").items():
@@ -244,6 +250,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "found": found,
         "predicted": predicted,
         "peers": peers,
+        "goals": goals,
         "flashmla": flashmla,
         "silicon-tests": silicon_tests,
         "silicon-outcomes": silicon_outcomes,

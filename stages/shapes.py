@@ -123,7 +123,7 @@ class ServedShape:
 def _served() -> Iterator[ServedShape]:
     """Yield decode of DeepSeek-V4's CSA and HCA layers, of V4.1's, and of V3.2's layers."""
     pairs: dict[str, tuple[Layout, Layout]] = {"bf16": ("bf16", "bf16"), "v4": ("v4", "v4"), "v41": ("v41", "v41_fp4")}
-    for h, batch, (name, layouts) in product((128, 64, 32, 16), (2, 64, 256), pairs.items()):
+    for h, batch, (name, layouts) in product((128, 64, 32, 16, 8), (2, 64, 256), pairs.items()):
         csa = dsv4.WINDOW, 512 if h == 64 else 1024
         yield ServedShape(f"serve-{h}h-b{batch}-csa-{name}", h, batch, 1, layouts, csa, (256, 64))
         hca = dsv4.WINDOW, CONTEXT // HCA_RATIO
