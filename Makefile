@@ -139,7 +139,7 @@ else
 	@$(PY) -m $(if $(TARGET),harness perf $(call quoted,$(MILESTONE)) $(TARGETED),harness.tools.perf $(call quoted,$(MILESTONE)) \
 		$(if $(SHAPE),--shape $(call quoted,$(SHAPE))) $(if $(WRITE),--write))
 	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers $(if $(WRITE),--write))
-	$(if $(WRITE),@$(PY) -m bench.goals --write)
+	$(if $(WRITE),@$(PY) -m harness.tools.goals --write)
 	$(if $(WRITE),@$(PY) -m bench.pages predicted peers goals)
 endif
 

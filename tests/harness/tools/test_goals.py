@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import goals
-from bench.goals import Time
+from harness.tools import goals
+from harness.tools.goals import Time
 from stages.shapes import SERVED, ServedShape, Shape
 
 BY_NAME = {shape.name: shape for shape in SERVED}

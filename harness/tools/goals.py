@@ -1,7 +1,7 @@
-"""`python -m bench.goals [SHAPE] [--write]`: predict decode over paged caches on a B200, beside goals for its speed.
+"""`python -m harness.tools.goals [SHAPE] [--write]`: predict decode over paged caches on a B200, beside its goals.
 
-SHAPE is a glob over the names of shapes, by default serve-*. `--write` writes their rows to
-bench/data/goals.csv. Nothing is measured.
+SHAPE is a glob over the names of shapes, by default serve-*. `--write` writes their rows to bench/data/goals.csv.
+Nothing is measured.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
 import emulator  # noqa: F401  before the kernel, so that CuTeDSL keeps PTX
 from harness.judge.kept import KeptKernels, use
 from harness.judge.predict import predicted
-from harness.paths import KEPT
+from harness.paths import KEPT, ROOT
 from kernel import choice
 from remote.device import Emulated
 from stages.shapes import SERVED, ServedShape, Shape, find
 
-FIGURES: Final = Path(__file__).parent / "data" / "goals.csv"
+FIGURES: Final = ROOT / "bench" / "data" / "goals.csv"
 HEAD: Final = (
     *("shape", "us", "cycles", "bound by", "bound, us", "time / bound"),
     *("time / bf16", "time / flat bf16", "bf16, not swapped / time", "misses"),
