@@ -155,10 +155,8 @@ class SharedMemory:
     def depth(self) -> int:
         """KV tiles that a ring holds: as many as fit, a power of two unless operands are swapped."""
         free = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.rope_bytes - self.p_bytes - self.o_bytes
-        fits = free // (self.kv_tile_bytes * self.rings)
-        if self.variant.swapped:
-            return min(MAX_DEPTH, fits)
-        return min(MAX_DEPTH, 1 << fits.bit_length() - 1)
+        fits = min(MAX_DEPTH, free // (self.kv_tile_bytes * self.rings))
+        return fits if self.variant.swapped else 1 << fits.bit_length() - 1
 
     @property
     def kv_bytes(self) -> int:
