@@ -53,7 +53,7 @@ CASES = (
     ),
     # More visible blocks than rows, and rows in slices of larger tensors.
     Case(
-        "D5c", 64, 170, 16, 2, 2, shared_kv=True,
+        "D5c", 64, 170, 16, 6, 2, shared_kv=True,
         lens=(150, 3), causal=True, window=128, compressed=Compressed((900, 0), 4, blocks=150), strided=True,
     ),
     Case(
