@@ -119,9 +119,8 @@ class Shadow:
         self.reader = np.zeros(shape, np.int32)
         self.history, self.blame, self.mixed, self.by_lane = history, blame, mixed, by_lane
         self.writer_lanes = np.zeros(shape if by_lane else 0, np.uint32)
-        self.reader_lanes: np.ndarray = np.zeros(
-            self.writer_lanes.shape, np.uint32
-        )  # np.zeros_like would write to every page
+        # Not np.zeros_like, which would write to every page.
+        self.reader_lanes: np.ndarray = np.zeros(self.writer_lanes.shape, np.uint32)
         self.superseded_reads: np.ndarray = np.zeros(0, np.int32)
         self.superseded: np.ndarray = self.superseded_reads
         """For cells whose last writer is strong: earlier writers and readers that later accesses may still race with.
