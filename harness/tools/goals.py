@@ -6,11 +6,10 @@ Nothing is measured.
 
 from __future__ import annotations
 
-import csv
+import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from typing import Final
 from unittest.mock import patch
@@ -19,6 +18,7 @@ import emulator  # noqa: F401  before the kernel, so that CuTeDSL keeps PTX
 from harness.judge.kept import KeptKernels, use
 from harness.judge.predict import predicted
 from harness.paths import KEPT, ROOT
+from harness.tools import tables
 from kernel import choice
 from remote.device import Emulated
 from stages.shapes import SERVED, ServedShape, Shape, find
@@ -112,24 +112,26 @@ def figures(shape: ServedShape) -> tuple[str, ...]:
 
 def write(found: tuple[str, ...]) -> None:
     """Write the row of a shape to bench/data/goals.csv, in the order of stages/shapes.py."""
-    text = FIGURES.read_text()
-    comment = "".join(row for row in text.splitlines(keepends=True) if row.startswith("#"))
-    rows = {row[0]: tuple(row) for row in csv.reader(text[len(comment) :].splitlines()[1:])}
-    rows[found[0]] = found
-    with FIGURES.open("w", newline="") as file:
-        file.write(comment)
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerows([HEAD, *(rows[shape.name] for shape in SERVED if shape.name in rows)])
+    rows = {row[0]: row for row in tables.read(FIGURES)} | {found[0]: found}
+    tables.write(FIGURES, HEAD, [rows[shape.name] for shape in SERVED if shape.name in rows])
 
 
 def main() -> int:
     """Print a row for each shape and return the exit code."""
-    names = [each for each in sys.argv[1:] if each != "--write"] or ["serve-*"]
+    parser = argparse.ArgumentParser(prog="python -m harness.tools.goals", description=__doc__)
+    parser.add_argument("shape", nargs="*", default=["serve-*"], help="names of shapes, or globs of them")
+    parser.add_argument("--write", action="store_true", help="write each row to bench/data/goals.csv")
+    options = parser.parse_args()
+    try:
+        chosen = {shape for name in options.shape for shape in find(name)}
+    except ValueError as why:
+        print(why, file=sys.stderr)
+        return 2
     print(f"predicted on a {device().chip.upper()}; nothing was measured\n", ", ".join(HEAD), sep="")
-    for shape in (each for each in SERVED if any(fnmatchcase(each.name, name) for name in names)):
+    for shape in (each for each in SERVED if each in chosen):
         row = figures(shape)
         print(", ".join(row), flush=True)
-        if "--write" in sys.argv[1:]:
+        if options.write:
             write(row)
     return 0
 

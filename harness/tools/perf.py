@@ -8,8 +8,6 @@ of each milestone, or of MILESTONE alone. `--write` writes the figures of all sh
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +20,7 @@ from harness.host.files import write_atomically
 from harness.judge.kept import KeptKernels, use
 from harness.judge.predict import launching, predicted
 from harness.paths import KEPT, ROOT
+from harness.tools import tables
 from remote.device import Emulated
 from stages.catalog import CATALOG, Milestone, runnable
 from stages.tolerances import cycles_file
@@ -75,16 +74,8 @@ def main() -> int:
         table.add_row(*rows[-1][:6], f"{longest.waves:.2f}", bound, busy, longest.kernel.removeprefix("fmha_"))
     Console(width=160).print(table)
     if options.write:
-        write(rows)
+        tables.write(FIGURES, HEAD, rows)
     return 0
-
-
-def write(rows: Sequence[tuple[str, ...]]) -> None:
-    """Write the predicted figures of all shapes to bench/data/predicted.csv, below its comment."""
-    comment = "".join(line for line in FIGURES.read_text().splitlines(keepends=True) if line.startswith("#"))
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([HEAD, *rows])
-    write_atomically(FIGURES, f"{comment}{text.getvalue()}".encode())
 
 
 def pin(device: Emulated, milestones: Sequence[Milestone]) -> Iterator[str]:
