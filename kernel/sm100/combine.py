@@ -111,7 +111,7 @@ class Combine(LoopInvariant):
         stats = load_vector(self.partial(cute.arch.lane_idx())[row, None], STATS, config.head_dim // STATS)
         running = self.running()
         running.stats[0] = cute.arch.warp_reduction(stats[0], cute.arch.fmax, threads_in_group=config.splits)
-        if const_expr(config.maxima):
+        if const_expr(running.maxima):
             largest = load_vector(self.partial(cute.arch.lane_idx())[row, None], 1, config.head_dim + STATS)
             running.note_largest(cute.arch.warp_reduction(largest[0], cute.arch.fmax, threads_in_group=config.splits))
         weight = running.weight_of(stats[0])

@@ -28,8 +28,9 @@ def configuration(problem: Problem) -> HopperConfig:
     """
     if problem.p_path not in ("auto", *get_args(PPath)):
         raise ArgumentError("p_path", repr(problem.p_path), "'tmem' or 'smem'")
-    if problem.caches:
-        raise ArgumentError("caches", problem.cache_names, "none on sm_90a")
+    if problem.rope_dim or problem.quantised:
+        allowed = "bf16 with 512 columns of q on sm_90a; sm_100a and sm_103a have all layouts"
+        raise ArgumentError("caches", f"{problem.cache_names} with {problem.qk_dim} columns of q", allowed)
     splits = SPLITS if problem.splits == "auto" else (problem.splits,)
     configs = [HopperConfig(**problem.features, splits=n, warpgroups=warpgroups(problem, n)) for n in splits]
     return min(configs, key=lambda each: estimate(each, problem))
@@ -37,7 +38,7 @@ def configuration(problem: Problem) -> HopperConfig:
 
 def warpgroups(problem: Problem, splits: int) -> int:
     """Return the consumer warpgroups: three at head_dim 64, where products are short, if row tiles fill the SMs."""
-    fits = problem.head_dim == 64 and splits == 1 and problem.compressed != "topk"
+    fits = problem.head_dim == 64 and splits == 1 and not problem.by_token
     return 3 if fits and problem.rows * problem.groups >= (problem.sms or SMS) * THREE_ROWS else 2
 
 

@@ -140,6 +140,7 @@ class HopperConfig(Features, Mbarriers):
         """Name of the kernel in PTX, profiles and reports."""
         parts = [f"fmha_sm90_hd{self.head_dim}"] + [self.mask] * (self.mask != "none")
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
+        parts += [each.name for each in self.caches] + ["maxima"] * self.maxima
         parts += ["sink"] * self.sink + ["partials"] * self.partials
         parts += ["three"] * (self.warpgroups == 3)
         return "_".join(parts + [f"splits{self.splits}"] * (self.splits > 1))
@@ -157,19 +158,19 @@ class HopperConfig(Features, Mbarriers):
         if self.loads_v:
             return Roles((0, 1), (2, 3), consumers) if self.head_dim == 512 else Roles((0,), (1,), consumers)
         rows = self.head_dim * BF16_BYTES // SWIZZLE_BYTES
-        warps = min(WARPGROUP, rows) if self.compressed == "topk" or self.head_dim == 512 else 1
+        warps = min(WARPGROUP, rows) if self.by_token or self.head_dim == 512 else 1
         return Roles(tuple(range(warps)), (), consumers)
 
     @property
     def variant(self) -> Variant:
-        """The division of work. A warp that loads keys of top-k indices needs registers for their addresses."""
-        roles, topk = self.roles, self.compressed == "topk"
-        registers = (72, 216) if topk else (40, 232)
+        """The division of work. A warp that copies keys needs registers for their addresses, of 64 bits in caches."""
+        roles = self.roles
+        registers = (88, 208) if self.caches else (72, 216) if self.by_token else (40, 232)
         if self.head_dim == 512:
             return Variant(1, 32 if self.loads_v else 64, registers, roles)
         if self.warpgroups == 3:
             registers = 32, 160
-        return Variant(self.warpgroups, 64 if self.head_dim == 256 or topk else 128, registers, roles)
+        return Variant(self.warpgroups, 64 if self.head_dim == 256 or self.by_token else 128, registers, roles)
 
     @property
     def q_tiles(self) -> int:

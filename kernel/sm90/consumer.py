@@ -131,7 +131,7 @@ class Consumer(LoopInvariant):
         """Wait for a slice of KV tile `i`."""
         slot, phase = self.cta.bars.slot_and_phase(self.cta.kv_done + i, slice_)
         self.cta.bars.wait(f"{ring}_full", slot, phase)
-        if self.cta.config.compressed == "topk":
+        if self.cta.config.by_token:
             cute.arch.fence_view_async_shared()
 
     def release_k(self, i: Int32) -> None:
@@ -177,7 +177,7 @@ class Consumer(LoopInvariant):
         if bounds[0][0]:
             for r, (_, lo, hi) in enumerate(bounds):
                 self.mask_outside(of_row(self.s, r), lo, hi)
-        if const_expr(self.cta.config.compressed == "topk"):
+        if const_expr(self.cta.config.by_token):
             words = self.topk_bits(kv.begin + i)
             named = [words[j] for j in range(cute.size(words))]
             if functools.reduce(operator.and_, named) != -1:
@@ -199,10 +199,11 @@ class Consumer(LoopInvariant):
         config, kv = self.cta.config, self.cta.kv_tiles
         words = cute.make_rmem_tensor(config.block_n // WARP, Int32)
         words.fill(-1)
-        first = (i - kv.window.count) * config.block_n
+        keys_of = kv if const_expr(bool(config.caches)) else kv.compressed
+        first = kv.first_entry(i)
         if first >= 0:
             entries = [first + (j + cute.arch.lane_idx()) for j in range(0, config.block_n, WARP)]
-            keys = [kv.compressed.key(n, kv.compressed.index(n)) for n in entries]  # all loads before the first vote
+            keys = [keys_of.key(n, keys_of.index(n)) for n in entries]  # all loads before the first vote
             for j, key in enumerate(keys):
                 words[j] = cute.arch.vote_ballot_sync(key >= 0)
         return words

@@ -48,7 +48,7 @@ from kernel.sm90.wide import WideConsumer
 from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.cta import Cta
-from kernel.sm100.load import LoadWarp, load_q
+from kernel.sm100.load import CacheWarp, LoadWarp, load_q
 from kernel.sm100.tiles import smaller
 
 
@@ -67,7 +67,9 @@ class Fmha:
     def launch(self, tensors: Operands, args: Arguments, stream: CUstream) -> None:
         """Launch a CTA, or a cluster, per row tile of every group, but at most one CTA per SM."""
         config = self.config
-        row_tiles = cute.ceil_div(tensors.q.shape[1], config.block_m) * tensors.q.shape[0]
+        if const_expr(config.caches):
+            args = operands.grouped(args)
+        row_tiles = cute.ceil_div(tensors.q.shape[-2], config.block_m) * cute.size(args.lse, mode=[0])
         ctas = row_tiles * config.cluster_ctas
         ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
         self.device(operands.copies(config, tensors), args).launch(
@@ -103,13 +105,14 @@ class Fmha:
     @cute.jit
     def load(self, cta: Cta, ring: cutlass.Constexpr[Ring], warp: Any) -> None:
         """Load a slice of each KV tile of all row tiles of the CTA; the first warp of K loads Q, too."""
+        role = CacheWarp if self.config.caches else LoadWarp
         kv_done, tail_loads, q_loads = Int32(0), Int32(0), Int32(0)
         first, end, step = cta.row_tile_range
         for number in cutlass.range(first, end, step, unroll=1):
             at = cta.at_row_tile(number, kv_done)
             if const_expr(ring.name == "k") and warp == 0:
                 load_q(at, q_loads)
-            tail_loads = LoadWarp(at, ring, warp).run(tail_loads)
+            tail_loads = role(at, ring, warp).run(tail_loads)
             kv_done += at.kv_tiles.count
             q_loads += smaller(at.kv_tiles.count, 1)
 
