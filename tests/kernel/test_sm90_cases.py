@@ -18,6 +18,10 @@ EVERY_RUN = [
     ("D1.2", "hd=64 n=580 splits=2 peak=128"),
     ("D1.4", "hd=512 n=256 H=70 scale=0.3"),
     ("D2", "hd=64 n=580 B=3 T=3 H=64 growing sms=2"),
+    (
+        "D6c",
+        "hd=512 B=3 T=2 H=64 bf16 20x64 table W=128 lens=300,1,1073741824 held=5 + bf16 5x64 top 133 sink",
+    ),
     ("D5c", "hd=64 n=170 B=4 T=2 H=64 V=K lens=150,3,0,0 W=128 top 150 sms=2"),
 ]
 #: Head dim 256 takes the path of 64; D5c's case has a window, too.
