@@ -19,11 +19,12 @@ from kernel.sm100.load import FEW_TOKENS, CacheWarp, wait_empty
 
 WORD_BYTES = 4
 CODES = VECTOR_BYTES  # that a lane converts at a time, a byte each
-BATCH = 8  # vectors of codes that a lane has in flight
 
 
 class QuantisedWarp(CacheWarp):
     """A load warp that converts quantised keys. A lane has 16 columns of a key: 16 codes, or 32 bytes of bf16."""
+
+    batch = 8  # vectors of codes that a lane has in flight
 
     @property
     def layout(self) -> KeyLayout:
@@ -53,8 +54,8 @@ class QuantisedWarp(CacheWarp):
         #    the first codes were asked for.
         step = WARP // lanes
         slot = Int32(0)
-        for begin in cutlass.range_constexpr(0, keys, step * BATCH):
-            own = [begin + n * step for n in range(BATCH)]
+        for begin in cutlass.range_constexpr(0, keys, step * self.batch):
+            own = [begin + n * step for n in range(self.batch)]
             places = [cute.arch.shuffle_sync(found[key // WARP], (key + lane // lanes) % WARP) for key in own]
             scales = [cute.arch.shuffle_sync(words[key // WARP], (key + lane // lanes) % WARP) for key in own]
             codes = [self.codes(place, column) for place in places]
@@ -108,7 +109,7 @@ class QuantisedWarp(CacheWarp):
         if column < layout.code_columns:
             shift = column // layout.scale_columns % WORD_BYTES * 8
             for row, place, code, word in zip(rows, places, codes, scales, strict=True):
-                values = converted(code, scale_of(word >> shift), place != 0)
+                values = self.converted(code, self.scale_of(word >> shift), place != 0)
                 for j in range(vectors):
                     cute.autovec_copy(cute.logical_divide(values, vector)[None, j], row[None, at + j])
         else:
@@ -126,6 +127,35 @@ class QuantisedWarp(CacheWarp):
         """Return an address, or the first cache's if it is 0: a place where memory can be read."""
         return cutlass.select_(address == 0, self.cta.kv_tiles.caches[0].base, address)
 
+    def converted(self, codes: cute.Tensor, scale: Float32, valid: Any) -> cute.Tensor:
+        """Return the bf16 of 16 codes times a scale, with one rounding; zeros unless `valid`.
+
+        codes: four words of e4m3, or two of e2m1.
+        """
+        values = cute.make_rmem_tensor(CODES, Float32)
+        of_word = CODES // cute.size(codes)
+        for w in range(cute.size(codes)):
+            word = cutlass.select_(valid, codes[w], Int32(0))
+            floats = floats_of_e4m3(word) if of_word == WORD_BYTES else self.floats_of_e2m1(word)
+            for j in range(0, of_word, 2):
+                product = self.scaled((floats[j], floats[j + 1]), scale)
+                values[of_word * w + j], values[of_word * w + j + 1] = product
+        rounded = cute.make_rmem_tensor(CODES, BFloat16)
+        rounded.store(values.load().to(BFloat16))
+        return rounded
+
+    def scaled(self, pair: tuple[Float32, Float32], scale: Float32) -> tuple[Float32, Float32]:
+        """Return two values times a scale."""
+        return cute.arch.mul_packed_f32x2(pair, (scale, scale))
+
+    def scale_of(self, byte: Int32) -> Float32:
+        """Return the power of two of the ue8m0 in the lowest byte; NaN for 255."""
+        return scale_of_ue8m0(byte)
+
+    def floats_of_e2m1(self, word: Int32) -> list[Float32]:
+        """Convert the eight e2m1 codes of a word to fp32, from the lowest four bits on."""
+        return floats_of_e2m1(word)
+
 
 class CodesWarp(QuantisedWarp):
     """A load warp that converts keys whose columns in the ring of K are all codes. A scale is fp32, one for a slice."""
@@ -139,7 +169,7 @@ class CodesWarp(QuantisedWarp):
         at = column % self.ring.box[1] // CODES * vectors
         for key, place, code, scale in zip(keys, places, codes, scales, strict=True):
             row = cute.logical_divide(self.slot(slot)[key, None], vector)
-            values = cute.logical_divide(converted(code, scale, place != 0), vector)
+            values = cute.logical_divide(self.converted(code, scale, place != 0), vector)
             for j in range(vectors):
                 cute.autovec_copy(values[None, j], row[None, at + j])
 
@@ -192,8 +222,8 @@ class KeyScalesWarp(CodesWarp):
         column = (self.rank if self.ring.along_keys else self.warp) * dims + lane % lanes * CODES
         step = WARP // lanes
         slot = Int32(0)
-        for begin in cutlass.range_constexpr(0, keys, step * BATCH):
-            own = [begin + n * step for n in range(BATCH)]
+        for begin in cutlass.range_constexpr(0, keys, step * self.batch):
+            own = [begin + n * step for n in range(self.batch)]
             places = [cute.arch.shuffle_sync(found[key // WARP], (key + lane // lanes) % WARP) for key in own]
             codes = [self.own_codes(layout, place, column) for place in places]
             scales = [self.own_scale(layout, place, column) for place in places]
@@ -213,7 +243,7 @@ class KeyScalesWarp(CodesWarp):
         """Load the scale of a key's codes from `column` on; a finite one if there is no key."""
         source = pointer(self.or_first(place) + layout.code_bytes + column // layout.scale_columns, Uint8, 1)
         byte = cutlass.select_(place == 0, Int32(0), Int32(cute.make_tensor(source, cute.make_layout(1))[0]))
-        return scale_of(byte) if layout.scale == "ue8m0" else floats_of_e4m3(byte)[0]
+        return self.scale_of(byte) if layout.scale == "ue8m0" else floats_of_e4m3(byte)[0]
 
     def key_bytes(self, i: Int32) -> Any:
         """Bytes of a key of tile `i`."""
@@ -225,25 +255,6 @@ class KeyScalesWarp(CodesWarp):
 def pointer(address: Any, dtype: type[cutlass.Numeric], align_bytes: int) -> cute.Pointer:
     """Return a pointer to global memory."""
     return cute.make_ptr(dtype, address, cute.AddressSpace.gmem, assumed_align=align_bytes)
-
-
-def converted(codes: cute.Tensor, scale: Float32, valid: Any) -> cute.Tensor:
-    """Return the bf16 of 16 codes times a scale, with one rounding; zeros unless `valid`.
-
-    codes: four words of e4m3, or two of e2m1.
-    """
-    values = cute.make_rmem_tensor(CODES, Float32)
-    of_word = CODES // cute.size(codes)
-    for w in range(cute.size(codes)):
-        word = cutlass.select_(valid, codes[w], Int32(0))
-        floats = floats_of_e4m3(word) if of_word == WORD_BYTES else floats_of_e2m1(word)
-        for j in range(0, of_word, 2):
-            pair = floats[j], floats[j + 1]
-            product = cute.arch.mul_packed_f32x2(pair, (scale, scale))
-            values[of_word * w + j], values[of_word * w + j + 1] = product
-    rounded = cute.make_rmem_tensor(CODES, BFloat16)
-    rounded.store(values.load().to(BFloat16))
-    return rounded
 
 
 @dsl_user_op
@@ -283,7 +294,7 @@ def _floats(code: str, word: Int32, count: int, loc: Any, ip: Any) -> list[Float
 
 
 @dsl_user_op
-def scale_of(byte: Int32, *, loc: Any = None, ip: Any = None) -> Float32:
+def scale_of_ue8m0(byte: Int32, *, loc: Any = None, ip: Any = None) -> Float32:
     """Return the power of two of the ue8m0 in the lowest byte; NaN for 255."""
     code = (
         "{ .reg .b16 a, b; .reg .b32 p; mov.b32 {a, b}, $1; cvt.rn.bf16x2.ue8m0x2 p, a; shl.b32 p, p, 16; "

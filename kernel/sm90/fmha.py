@@ -41,6 +41,7 @@ from kernel.roles import has_role
 from kernel.sm90.combine import Merge, Partial
 from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
+from kernel.sm90.dequantise import V4Warp, V41Warp
 from kernel.sm90.epilogue import Epilogue
 from kernel.sm90.operands import Fragments, Smem
 from kernel.sm90.softmax import ConsumerThread
@@ -50,6 +51,12 @@ from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.cta import Cta
 from kernel.sm100.load import CacheWarp, LoadWarp, load_q
 from kernel.sm100.tiles import smaller
+
+
+def load_role(config: HopperConfig) -> type[LoadWarp]:
+    """Return the kind of warp that loads keys."""
+    layout = config.caches[0].layout if config.caches else None
+    return {None: LoadWarp, "bf16": CacheWarp, "v4": V4Warp}.get(layout, V41Warp)
 
 
 class Fmha:
@@ -105,14 +112,13 @@ class Fmha:
     @cute.jit
     def load(self, cta: Cta, ring: cutlass.Constexpr[Ring], warp: Any) -> None:
         """Load a slice of each KV tile of all row tiles of the CTA; the first warp of K loads Q, too."""
-        role = CacheWarp if self.config.caches else LoadWarp
         kv_done, tail_loads, q_loads = Int32(0), Int32(0), Int32(0)
         first, end, step = cta.row_tile_range
         for number in cutlass.range(first, end, step, unroll=1):
             at = cta.at_row_tile(number, kv_done)
             if const_expr(ring.name == "k") and warp == 0:
                 load_q(at, q_loads)
-            tail_loads = role(at, ring, warp).run(tail_loads)
+            tail_loads = load_role(self.config)(at, ring, warp).run(tail_loads)
             kv_done += at.kv_tiles.count
             q_loads += smaller(at.kv_tiles.count, 1)
 

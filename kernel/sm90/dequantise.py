@@ -1,0 +1,43 @@
+"""The load roles for quantised keys on sm_90, which has no packed fp32, and converts neither ue8m0 nor e2m1."""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int32
+
+from kernel.sm100.dequantise import KeyScalesWarp, QuantisedWarp, floats_of_e4m3
+
+MANTISSA_BITS = 23
+LEAST_SCALE = 1 << MANTISSA_BITS - 1  # bits of 2^-127 in fp32, which is subnormal
+NAN_SCALE, NAN = 0xFF, 0x7FFFFFFF
+#: A word of e2m1 codes: the exponent and mantissa of every second code, and its sign.
+E2M1_VALUES, E2M1_SIGNS = 0x07070707, 0x08080808
+E2M1_FACTOR = 64.0  # the bits of an e2m1, shifted to the places of e4m3's, are its value over so much
+
+
+class V4Warp(QuantisedWarp):
+    """A load warp that converts keys of V4. It has few codes in flight, because producers keep few registers."""
+
+    batch = 4
+
+    def scaled(self, pair: tuple[Float32, Float32], scale: Float32) -> tuple[Float32, Float32]:
+        """Return two values times a scale."""
+        return pair[0] * scale, pair[1] * scale
+
+    def scale_of(self, byte: Int32) -> Float32:
+        """Return the power of two of the ue8m0 in the lowest byte, which is an exponent of fp32; NaN for 255."""
+        exponent = byte & 0xFF
+        bits = cute.make_rmem_tensor(1, Int32)
+        bits[0] = cutlass.select_(exponent == 0, Int32(LEAST_SCALE), exponent << MANTISSA_BITS)
+        bits[0] = cutlass.select_(exponent == NAN_SCALE, Int32(NAN), bits[0])
+        return cute.recast_tensor(bits, Float32)[0]
+
+    def floats_of_e2m1(self, word: Int32) -> list[Float32]:
+        """Convert the eight e2m1 codes of a word to fp32, from the lowest four bits on."""
+        halves = [floats_of_e4m3((half & E2M1_VALUES) << 2 | (half & E2M1_SIGNS) << 4) for half in (word, word >> 4)]
+        return [each[j] * Float32(E2M1_FACTOR) for j in range(len(halves[0])) for each in halves]
+
+
+class V41Warp(V4Warp, KeyScalesWarp):
+    """A load warp that converts keys of V4.1."""
