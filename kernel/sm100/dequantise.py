@@ -38,11 +38,7 @@ class QuantisedWarp(CacheWarp):
         indices: those of the tile; on return, of the next tile. following: those of the next tile, then of the one
         after it.
         """
-        keys, dims = self.ring.box
-        lane = cute.arch.lane_idx()
-        lanes = dims // CODES  # that convert a key together
-        first = (self.rank if self.ring.along_keys else self.warp) * dims  # column of the slice
-        column = first + lane % lanes * CODES
+        first = (self.rank if self.ring.along_keys else self.warp) * self.ring.box[1]  # column of the slice
         # 1. Find the keys. A lane has the addresses of its indices and the scales of the slice, which are in one word.
         #    Shuffles bring both to the lanes that convert a key.
         entries = self.entries(i)
@@ -50,8 +46,20 @@ class QuantisedWarp(CacheWarp):
         words = [self.scales(entry, indices[n], first) for n, entry in enumerate(entries)]
         indices.store(following.load())
         following.store(self.read_indices(i + 2).load())
-        # 2. Convert some keys after the other, so that their codes fit into registers. Wait for a free slot only when
-        #    the first codes were asked for.
+        # 2. Convert them, and signal the MMA warp once the copied columns are complete.
+        self.publish_copies(self.convert_keys(found, words, first, number))
+
+    @cute.jit
+    def convert_keys(self, found: list[Any], words: list[Any], first: Int32, number: Int32) -> Int32:
+        """Convert some keys after the other, so that their codes fit into registers. Return the slot.
+
+        found, words: addresses and scales of the slice's keys, in the lanes that have their indices. first: the slice's
+        column. The warp waits for a free slot of the CTA's KV tile `number` only when the first codes were asked for.
+        """
+        keys, dims = self.ring.box
+        lane = cute.arch.lane_idx()
+        lanes = dims // CODES  # that convert a key together
+        column = first + lane % lanes * CODES
         step = WARP // lanes
         slot = Int32(0)
         for begin in cutlass.range_constexpr(0, keys, step * self.batch):
@@ -62,8 +70,7 @@ class QuantisedWarp(CacheWarp):
             if cutlass.const_expr(begin == 0):
                 slot = wait_empty(self.cta, self.ring, self.warp, number)
             self.write(slot, [key + lane // lanes for key in own], places, codes, scales, column)
-        # 3. Signal the MMA warp once the copied columns are complete.
-        self.publish_copies(slot)
+        return slot
 
     @cute.jit
     def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:

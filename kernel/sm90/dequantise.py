@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32
 
-from kernel.sm100.dequantise import KeyScalesWarp, QuantisedWarp, floats_of_e4m3
+from kernel.hardware import WARP
+from kernel.sm100.dequantise import CODES, KeyScalesWarp, QuantisedWarp, floats_of_e4m3
+from kernel.sm100.load import wait_empty
 
 MANTISSA_BITS = 23
 LEAST_SCALE = 1 << MANTISSA_BITS - 1  # bits of 2^-127 in fp32, which is subnormal
@@ -19,7 +23,28 @@ E2M1_FACTOR = 64.0  # the bits of an e2m1, shifted to the places of e4m3's, are 
 class V4Warp(QuantisedWarp):
     """A load warp that converts keys of V4. It has few codes in flight, because producers keep few registers."""
 
-    batch = 4
+    batch = 8
+
+    @cute.jit
+    def convert_keys(self, found: list[Any], words: list[Any], first: Int32, number: Int32) -> Int32:
+        """Convert some keys after the other in a loop: unrolled, loads of several turns would be in registers.
+
+        found, words: addresses and scales of the slice's keys, in the lanes that have their indices. first: the slice's
+        column. Returns the slot.
+        """
+        keys, dims = self.ring.box
+        lane = cute.arch.lane_idx()
+        lanes = dims // CODES  # that convert a key together
+        column, step = first + lane % lanes * CODES, WARP // lanes
+        slot = wait_empty(self.cta, self.ring, self.warp, number)
+        for begin in cutlass.range(0, keys, step * self.batch, unroll=1):
+            own = [begin + n * step + lane // lanes for n in range(self.batch)]
+            place, word = (cutlass.select_(begin < WARP, *each) for each in (found, words))
+            places = [cute.arch.shuffle_sync(place, key % WARP) for key in own]
+            scales = [cute.arch.shuffle_sync(word, key % WARP) for key in own]
+            codes = [self.codes(each, column) for each in places]
+            self.write(slot, own, places, codes, scales, column)
+        return slot
 
     def scaled(self, pair: tuple[Float32, Float32], scale: Float32) -> tuple[Float32, Float32]:
         """Return two values times a scale."""

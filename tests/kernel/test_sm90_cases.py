@@ -22,6 +22,7 @@ EVERY_RUN = [
         "D6c",
         "hd=512 B=3 T=2 H=64 bf16 20x64 table W=128 lens=300,1,1073741824 held=5 + bf16 5x64 top 133 sink",
     ),
+    ("D6d", "hd=512 B=3 T=2 H=16 v4 20x64 table W=128 gap=128 lens=300,1,129 empty=inf maxima"),
     ("D5c", "hd=64 n=170 B=4 T=2 H=64 V=K lens=150,3,0,0 W=128 top 150 sms=2"),
 ]
 #: Head dim 256 takes the path of 64; D5c's case has a window, too.
