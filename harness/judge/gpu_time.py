@@ -75,6 +75,7 @@ def measure(launch: Callable[[], object], cold: bool, rounds: int = ROUNDS) -> T
     size = 2 * cuda.get_device_properties().L2_cache_size if cold else 0
     other = torch.zeros(size, dtype=torch.uint8, device="cuda").view(torch.int64)
     for _ in range(WARM_UP):
+        other.sum()
         launch()
     cuda.synchronize()
     pairs = [(cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)) for _ in range(rounds)]

@@ -5,6 +5,8 @@ A script for `python -m emulator time`, also for two commits: `make perf D1.4 BA
 
 import argparse
 
+import torch
+
 from stages.catalog import runnable
 from stages.inputs import draw
 from stages.launch import launch
@@ -26,4 +28,4 @@ except ValueError as why:
 for case in cases:
     launch(case, draw(case, 1), "cuda")
 for shape in shapes:
-    shape.call()
+    shape.prepared(torch.zeros, "cuda")()
