@@ -16,8 +16,9 @@ from kernel.variants import SPLITS
 class Roles:
     """The warps of each role.
 
-    load: those of the producer warpgroup that load K, one per slice of a KV tile; the first one loads Q, too. values:
-    as many that load V, none if V is read as K. consumers: whole warpgroups, which multiply and compute the softmax.
+    load: those of the producer warpgroup that load K, one per slice of a KV tile, or a quarter of the keys of top-k
+    indices each; the first one loads Q, too. values: as many that load V, none if V is read as K. consumers: whole
+    warpgroups, which multiply and compute the softmax.
     """
 
     load: tuple[int, ...]
@@ -44,15 +45,11 @@ class Variant:
     block_n: int
     registers: tuple[int, int]
     roles: Roles
+    slices: int  # parts of a KV tile, along the dims, that are loaded and released separately
     tile_m: int = 64  # rows of a wgmma
     rows_per_warp: int = 16
     mma_ctas: int = 1
     leader: None = None
-
-    @property
-    def slices(self) -> int:
-        """Parts of a KV tile, along the dims, that are loaded and released separately."""
-        return len(self.roles.load)
 
     @property
     def shares_rows(self) -> bool:
@@ -152,25 +149,25 @@ class HopperConfig(Features, Mbarriers):
         """The warps of each role.
 
         K and V are loaded by a warp each, at head_dim 512 by two each, or by four if V is K. Keys of top-k indices are
-        loaded by as many warps as a key has swizzled rows, at most four.
+        loaded by four warps.
         """
         consumers = tuple(range(WARPGROUP, (1 + self.warpgroups) * WARPGROUP))
         if self.loads_v:
             return Roles((0, 1), (2, 3), consumers) if self.head_dim == 512 else Roles((0,), (1,), consumers)
-        rows = self.head_dim * BF16_BYTES // SWIZZLE_BYTES
-        warps = min(WARPGROUP, rows) if self.by_token or self.head_dim == 512 else 1
+        warps = WARPGROUP if self.by_token or self.head_dim == 512 else 1
         return Roles(tuple(range(warps)), (), consumers)
 
     @property
     def variant(self) -> Variant:
         """The division of work. A warp that copies keys needs registers for their addresses, of 64 bits in caches."""
         roles = self.roles
-        registers = (88, 208) if self.caches else (72, 216) if self.by_token else (40, 232)
+        registers = (88, 208) if self.by_token else (40, 232)
+        slices = len(roles.load) if self.compressed != "topk" else 2 if self.head_dim == 512 else 1
         if self.head_dim == 512:
-            return Variant(1, 32 if self.loads_v else 64, registers, roles)
+            return Variant(1, 32 if self.loads_v else 64, registers, roles, slices)
         if self.warpgroups == 3:
             registers = 32, 160
-        return Variant(self.warpgroups, 64 if self.head_dim == 256 or self.by_token else 128, registers, roles)
+        return Variant(self.warpgroups, 64 if self.head_dim == 256 or self.by_token else 128, registers, roles, slices)
 
     @property
     def q_tiles(self) -> int:
@@ -283,7 +280,7 @@ class HopperConfig(Features, Mbarriers):
         return (
             Barrier("q_full", 1, 1, "load", "consumers"),
             Barrier("q_empty", 1, warps, "consumers", "load"),
-            Barrier("k_full", slots, 1, "load", "consumers"),
+            Barrier("k_full", slots, len(self.roles.load) if self.compressed == "topk" else 1, "load", "consumers"),
             Barrier("k_empty", slots, readers, "consumers", "load"),
             Barrier("v_full", slots * self.loads_v, 1, "values", "consumers"),
             Barrier("v_empty", slots * self.loads_v, readers, "consumers", "values"),

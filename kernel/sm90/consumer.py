@@ -21,7 +21,8 @@ from kernel.sm100.tiles import LoopInvariant
 
 TURN = 1  # named barrier of warpgroup 0's turn; the next ones are those of the others
 P_READY = 4  # named barrier of warpgroup 0's P at head_dim 512; the next one is that of warpgroup 1's
-MEET = 6  # named barrier of both warpgroups
+MAX_READY = 6  # named barrier of warpgroup 0's maxima at head_dim 512; the next one is that of warpgroup 1's
+MEET = 8  # named barrier of both warpgroups
 CONSUMERS = 256  # threads of two warpgroups
 
 
@@ -52,15 +53,17 @@ class Consumer(LoopInvariant):
         if count > 0:
             # 1. S[0] and P[0].
             self.cta.bars.wait("q_full", 0, q_loads % 2)
+            named = self.named_keys(Int32(0))
             wait_turn(self.thread.warpgroup)
             self.issue_qk(Int32(0))
             pass_turn(self.thread.warpgroup, self.cta.config.variant.warpgroups)
             warpgroup.wait_group(0)
             self.release_k(Int32(0))
-            self.softmax(Int32(0))
+            self.softmax(Int32(0), named)
             self.convert_p()
             for i in cutlass.range(1, count, unroll=1):
                 # 2. S[i] and O += P[i - 1] V[i - 1], in this warpgroup's turn.
+                named = self.named_keys(i)
                 wait_turn(self.thread.warpgroup)
                 self.issue_qk(i)
                 self.issue_pv(i - 1)
@@ -68,7 +71,7 @@ class Consumer(LoopInvariant):
                 # 3. Softmax of S[i] beside the second product.
                 warpgroup.wait_group(1)
                 self.release_k(i)
-                moved = self.softmax(i)
+                moved = self.softmax(i, named)
                 # 4. P[i], once its registers are free. A branch before it would keep ptxas from converting, and from
                 #    summing up, while exponentials are computed.
                 warpgroup.wait_group(0)
@@ -84,15 +87,26 @@ class Consumer(LoopInvariant):
             warpgroup.wait_group(0)
             self.release_v(count - 1)
 
-    def issue_qk(self, i: Int32) -> None:
-        """Start S[i] = Q K[i]', slice by slice."""
-        slices = range(self.cta.config.slices)
+    def issue_qk(self, i: Int32, first: int = 0) -> None:
+        """Start S[i] = Q K[i]', from slice `first` of the dims on."""
+        count = self.cta.config.slices
+        self.issue_qk_slices(i, [(first + j) % count for j in range(count)], clear=True)
+
+    def issue_qk_slices(self, i: Int32, slices: list[int], clear: bool) -> None:
+        """Start S[i] += Q K[i]' for slices of the dims, one by one. clear: the first one overwrites S."""
         q, k = self.fragments.q(self.thread.q_tile), self.fragments.k(self.tile_slot(i))
-        steps = cute.size(k, mode=[2]) // len(slices)
+        steps = cute.size(k, mode=[2]) // self.cta.config.slices
         for slice_ in slices:
             self.wait_full("k", i, slice_)
             warpgroup.fence()
-            gemm(self.fragments.qk(), self.s, q, k, range(slice_ * steps, (slice_ + 1) * steps), clear=slice_ == 0)
+            gemm(
+                self.fragments.qk(),
+                self.s,
+                q,
+                k,
+                range(slice_ * steps, (slice_ + 1) * steps),
+                clear=clear and slice_ == slices[0],
+            )
         warpgroup.commit_group()
 
     def issue_pv(self, i: Int32) -> None:
@@ -149,9 +163,9 @@ class Consumer(LoopInvariant):
             self.cta.bars.arrive_warp(f"{ring}_empty", slot)
 
     @cute.jit
-    def softmax(self, i: Int32) -> Any:
+    def softmax(self, i: Int32, named: list[Int32]) -> Any:
         """Replace S[i] by exponentials. Return whether O has to be rescaled."""
-        self.mask(i)
+        self.mask(i, named)
         moved = self.track_max(self.tile_maxima(i))
         self.exponentiate()
         return moved
@@ -169,8 +183,8 @@ class Consumer(LoopInvariant):
                 words[1 + j] = word  # the additions stay here, between the exponentials
 
     @cute.jit
-    def mask(self, i: Int32) -> None:
-        """Set the logits of keys that a row does not see to -inf."""
+    def mask(self, i: Int32, named: list[Int32]) -> None:
+        """Set the logits of keys that a row does not see to -inf. named: from `named_keys`."""
         kv, thread, row_tile = self.cta.kv_tiles, self.thread, self.cta.row_tile
         first = thread.q_tile * self.cta.config.tile_m
         bounds = [kv.bounds(kv.begin + i, row_tile.token(first + thread.row(r))) for r in range(ROWS)]
@@ -178,11 +192,7 @@ class Consumer(LoopInvariant):
             for r, (_, lo, hi) in enumerate(bounds):
                 self.mask_outside(of_row(self.s, r), lo, hi)
         if const_expr(self.cta.config.by_token):
-            words = self.topk_bits(kv.begin + i)
-            named = [words[j] for j in range(cute.size(words))]
-            if functools.reduce(operator.and_, named) != -1:
-                for r in range(ROWS):
-                    self.mask_unlisted(of_row(self.s, r), named)
+            self.mask_unnamed(named)
 
     def mask_outside(self, s: cute.Tensor, lo: Int32, hi: Int32) -> None:
         """Set the logits of keys before `lo`, and from `hi` on, to -inf."""
@@ -193,23 +203,28 @@ class Consumer(LoopInvariant):
             visible = hi > key if self.cta.config.mask != "causal" else (lo <= key) & (hi > key)
             s[j] = cutlass.select_(visible, s[j], -Float32.inf)
 
-    @cute.jit
-    def topk_bits(self, i: Int32) -> cute.Tensor:
-        """Return which keys of KV tile `i` the top-k indices name, WARP keys per word; of the window, all."""
-        config, kv = self.cta.config, self.cta.kv_tiles
-        words = cute.make_rmem_tensor(config.block_n // WARP, Int32)
-        words.fill(-1)
-        keys_of = kv if const_expr(bool(config.caches)) else kv.compressed
-        first = kv.first_entry(i)
-        if first >= 0:
-            entries = [first + (j + cute.arch.lane_idx()) for j in range(0, config.block_n, WARP)]
-            keys = [keys_of.key(n, keys_of.index(n)) for n in entries]  # all loads before the first vote
-            for j, key in enumerate(keys):
-                words[j] = cute.arch.vote_ballot_sync(key >= 0)
-        return words
+    def named_keys(self, i: Int32) -> list[Int32]:
+        """Return which keys of KV tile `i` the top-k indices name, WARP keys per word; of the window, all.
 
-    def mask_unlisted(self, s: cute.Tensor, words: list[Int32]) -> None:
+        It is called before S[i] is waited for, so that nothing waits for the indices.
+        """
+        config, kv = self.cta.config, self.cta.kv_tiles
+        if not config.by_token:
+            return []
+        keys_of, first = kv if config.caches else kv.compressed, kv.first_entry(kv.begin + i)
+        entries = [first + (j + cute.arch.lane_idx()) for j in range(0, config.block_n, WARP)]
+        keys = [keys_of.key(n, keys_of.index(n)) for n in entries]  # all loads before the first vote
+        return [cute.arch.vote_ballot_sync((first < 0) | (key >= 0)) for key in keys]
+
+    @cute.jit
+    def mask_unnamed(self, words: list[Int32]) -> None:
         """Set the logits of keys that the top-k indices do not name to -inf."""
+        if functools.reduce(operator.and_, words) != -1:
+            for r in range(ROWS):
+                self.mask_by_bits(of_row(self.s, r), words)
+
+    def mask_by_bits(self, s: cute.Tensor, words: list[Int32]) -> None:
+        """Set the logits of keys whose bit is not set to -inf."""
         own = [word >> (2 * self.thread.column) for word in words]  # the lane's first key in the lowest bit
         for j in range(cute.size(s)):
             key = j // 2 * COLS + j % 2

@@ -43,6 +43,7 @@ from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
 from kernel.sm90.dequantise import V4Warp, V41Warp
 from kernel.sm90.epilogue import Epilogue
+from kernel.sm90.load import TopkWarp
 from kernel.sm90.operands import Fragments, Smem
 from kernel.sm90.softmax import ConsumerThread
 from kernel.sm90.wide import WideConsumer
@@ -56,7 +57,8 @@ from kernel.sm100.tiles import smaller
 def load_role(config: HopperConfig) -> type[LoadWarp]:
     """Return the kind of warp that loads keys."""
     layout = config.caches[0].layout if config.caches else None
-    return {None: LoadWarp, "bf16": CacheWarp, "v4": V4Warp}.get(layout, V41Warp)
+    uncached = TopkWarp if config.compressed == "topk" else LoadWarp
+    return {None: uncached, "bf16": CacheWarp, "v4": V4Warp}.get(layout, V41Warp)
 
 
 class Fmha:

@@ -30,6 +30,7 @@ class ConsumerThread(LoopInvariant):
         index = cute.arch.thread_idx()[0] - WARP * config.roles.consumers[0]
         self.warp = cute.arch.make_warp_uniform(index // WARP)
         self.warpgroup = self.warp // WARPGROUP
+        self.index = index % (WARPGROUP * WARP)
         (self.lane,) = opaque(cute.arch.lane_idx())
         self.column = self.lane % QUAD
         self.q_tile = 0 if config.variant.shares_rows else self.warpgroup

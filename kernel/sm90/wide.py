@@ -17,12 +17,12 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int32
-from cutlass.cute.nvgpu import warpgroup
+from cutlass import BFloat16, Float32, Int32
+from cutlass.cute.nvgpu import warp, warpgroup
 
-from kernel.sm90.consumer import CONSUMERS, P_READY, Consumer, sync_consumers
+from kernel.sm90.consumer import CONSUMERS, MAX_READY, P_READY, Consumer, sync_consumers
 from kernel.sm90.operands import SMEM
-from kernel.sm90.softmax import COLS, ROWS, of_row
+from kernel.sm90.softmax import ROWS, of_row
 
 
 @dataclass
@@ -39,84 +39,140 @@ class WideConsumer(Consumer):
             self.run_even(count)
         else:
             self.run_odd(count)
-        if count > 0:
+
+    @cute.jit
+    def release_q(self, last: Any) -> None:
+        """Release Q if the warpgroup's last product has read it."""
+        if last:
             self.cta.bars.arrive_warp("q_empty", 0)
 
     @cute.jit
     def run_even(self, count: Int32) -> None:
         """Warpgroup 0: softmax of the even KV tiles, and the first half of O's columns."""
+        named = self.named_keys(Int32(0))
+        if count > 0:
+            self.issue_qk(Int32(0))
+            warpgroup.wait_group(0)
         for i in cutlass.range(0, count, 2, unroll=1):
-            # 1. S[i] and P[i], for both warpgroups.
-            self.compute_s(i)
+            # 1. P[i], whose maxima warpgroup 1 needs, and O += P[i] V[i].
+            self.release_k(i)
+            self.release_q(i + 2 >= count)
+            self.mask(i, named)
             if self.track_max(self.tile_maxima(i)):
                 self.rescale()
             self.exponentiate()
             self.convert_p()
-            self.publish_p()
-            # 2. O += P[i] V[i] while warpgroup 1 computes P[i + 1].
+            self.publish_maxima()
             self.issue_pv(i)
             warpgroup.wait_group(0)
             self.release_v(i)
-            # 3. O += P[i + 1] V[i + 1].
             if i + 1 < count:
-                if self.wait_p():
+                # 2. P[i] for warpgroup 1, which refers to the maxima of both tiles.
+                moved = self.take_maxima()
+                if moved:
+                    self.scale_p()
+                self.publish_p()
+                # 3. O += P[i + 1] V[i + 1], then S[i + 2] behind it.
+                self.wait_p()
+                if moved:
                     self.rescale()
                 self.issue_other_pv(i + 1)
-                warpgroup.wait_group(0)
-                self.release_v(i + 1)
+                if i + 2 < count:
+                    half = self.cta.config.slices // 2
+                    self.issue_qk_slices(i + 2, list(range(half)), clear=True)
+                    warpgroup.wait_group(1)
+                    self.release_v(i + 1)
+                    self.issue_qk_slices(i + 2, list(range(half, 2 * half)), clear=False)
+                    named = self.named_keys(i + 2)
+                    warpgroup.wait_group(0)
+                else:
+                    warpgroup.wait_group(0)
+                    self.release_v(i + 1)
+            else:
+                self.wait_read()
+                self.publish_p()
 
     @cute.jit
     def run_odd(self, count: Int32) -> None:
         """Warpgroup 1: softmax of the odd KV tiles, and the second half of O's columns."""
         for i in cutlass.range(0, count, 2, unroll=1):
             if i + 1 < count:
-                # 1. S[i + 1], then O += P[i] V[i] while P[i + 1] is computed.
-                self.compute_s(i + 1)
-                if self.wait_p():
+                # 1. P[i + 1], and O += P[i + 1] V[i + 1].
+                self.issue_qk(i + 1, self.cta.config.slices // 2)
+                named = self.named_keys(i + 1)
+                warpgroup.wait_group(0)
+                self.release_k(i + 1)
+                self.release_q(i + 3 >= count)
+                self.mask(i + 1, named)
+                own = self.tile_maxima(i + 1)
+                if self.track_max([cute.arch.fmax(*each) for each in zip(own, self.wait_maxima(), strict=True)]):
                     self.rescale()
-                self.issue_other_pv(i)
-                moved = self.track_max(self.tile_maxima(i + 1))
                 self.exponentiate()
+                self.convert_p()
+                self.publish_maxima()
+                self.publish_p()
+                self.issue_pv(i + 1)
+                # 2. O += P[i] V[i] behind it.
+                self.wait_p()
+                self.issue_other_pv(i)
+                warpgroup.wait_group(1)
+                self.release_v(i + 1)
                 warpgroup.wait_group(0)
                 self.release_v(i)
-                if moved:
-                    self.rescale()
-                self.convert_p()
-                self.publish_p()
-                # 2. O += P[i + 1] V[i + 1].
-                self.issue_pv(i + 1)
-                warpgroup.wait_group(0)
-                self.release_v(i + 1)
             else:
-                if self.wait_p():
+                self.release_q(count == 1)
+                self.tell_read()
+                if self.take_maxima():
                     self.rescale()
+                self.wait_p()
                 self.issue_other_pv(i)
                 warpgroup.wait_group(0)
                 self.release_v(i)
 
-    def compute_s(self, i: Int32) -> None:
-        """Compute and mask S[i]."""
-        self.issue_qk(i)
-        warpgroup.wait_group(0)
-        self.release_k(i)
-        self.mask(i)
+    def publish_maxima(self) -> None:
+        """Publish the maxima of the warpgroup's rows to the other warpgroup."""
+        self.store_of_rows(self.cta.smem.sMax, [row.stats[0] for row in self.rows])
+        cute.arch.barrier_arrive(barrier_id=MAX_READY + self.thread.warpgroup, number_of_threads=CONSUMERS)
 
     def publish_p(self) -> None:
-        """Hand P and the maxima that it refers to to the other warpgroup."""
+        """Publish P to the other warpgroup."""
         self.store_p()
-        self.store_of_rows(self.cta.smem.sMax, [row.stats[0] for row in self.rows])
         cute.arch.barrier_arrive(barrier_id=P_READY + self.thread.warpgroup, number_of_threads=CONSUMERS)
 
-    @cute.jit
-    def wait_p(self) -> Any:
-        """Wait for the other warpgroup's P and take its maxima. Return whether O has to be rescaled."""
+    def wait_p(self) -> None:
+        """Wait for the other warpgroup's P."""
         cute.arch.barrier(barrier_id=P_READY + 1 - self.thread.warpgroup, number_of_threads=CONSUMERS)
-        maxima = self.load_of_rows(self.cta.smem.sMax)
+
+    def wait_maxima(self) -> list[Float32]:
+        """Wait for the other warpgroup's maxima and return them."""
+        cute.arch.barrier(barrier_id=MAX_READY + 1 - self.thread.warpgroup, number_of_threads=CONSUMERS)
+        return self.load_of_rows(self.cta.smem.sMax)
+
+    @cute.jit
+    def take_maxima(self) -> Any:
+        """Wait for the other warpgroup's maxima and take them. Return whether O has to be rescaled."""
+        maxima = self.wait_maxima()
         moved = [each != row.stats[0] for each, row in zip(maxima, self.rows, strict=True)]
         some = cute.arch.vote_any_sync(functools.reduce(operator.or_, moved))
         if some:
             self.move_to(maxima)
         return some
+
+    def tell_read(self) -> None:
+        """Tell warpgroup 0, which gets no maxima of a last tile, that its P before this one was read."""
+        cute.arch.barrier_arrive(barrier_id=MAX_READY + 1, number_of_threads=CONSUMERS)
+
+    def wait_read(self) -> None:
+        """Wait until warpgroup 1 has read P."""
+        cute.arch.barrier(barrier_id=MAX_READY + 1, number_of_threads=CONSUMERS)
+
+    def scale_p(self) -> None:
+        """Refer P, which is in S still, to the new maxima."""
+        for r in range(ROWS):
+            own = of_row(self.s, r)
+            for j in range(cute.size(own)):
+                own[j] = own[j] * self.factors[r]
+        self.convert_p()
 
     @cute.jit
     def store_of_rows(self, exchange: cute.Tensor, values: list[Float32]) -> None:
@@ -162,10 +218,8 @@ class WideConsumer(Consumer):
 
     def store_p(self) -> None:
         """P into shared memory, for the other warpgroup."""
-        own = self.fragments.p_rows(self.thread.warpgroup)
         p = cute.make_tensor(self.p.iterator, self.s.layout)  # in the order of S
-        for r in range(ROWS):
-            pairs = cute.logical_divide(own[self.thread.row(r), None], cute.make_layout(2))
-            for j in range(self.cta.config.block_n // COLS):
-                cute.autovec_copy(of_row(p, r)[None, j], pairs[None, j * (COLS // 2) + self.thread.column])
+        atom = cute.make_copy_atom(warp.StMatrix8x8x16bOp(num_matrices=4), BFloat16)
+        copy = cute.make_tiled_copy_C(atom, self.fragments.qk()).get_slice(self.thread.index)
+        cute.copy(copy, copy.retile(p), copy.partition_D(self.fragments.p_rows(self.thread.warpgroup)))
         cute.arch.fence_view_async_shared()

@@ -1,0 +1,126 @@
+"""The load of top-k keys: four warps copy a quarter of the keys of each KV tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import BFloat16, Boolean, Int32, const_expr
+from cutlass.cute.nvgpu import cpasync
+from cutlass.experimental import primitives
+
+from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
+from kernel.sm100.cta import VECTOR_BYTES
+from kernel.sm100.load import FEW_TOKENS, LoadWarp, wait_empty
+from kernel.sm100.tiles import KvTiles, larger, smaller
+
+LANES = SWIZZLE_BYTES // VECTOR_BYTES  # that copy a key together
+AT_ONCE = WARP // LANES  # keys that a warp copies at once
+
+
+class TopkWarp(LoadWarp):
+    """A warp that copies a quarter of the keys of each top-k tile. Each of its lanes reads the indices of its keys.
+
+    Every warp arrives at the mbarrier of every slice: those of the window's tiles are loaded by one warp each.
+    """
+
+    @cute.jit
+    def load_slice(self, tiles: KvTiles, atoms: Any, i: Int32, number: Int32, tail_loads: Int32) -> Int32:
+        """Load this warp's slice of tile `i` of the window, if it has one, and arrive at the others."""
+        for slice_ in cutlass.range_constexpr(self.cta.config.slices):
+            if self.warp == slice_:
+                tail_loads = super().load_slice(tiles, atoms, i, number, tail_loads)
+            else:
+                self.cta.bars.arrive_warp(self.ring.full, wait_empty(self.cta, self.ring, slice_, number))
+        return tail_loads
+
+    @cute.jit
+    def run(self, tail_loads: Int32) -> Int32:
+        """Load this warp's part of every KV tile, as LoadWarp.run."""
+        kv = self.cta.kv_tiles
+        number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
+        window_tiles = kv.window.count
+        # 1. Load the tiles of the window.
+        for i in cutlass.range(kv.begin, smaller(kv.end, window_tiles), unroll=1):
+            tail_loads = self.load_slice(kv.window, self.cta.copies.window, i, number + i, tail_loads)
+        begin = larger(kv.begin - window_tiles, 0)
+        end = kv.end - window_tiles
+        number = number + window_tiles
+        # 2. The warpgroups take tiles in pairs: copy a tile alone if its partner is one of the window.
+        if begin < end and (begin + window_tiles - kv.begin) % 2 == 1:
+            places = self.places(begin, self.read_indices(begin))
+            for slice_ in range(self.cta.config.slices):
+                self.copy_part(places, number + begin, slice_)
+            begin += 1
+        # 3. Copy the others in pairs.
+        even, odd = self.read_indices(begin), self.read_indices(begin + 1)
+        self.prefetch(begin, end, even)
+        self.prefetch(begin + 1, end, odd)
+        for i in cutlass.range(begin, end, 2, unroll=1):
+            self.copy_pair(i, end, number, even, odd)
+        return tail_loads
+
+    @cute.jit
+    def copy_pair(self, i: Int32, end: Int32, number: Int32, even: cute.Tensor, odd: cute.Tensor) -> None:
+        """Copy top-k tiles `i` and `i + 1`, in the order in which their slices are released.
+
+        number: of top-k tile 0 among the CTA's KV tiles. even, odd: the indices of both; on return, of the next two.
+        """
+        of_even, of_odd = self.places(i, even), self.places(i + 1, odd)
+        for second, slice_ in ((0, 0), (1, 1), (0, 1), (1, 0)) if self.cta.config.slices == 2 else ((0, 0), (1, 0)):
+            if const_expr(second == 0):
+                self.copy_part(of_even, number + i, slice_)
+            elif i + 1 < end:
+                self.copy_part(of_odd, number + i + 1, slice_)
+        even.store(self.read_indices(i + 2).load())
+        odd.store(self.read_indices(i + 3).load())
+        self.prefetch(i + 2, end, even)
+        self.prefetch(i + 3, end, odd)
+
+    def places(self, i: Int32, indices: cute.Tensor) -> list[Any]:
+        """Return the places of the lane's keys of top-k tile `i`."""
+        return [self.place(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
+
+    def copy_part(self, places: list[Any], number: Int32, slice_: int) -> None:
+        """Copy a slice of the lane's keys of the CTA's KV tile `number`; zeros for an index that names no key."""
+        lane = cute.arch.lane_idx()
+        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
+        atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
+        pred = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
+        vectors = self.ring.box[1] // cute.size(vector)
+        slot = wait_empty(self.cta, self.ring, slice_, number)
+        for n, place in enumerate(places):
+            pred[0] = self.is_key(place)
+            src = cute.logical_divide(self.key_at(place), vector)
+            dst = cute.logical_divide(self.slot(slot)[self.first_key + AT_ONCE * n, None], vector)
+            for c in range(0, vectors, LANES):
+                cute.copy(atom, src[None, slice_ * vectors + c + lane % LANES], dst[None, c + lane % LANES], pred=pred)
+        self.publish_copies(slot)
+
+    @cute.jit
+    def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:
+        """Prefetch this warp's keys of top-k tile `i` to L2 if the tile is before `end` and tokens are few."""
+        if (i < end) & (self.cta.row_tile.tokens <= FEW_TOKENS):
+            for n, entry in enumerate(self.entries(i)):
+                if cute.arch.lane_idx() % LANES == n:
+                    key = self.key_at(self.place(entry, indices[n]))
+                    primitives.cp_async_bulk_prefetch(key.iterator, self.cta.config.qk_dim * BF16_BYTES)
+
+    @property
+    def first_key(self) -> Any:
+        """The lane's first key within the tile."""
+        return self.warp * (self.ring.box[0] // WARPGROUP) + cute.arch.lane_idx() // LANES
+
+    def entries(self, i: Int32) -> list[Int32]:
+        """Numbers of the lane's top-k indices of tile `i`."""
+        keys = self.ring.box[0]
+        return [i * keys + self.first_key + n for n in range(0, keys // WARPGROUP, AT_ONCE)]
+
+    def read_indices(self, i: Int32) -> cute.Tensor:
+        """Load the lane's top-k indices of tile `i`."""
+        entries = self.entries(i)
+        indices = cute.make_rmem_tensor(len(entries), Int32)
+        for n, entry in enumerate(entries):
+            indices[n] = self.listed.index(entry)
+        return indices
