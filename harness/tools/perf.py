@@ -39,7 +39,9 @@ def main() -> int:
         "--shape", default="", help="predict the shapes of stages/shapes.py that match, as in 'decode-64h-*'"
     )
     parser.add_argument(
-        "--pin", action="store_true", help="write the cycles of MILESTONE, or of all, to stages/cycles.toml"
+        "--pin",
+        action="store_true",
+        help="write the cycles of MILESTONE, or of all that the chip has, to stages/cycles.toml",
     )
     parser.add_argument(
         "--write", action="store_true", help="write the figures of all shapes to bench/data/predicted.csv"
@@ -49,7 +51,8 @@ def main() -> int:
     use(KeptKernels(KEPT, device))
     try:
         if options.pin:
-            for line in pin(device, [runnable(options.milestone)] if options.milestone else CATALOG):
+            named = [runnable(options.milestone)] if options.milestone else CATALOG
+            for line in pin(device, [each for each in named if device.chip in each.chips]):
                 print(line, flush=True)
             return 0
         works = list(_cases(options.milestone) if options.milestone else _shapes(options.shape))

@@ -162,7 +162,7 @@ class HopperConfig(Features, Mbarriers):
         """The division of work. A warp that copies keys needs registers for their addresses, of 64 bits in caches."""
         roles = self.roles
         registers = (88, 208) if self.by_token else (40, 232)
-        slices = len(roles.load) if self.compressed != "topk" else 2 if self.head_dim == 512 else 1
+        slices = len(roles.load) if not self.copies_pairs else 2 if self.head_dim == 512 else 1
         if self.head_dim == 512:
             return Variant(1, 32 if self.loads_v else 64, registers, roles, slices)
         if self.warpgroups == 3:
@@ -195,6 +195,11 @@ class HopperConfig(Features, Mbarriers):
         return self.variant.block_n
 
     # Consequences of the variant and the features
+
+    @property
+    def copies_pairs(self) -> bool:
+        """True if every load warp copies a part of every slice, KV tiles in pairs."""
+        return self.by_token and not self.quantised
 
     @property
     def stores_by_tma(self) -> bool:
@@ -280,7 +285,7 @@ class HopperConfig(Features, Mbarriers):
         return (
             Barrier("q_full", 1, 1, "load", "consumers"),
             Barrier("q_empty", 1, warps, "consumers", "load"),
-            Barrier("k_full", slots, len(self.roles.load) if self.compressed == "topk" else 1, "load", "consumers"),
+            Barrier("k_full", slots, len(self.roles.load) if self.copies_pairs else 1, "load", "consumers"),
             Barrier("k_empty", slots, readers, "consumers", "load"),
             Barrier("v_full", slots * self.loads_v, 1, "values", "consumers"),
             Barrier("v_empty", slots * self.loads_v, readers, "consumers", "values"),

@@ -43,14 +43,14 @@ from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
 from kernel.sm90.dequantise import V4Warp, V41Warp
 from kernel.sm90.epilogue import Epilogue
-from kernel.sm90.load import TopkWarp
+from kernel.sm90.load import CachePairWarp, TopkWarp
 from kernel.sm90.operands import Fragments, Smem
 from kernel.sm90.softmax import ConsumerThread
 from kernel.sm90.wide import WideConsumer
 from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.cta import Cta
-from kernel.sm100.load import CacheWarp, LoadWarp, load_q
+from kernel.sm100.load import LoadWarp, load_q
 from kernel.sm100.tiles import smaller
 
 
@@ -58,7 +58,7 @@ def load_role(config: HopperConfig) -> type[LoadWarp]:
     """Return the kind of warp that loads keys."""
     layout = config.caches[0].layout if config.caches else None
     uncached = TopkWarp if config.compressed == "topk" else LoadWarp
-    return {None: uncached, "bf16": CacheWarp, "v4": V4Warp}.get(layout, V41Warp)
+    return {None: uncached, "bf16": CachePairWarp, "v4": V4Warp}.get(layout, V41Warp)
 
 
 class Fmha:

@@ -1,4 +1,4 @@
-"""The load of top-k keys: four warps copy a quarter of the keys of each KV tile."""
+"""The load roles for keys that indices name: four warps copy a quarter of the keys of each KV tile."""
 
 from __future__ import annotations
 
@@ -12,54 +12,33 @@ from cutlass.experimental import primitives
 
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
 from kernel.sm100.cta import VECTOR_BYTES
-from kernel.sm100.load import FEW_TOKENS, LoadWarp, wait_empty
+from kernel.sm100.load import FEW_TOKENS, CacheWarp, LoadWarp, wait_empty
 from kernel.sm100.tiles import KvTiles, larger, smaller
 
 LANES = SWIZZLE_BYTES // VECTOR_BYTES  # that copy a key together
 AT_ONCE = WARP // LANES  # keys that a warp copies at once
 
 
-class TopkWarp(LoadWarp):
-    """A warp that copies a quarter of the keys of each top-k tile. Each of its lanes reads the indices of its keys.
-
-    Every warp arrives at the mbarrier of every slice: those of the window's tiles are loaded by one warp each.
-    """
+class PairWarp(LoadWarp):
+    """A warp that copies a quarter of the keys of each tile, tiles in pairs. A lane reads the indices of its keys."""
 
     @cute.jit
-    def load_slice(self, tiles: KvTiles, atoms: Any, i: Int32, number: Int32, tail_loads: Int32) -> Int32:
-        """Load this warp's slice of tile `i` of the window, if it has one, and arrive at the others."""
-        for slice_ in cutlass.range_constexpr(self.cta.config.slices):
-            if self.warp == slice_:
-                tail_loads = super().load_slice(tiles, atoms, i, number, tail_loads)
-            else:
-                self.cta.bars.arrive_warp(self.ring.full, wait_empty(self.cta, self.ring, slice_, number))
-        return tail_loads
+    def copy_tiles(self, begin: Int32, end: Int32, number: Int32, alone: Any) -> None:
+        """Copy tiles `begin` to `end - 1`.
 
-    @cute.jit
-    def run(self, tail_loads: Int32) -> Int32:
-        """Load this warp's part of every KV tile, as LoadWarp.run."""
-        kv = self.cta.kv_tiles
-        number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
-        window_tiles = kv.window.count
-        # 1. Load the tiles of the window.
-        for i in cutlass.range(kv.begin, smaller(kv.end, window_tiles), unroll=1):
-            tail_loads = self.load_slice(kv.window, self.cta.copies.window, i, number + i, tail_loads)
-        begin = larger(kv.begin - window_tiles, 0)
-        end = kv.end - window_tiles
-        number = number + window_tiles
-        # 2. The warpgroups take tiles in pairs: copy a tile alone if its partner is one of the window.
-        if begin < end and (begin + window_tiles - kv.begin) % 2 == 1:
+        number: of tile 0 among the CTA's KV tiles. alone: the first tile is copied alone, because the warpgroups, which
+        take tiles in pairs, pair it with one of the window.
+        """
+        if alone:
             places = self.places(begin, self.read_indices(begin))
             for slice_ in range(self.cta.config.slices):
                 self.copy_part(places, number + begin, slice_)
             begin += 1
-        # 3. Copy the others in pairs.
         even, odd = self.read_indices(begin), self.read_indices(begin + 1)
         self.prefetch(begin, end, even)
         self.prefetch(begin + 1, end, odd)
         for i in cutlass.range(begin, end, 2, unroll=1):
             self.copy_pair(i, end, number, even, odd)
-        return tail_loads
 
     @cute.jit
     def copy_pair(self, i: Int32, end: Int32, number: Int32, even: cute.Tensor, odd: cute.Tensor) -> None:
@@ -124,3 +103,46 @@ class TopkWarp(LoadWarp):
         for n, entry in enumerate(entries):
             indices[n] = self.listed.index(entry)
         return indices
+
+
+class TopkWarp(PairWarp):
+    """A warp that copies the keys of top-k indices, after it has loaded its slice of the window's tiles.
+
+    Every warp arrives at the mbarrier of every slice.
+    """
+
+    @cute.jit
+    def load_slice(self, tiles: KvTiles, atoms: Any, i: Int32, number: Int32, tail_loads: Int32) -> Int32:
+        """Load this warp's slice of tile `i` of the window, if it has one, and arrive at the others."""
+        for slice_ in cutlass.range_constexpr(self.cta.config.slices):
+            if self.warp == slice_:
+                tail_loads = super().load_slice(tiles, atoms, i, number, tail_loads)
+            else:
+                self.cta.bars.arrive_warp(self.ring.full, wait_empty(self.cta, self.ring, slice_, number))
+        return tail_loads
+
+    @cute.jit
+    def run(self, tail_loads: Int32) -> Int32:
+        """Load this warp's part of every KV tile, as LoadWarp.run."""
+        kv = self.cta.kv_tiles
+        number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
+        window_tiles = kv.window.count
+        # 1. Load the tiles of the window.
+        for i in cutlass.range(kv.begin, smaller(kv.end, window_tiles), unroll=1):
+            tail_loads = self.load_slice(kv.window, self.cta.copies.window, i, number + i, tail_loads)
+        begin = larger(kv.begin - window_tiles, 0)
+        end = kv.end - window_tiles
+        number = number + window_tiles
+        # 2. Copy the keys of top-k indices.
+        self.copy_tiles(begin, end, number, alone=begin < end and (begin + window_tiles - kv.begin) % 2 == 1)
+        return tail_loads
+
+
+class CachePairWarp(PairWarp, CacheWarp):
+    """A warp that copies keys from bf16 caches."""
+
+    def run(self, tail_loads: Int32) -> Int32:
+        """Copy this warp's part of every KV tile."""
+        kv = self.cta.kv_tiles
+        self.copy_tiles(kv.begin, kv.end, self.cta.kv_done - kv.begin, alone=False)
+        return tail_loads

@@ -98,7 +98,7 @@ class WideConsumer(Consumer):
         for i in cutlass.range(0, count, 2, unroll=1):
             if i + 1 < count:
                 # 1. P[i + 1], and O += P[i + 1] V[i + 1].
-                self.issue_qk(i + 1, self.cta.config.slices // 2)
+                self.issue_qk(i + 1, self.cta.config.slices // 2 if self.cta.config.copies_pairs else 0)
                 named = self.named_keys(i + 1)
                 warpgroup.wait_group(0)
                 self.release_k(i + 1)
