@@ -39,6 +39,8 @@ PEERS: Final = {
 }
 SUMMARY: Final = {"prefill-128h-csa": "DeepSeek-V4 prefill, CSA layer, 128 heads"}
 """The problems of README's table besides those with 4,096 keys, and their names there."""
+EVENTS_US: Final = 3.7
+"""What two events add to a measured time on an H200."""
 OUTCOMES: Final = (
     "hangs",
     "ends with an error of the launch (700, 715, 716, 719), which names neither place nor cause",
@@ -189,19 +191,36 @@ def h200_verdicts() -> Lines:
 
 
 def measured() -> dict[str, dict[str, dict[str, str]]]:
-    """Return the measured times on an H200, by problem and kernel."""
+    """Return the times that were measured on an H200 with L2 cold, by problem and kernel."""
     found: dict[str, dict[str, dict[str, str]]] = {}
-    for row in rows(ON_H200 / "speed.csv"):
-        found.setdefault(row["problem"], {})[row["kernel"]] = row
+    of_run = json.loads((ON_H200 / "measured.json").read_text())
+    for each in (each for each in of_run if each["times"] and each["times"]["cold"]):
+        times = each["times"]
+        found.setdefault(each["case"], {})[each["what"]] = {
+            "us": f"{1e6 * times['median']:.2f}",
+            "tflops": f"{each['flops'] / times['median'] / 1e12:.1f}",
+            "sm_mhz": f"{times['sm_mhz']:.0f}",
+            "watts": f"{times['watts']:.0f}",
+        }
+    for row in rows(ON_H200 / "flashmla.csv"):
+        found[row["problem"]]["FlashMLA"] = row
     return found
+
+
+def predicted_on_h200() -> dict[str, str]:
+    """Return predicted microseconds by problem: cycles at the rate that was measured, and the cost of two events."""
+    rates = {problem: float(kernels["this kernel"]["sm_mhz"]) for problem, kernels in measured().items()}
+    cycles = {row["problem"]: float(row["cycles"]) for row in rows(ON_H200 / "predicted.csv")}
+    return {problem: f"{cycles[problem] / rates[problem] + EVENTS_US:.2f}" for problem in rates.keys() & cycles.keys()}
 
 
 def h200_speed() -> Lines:
     """Yield the measured times of the kernel, beside those of peers or the clock's prediction."""
     body: list[tuple[str, ...]] = []
+    guesses = predicted_on_h200()
     for problem, kernels in measured().items():
         row = kernels["this kernel"]
-        us, guess = float(row["us"]), row["predicted_us"]
+        us, guess = float(row["us"]), guesses.get(problem, "")
         peers = [kernels[name]["us"] if name in kernels else "" for name in PEERS]
         ratio = f"{min(map(float, filter(None, peers))) / us:.2f}" if any(peers) else ""
         error = f"{float(guess) / us - 1:+.0%}" if guess else ""

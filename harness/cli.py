@@ -189,13 +189,17 @@ def sweep(milestone: str, seeds: int, target: str) -> int:
 
 
 def perf(milestone: str, target: str) -> int:
-    """Time a milestone's cases on the GPU of a target, beside other attention kernels installed there."""
+    """Time a milestone's cases on the GPU of a target, beside other attention kernels installed there.
+
+    Without a milestone, it times the problems of harness/judge/problems.py.
+    """
     place = targets.load().find(target)
-    chosen = runnable(milestone, place.arch)
+    chosen = [runnable(milestone, place.arch).id] if milestone else []
     if place.device != "cuda":
-        raise TargetError(f"target {place.name!r} has no GPU to measure on; to predict instead: make perf {chosen.id}")
+        predict = " ".join(["make perf", *chosen])
+        raise TargetError(f"target {place.name!r} has no GPU to measure on; to predict instead: {predict}")
     with run_commands.driving() as driver:
-        entry = driver.time(chosen.id, place)
+        entry = driver.time(chosen, place)
     for line in measured(RESULTS / entry.run):
         print(line)
     if entry.verdict != Verdict.ACCEPT.name:

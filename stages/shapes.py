@@ -106,17 +106,28 @@ class ServedShape:
 
     def call(self) -> None:
         """Call the kernel on zeros of this shape. Only the indices are random."""
-        q = torch.zeros(self.batch, self.tokens, self.heads, self.qk_dim, dtype=torch.bfloat16)
-        serving.attention(q, *(self._cache(*each) for each in zip(self.layouts, self.lists, self.sizes, strict=True)))
+        self.prepared(torch.zeros, "cpu")()
 
-    def _cache(self, layout: Layout, listed: int, size: int) -> serving.IndexedCache:
+    def prepared(self, make: Callable[..., torch.Tensor], device: str) -> Callable[[], object]:
+        """Return the call with its inputs on a device. make: torch.zeros or torch.randn; quantised keys are zeros."""
+
+        def bf16(*shape: int) -> torch.Tensor:
+            return make(*shape, dtype=torch.bfloat16, device=device)
+
+        q = bf16(self.batch, self.tokens, self.heads, self.qk_dim)
+        of_each = zip(self.layouts, self.lists, self.sizes, strict=True)
+        return partial(serving.attention, q, *(self._cache(*each, bf16, device) for each in of_each))
+
+    def _cache(
+        self, layout: Layout, listed: int, size: int, bf16: Callable[..., torch.Tensor], device: str
+    ) -> serving.IndexedCache:
         count = self.batch * self.tokens * listed
         pages = -(-count // size)
         if layout == "bf16":
-            held = torch.zeros(pages, size, 1, self.qk_dim, dtype=torch.bfloat16)
+            held = bf16(pages, size, 1, self.qk_dim)
         else:
-            held = torch.zeros(pages, size, 1, QUANTISED[layout].bytes, dtype=torch.uint8)
-        keys = torch.randperm(count, generator=torch.Generator().manual_seed(0)).int()
+            held = torch.zeros(pages, size, 1, QUANTISED[layout].bytes, dtype=torch.uint8, device=device)
+        keys = torch.randperm(count, generator=torch.Generator().manual_seed(0)).int().to(device)
         return serving.IndexedCache(held, keys.view(self.batch, self.tokens, listed))
 
 

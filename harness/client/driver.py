@@ -113,14 +113,16 @@ class Driver:
             self._drive(entry, target)
         return entry
 
-    def time(self, milestone: str, target: Target) -> Entry:
-        """Time the working tree's cases of `milestone` on the GPU of `target`, without accepting anything.
+    def time(self, milestones: Sequence[str], target: Target) -> Entry:
+        """Time the working tree on the GPU of `target`, without accepting anything.
 
-        Raises CandidateError or GitError, and RemoteError if the target cannot be reached.
+        milestones: the one whose cases are timed; without one, all problems of harness/judge/problems.py are. Raises
+        CandidateError or GitError, and RemoteError if the target cannot be reached.
         """
-        run = new_run_id(f"perf.{milestone}")
-        with self._candidate(run, f"Times of {user_name()} for {milestone}", candidate.PACKAGES) as made:
-            entry = Entry(self._subject(run, made, [milestone], target), made, now(), times=True)
+        what = milestones[0] if milestones else "problems"
+        run = new_run_id(f"perf.{what}")
+        with self._candidate(run, f"Times of {user_name()} for {what}", candidate.PACKAGES) as made:
+            entry = Entry(self._subject(run, made, milestones, target), made, now(), times=True)
             self.store.save(entry)
         with self._noted(entry):
             self._drive(entry, target)

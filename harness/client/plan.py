@@ -62,9 +62,8 @@ class Planner:
         return Plan(self._fingerprint(device), None, [step])
 
     def measuring(self) -> Plan:
-        """Return the phases that time one milestone's cases on a GPU."""
-        (milestone,) = self.milestones
-        arguments = [milestone, "--out", self._out(".")]
+        """Return the phases that time a milestone's cases on a GPU, or all problems if there is no milestone."""
+        arguments = [*self.milestones, "--out", self._out(".")]
         step = self._step("measure", "measure", arguments, self.limits.stage_s, hung="GPU_HANG")
         return Plan(self._fingerprint("cuda"), self._step("canary", "canary", [], self.limits.canary_s), [step])
 

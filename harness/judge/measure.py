@@ -1,13 +1,14 @@
 """The phase that times a milestone's cases on a GPU, and other attention kernels that are installed there.
 
-`python -m harness.judge.measure D1.4 --out FOLDER` rewrites FOLDER/measured.json after every measurement.
+`python -m harness.judge.measure D1.4 --out FOLDER` rewrites FOLDER/measured.json after every measurement. Without a
+milestone it times the problems of harness/judge/problems.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,51 +21,71 @@ from harness.judge.gpu_time import Times, measure
 
 if TYPE_CHECKING:
     from stages.case import Case
+    from stages.catalog import Milestone
     from stages.inputs import Inputs
 
 NAME = "measured.json"
 OURS = "this kernel"
 DEVICE = "cuda"
+ROUNDS = 20
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """The times of a case with the kernel `what`, or the error that prevented the measurement."""
+    """The times of a case or problem with the kernel `what`, or the error that prevented the measurement.
+
+    flops: of both products; 0 if unknown.
+    """
 
     case: str
     what: str
     times: Times | None
     error: str = ""
+    flops: float = 0.0
+
+    @property
+    def rate(self) -> str:
+        """Achieved TFLOP/s, or an empty string."""
+        return f"{self.flops / self.times.median / 1e12:,.0f} TFLOP/s" if self.times and self.flops else ""
 
 
 def main() -> int:
     """Run the command line that the module's docstring describes."""
     parser = argparse.ArgumentParser(prog="python -m harness.judge.measure", description=__doc__)
-    parser.add_argument("milestone", type=arguments.milestone)
+    parser.add_argument("milestone", type=arguments.milestone, nargs="?")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    from stages.inputs import draw
-    from stages.launch import prepared
-
     done: list[Measured] = []
-    for case in args.milestone.load().CASES:
-        inputs = draw(case, 1)
-        for what, call in {OURS: prepared(case, inputs, DEVICE), **peers(case, inputs)}.items():
+    for name, flops, calls in works(args.milestone):
+        for what, call in calls.items():
             for cold in (True, False):
-                done.append(timed(case, what, call, cold))
+                done.append(timed(name, what, call, cold, flops))
                 write_atomically(args.out / NAME, msgspec.json.encode(done))
-                print(f"{case}  {what}  {done[-1].times or done[-1].error}", flush=True)
+                print(f"{name}  {what}  {done[-1].times or done[-1].error}  {done[-1].rate}", flush=True)
     return 0
 
 
-def timed(case: Case, what: str, call: Callable[[], object], cold: bool) -> Measured:
+def works(milestone: Milestone | None) -> Iterator[tuple[str, float, Mapping[str, Callable[[], object]]]]:
+    """Yield a milestone's cases, or all problems if it is None: name, flops, and the calls of each kernel by name."""
+    from harness.judge.problems import problems
+    from stages.inputs import draw
+    from stages.launch import prepared
+
+    for case in milestone.load().CASES if milestone else ():
+        inputs = draw(case, 1)
+        yield case.name, 0.0, {OURS: prepared(case, inputs, DEVICE), **peers(case, inputs)}
+    for problem in () if milestone else problems():
+        yield problem.name, problem.flops, problem.calls
+
+
+def timed(name: str, what: str, call: Callable[[], object], cold: bool, flops: float = 0.0) -> Measured:
     """Time a call. Return the error of another kernel's call instead of raising it."""
     try:
-        return Measured(case.name, what, measure(call, cold))
+        return Measured(name, what, measure(call, cold, ROUNDS), flops=flops)
     except Exception as error:
         if what == OURS:
             raise
-        return Measured(case.name, what, None, f"{type(error).__name__}: {error}"[:200])
+        return Measured(name, what, None, f"{type(error).__name__}: {error}"[:200])
 
 
 def peers(case: Case, inputs: Inputs) -> dict[str, Callable[[], Any]]:

@@ -21,4 +21,4 @@ def measured(folder: Path) -> Iterator[str]:
     for case, group in groupby(found, key=lambda each: each.case):
         yield one_line(case)
         for each in group:
-            yield f"  {one_line(each.what):38} {each.times or one_line(each.error)}"
+            yield f"  {one_line(each.what):38} {each.times or one_line(each.error)}  {each.rate}".rstrip()

@@ -61,6 +61,6 @@ def test_a_peer_computes_what_the_case_asks() -> None:
     o = peers(case, inputs)["torch's scaled_dot_product_attention"]().transpose(1, 2)
     got = o.flatten(0, 2).double().cpu().numpy()
     assert float(np.abs(got - reference(case, inputs)["O"]).max()) < 0.02
-    times = timed(case, "a peer", lambda: o.sum(), cold=False).times
+    times = timed(case.name, "a peer", lambda: o.sum(), cold=False).times
     assert times is not None and times.median > 0
-    assert "ZeroDivisionError" in timed(case, "a peer", lambda: 1 // 0, cold=False).error
+    assert "ZeroDivisionError" in timed(case.name, "a peer", lambda: 1 // 0, cold=False).error

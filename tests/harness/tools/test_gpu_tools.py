@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.tools import gpu_failures, speed
+from harness.tools import gpu_failures
 from harness.tools.gpu_host import Machine, installed
 from tests.system import ROOT
 
@@ -68,12 +68,3 @@ def test_processes_of_a_run_are_found_by_module_and_work_folder(tmp_path: Path) 
         for each in started:
             each.kill()
             each.wait()
-
-
-def test_a_kernel_that_fails_has_a_row_with_its_error() -> None:
-    def fails() -> None:
-        raise RuntimeError("no kernel image")
-
-    found = speed.row(speed.Work("plain", 1e9, {}), "this kernel", fails)
-    assert len(found) == len(speed.HEAD) and found[:2] == ("plain", "this kernel")
-    assert found[2] == "" and "Error" in str(found[-1])
