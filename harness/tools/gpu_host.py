@@ -2,7 +2,8 @@
 
 `python -m harness.tools.gpu_host FOLDER [--workdir ENV_PARENT] [--all]` clones this repository into FOLDER, starts an
 OpenSSH server there, and makes the clone's target `gpu` point to it. Then it runs the steps of
-docs/howto/b200-over-ssh.md: trust, provision, doctor, a first milestone, and with `--all` all milestones. Exit codes
+docs/howto/b200-over-ssh.md: trust, provision, doctor, a first milestone, and with `--all` all milestones and the times
+of `make perf`. Exit codes
 and times are in FOLDER/steps.json, the output of each step in a file beside it.
 
 The clone's lock pins the versions that this interpreter has, because such a machine may reach no registry.
@@ -34,7 +35,8 @@ STEPS: Final = (
     (("provision",), 120.0),
     (("doctor",), 60.0),
     (("stage", "D1.1"), 150.0),
-    (("stages",), 560.0),
+    (("stages",), 900.0),
+    (("perf", ""), 560.0),
 )
 """The commands of `python -m harness`, and the seconds that each may take."""
 
@@ -163,7 +165,9 @@ def main() -> int:
     parser.add_argument(
         "--client", default=sys.executable, help="the Python that starts the run of all milestones (default: this one)"
     )
-    parser.add_argument("--all", action="store_true", help="also judge all milestones, in one run")
+    parser.add_argument(
+        "--all", action="store_true", help="also judge all milestones in one run, and time all problems"
+    )
     parser.add_argument(
         "--device", default="cuda", choices=("cuda", "emulator"), help="where kernels run (default: cuda)"
     )
@@ -173,7 +177,7 @@ def main() -> int:
     machine = Machine(folder, args.workdir.resolve(), args.arch, args.device)
     try:
         machine.prepare()
-        for command, deadline_s in STEPS if args.all else STEPS[:-1]:
+        for command, deadline_s in STEPS if args.all else STEPS[:-2]:
             machine.client = args.client if command == ("stages",) else sys.executable
             if machine.take(*command, deadline_s=deadline_s).code:
                 break

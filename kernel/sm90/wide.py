@@ -1,11 +1,11 @@
 """The consumers at head_dim 512: both warpgroups have the same 64 rows, and half of O's columns each.
 
-Warpgroup 0 computes S and P of the even KV tiles, warpgroup 1 of the odd ones. P crosses by sP and the maxima that it
-refers to by sMax. Each warpgroup multiplies every P with its columns of V: its own from registers, the other's from
-shared memory. A maximum is decided by one warpgroup after the other: P[i] refers to one that covers KV tiles 0 to i.
+Warpgroup 0 computes S and P of the even KV tiles, warpgroup 1 of the odd ones. P crosses by sP, maxima by sMax. Each
+warpgroup multiplies both P of a pair of tiles by its columns of V: its own first, from registers, then the other's,
+from shared memory. There, P of the even tile refers to the maxima of both.
 
-    warpgroup 0 | S[0]        softmax | P[0] V[0] |           P[1] V[1] | S[2] ...
-    warpgroup 1 |        S[1]         | P[0] V[0]   softmax | P[1] V[1] |      S[3] ...
+    warpgroup 0 | S[0]   softmax | P[0] V[0] |         P[1] V[1]  S[2] | softmax ...
+    warpgroup 1 |        S[1]    | softmax   | P[1] V[1]  P[0] V[0]    | S[3] ...
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class WideConsumer(Consumer):
                     self.rescale()
                 self.issue_other_pv(i + 1)
                 if i + 2 < count:
-                    half = self.cta.config.slices // 2
-                    self.issue_qk_slices(i + 2, list(range(half)), clear=True)
+                    left, right = self.halves
+                    self.issue_qk_slices(i + 2, left, clear=True)
                     warpgroup.wait_group(1)
                     self.release_v(i + 1)
-                    self.issue_qk_slices(i + 2, list(range(half, 2 * half)), clear=False)
+                    self.issue_qk_slices(i + 2, right, clear=False)
                     named = self.named_keys(i + 2)
                     warpgroup.wait_group(0)
                 else:
@@ -167,7 +167,7 @@ class WideConsumer(Consumer):
         cute.arch.barrier(barrier_id=MAX_READY + 1, number_of_threads=CONSUMERS)
 
     def scale_p(self) -> None:
-        """Refer P, which is in S still, to the new maxima."""
+        """Convert P, which is in S still, once more: with the factor that the maxima have moved by."""
         for r in range(ROWS):
             own = of_row(self.s, r)
             for j in range(cute.size(own)):
@@ -211,6 +211,12 @@ class WideConsumer(Consumer):
         """The slices of V that hold them."""
         half = self.cta.config.slices // 2
         return [self.thread.warpgroup * half + slice_ for slice_ in range(half)]
+
+    @property
+    def halves(self) -> tuple[list[int], list[int]]:
+        """The slices of warpgroup 0's columns of V, and those of warpgroup 1's."""
+        slices = list(range(self.cta.config.slices))
+        return slices[: len(slices) // 2], slices[len(slices) // 2 :]
 
     def issue_other_pv(self, i: Int32) -> None:
         """Start O += P[i] V[i], P of the other warpgroup in shared memory."""
