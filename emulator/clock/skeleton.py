@@ -277,10 +277,13 @@ class _Slice:
 
 
 def _is_always_kept(effect: Effect) -> bool:
-    """Return True for an operation of the machine. Loads and stores are kept only if something depends on them."""
+    """Return True for an operation of the machine.
+
+    Loads and stores are kept only if something depends on them, and so are atomics on shared memory.
+    """
     instr = effect.instr
     if instr.kind is Kind.ATOMIC:
-        return FLOATS.isdisjoint(instr.modifiers)
+        return FLOATS.isdisjoint(instr.modifiers) and _space(instr) != "shared"
     return is_global_store(instr) or (operation(instr) is not None and instr.kind not in (Kind.LOAD, Kind.STORE))
 
 

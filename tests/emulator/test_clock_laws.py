@@ -413,6 +413,16 @@ def test_a_map_that_the_kernel_writes_is_refused_with_the_reason() -> None:
         predicted(text, [np.zeros(128, np.uint8), 512, 2], 1)
 
 
+def test_an_atomic_on_shared_memory_costs_time_and_decides_nothing() -> None:
+    """As in CUTLASS's mixed_input_fmha_decode.py, which takes the maxima of rows so."""
+    pool = ".shared .align 8 .b8 pool[64]; mov.u32 %r1, %tid.x; mov.u32 %r2, pool;"
+    without, found = (
+        predicted(bench.entry("u32 n", f"{pool} {atomic} st.global.u32 [%d1], %r3; ret;"), [1], 1).cycles
+        for atomic in ("mov.u32 %r3, %r1;", "atom.shared.cta.max.s32 %r3, [%r2], %r1;")
+    )
+    assert found > without
+
+
 def storing(stride: int, address: str = "global") -> str:
     """Return a kernel that stores 4 bytes per lane, `stride` bytes apart. address: "" for generic ones."""
     space = "." * bool(address) + address
