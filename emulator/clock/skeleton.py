@@ -252,16 +252,17 @@ class _Slice:
         self.keep |= taken - self.cut
 
     def _is_cut(self, i: int) -> bool:
-        return _is_data(self._found[i]) and operation(self._found[i].instr) is None
+        instr = self._found[i].instr
+        return _is_data(self._found[i]) and (operation(instr) is None or instr.kind is Kind.ATOMIC)
 
     def _stores(self) -> list[int]:
-        """Return stores that are not kept yet, of non-data values, to a space that a kept load reads."""
+        """Return stores and atomics that are not kept yet, of non-data values, to a space that a kept load reads."""
         spaces = {_space(self._found[i].instr) for i in self.keep if self._found[i].instr.kind in LOADS}
         spaces &= {"shared", "local"}
         return [
             i
             for i, effect in enumerate(self._found)
-            if effect.instr.kind is Kind.STORE
+            if effect.instr.kind in (Kind.STORE, Kind.ATOMIC)
             and i not in self.keep
             and _space(effect.instr) in spaces
             and not self._of_data(effect)
@@ -277,14 +278,10 @@ class _Slice:
 
 
 def _is_always_kept(effect: Effect) -> bool:
-    """Return True for an operation of the machine.
-
-    Loads and stores are kept only if something depends on them, and so are atomics on shared memory.
-    """
+    """Return True for an operation of the machine. Accesses to memory are kept only if something depends on them."""
     instr = effect.instr
-    if instr.kind is Kind.ATOMIC:
-        return FLOATS.isdisjoint(instr.modifiers) and _space(instr) != "shared"
-    return is_global_store(instr) or (operation(instr) is not None and instr.kind not in (Kind.LOAD, Kind.STORE))
+    accesses = (*LOADS, Kind.STORE)
+    return is_global_store(instr) or (operation(instr) is not None and instr.kind not in accesses)
 
 
 def _is_data(effect: Effect) -> bool:
@@ -294,7 +291,7 @@ def _is_data(effect: Effect) -> bool:
         return True
     if instr.kind in (Kind.LOAD, Kind.STORE, Kind.MOVE) or instr.kind.ends_block:
         return False
-    if isinstance(effect.entry, Handler) and operation(instr) is not None:
+    if isinstance(effect.entry, Handler) and operation(instr) is not None and instr.kind is not Kind.ATOMIC:
         return False
     return not FLOATS.isdisjoint(instr.modifiers)
 

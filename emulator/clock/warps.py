@@ -112,6 +112,8 @@ class TimedCluster:
         self.warps = [warp for cta in self.ctas for warp in cta.warps]
         self.barrier = TimedBarrier("barrier.cluster")
         self.running = len(self.warps)
+        self.updated: dict[int, np.ndarray] = {}
+        """What atomics made of elements of global memory, by address. The launch's memory keeps its values."""
 
 
 class TimedCta:

@@ -119,18 +119,18 @@ def _red(ins: Instr) -> Action:
 def _run(op: Atomic, ins: Instr, results: int) -> Action:
     def run(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
         needed = 2 if op.operation == "cas" else 1
-        operands = [_bits(op, v, mask) for v in values[:needed]]
+        operands = [operand_bits(op, v, mask) for v in values[:needed]]
         addresses = active_addresses(warp, mask, address)
         if op.releases:
             warp.complete_used_loads(ins)
         old = np.zeros((addresses.size, op.count), f"u{op.width}")
         lanes = warp.lanes
         assert lanes is not None
-        for rows in _conflict_free_groups(addresses):
+        for rows in conflict_free_groups(addresses):
             warp.lanes = lanes[rows]
             old[rows] = load(op, warp, addresses[rows])
             store(op, warp, addresses[rows], op.new_bits_at(addresses[rows], old[rows], [o[rows] for o in operands]))
-        return _results(op, ins, old, mask) if results else None
+        return results_of(op, ins, old, mask) if results else None
 
     return run
 
@@ -140,14 +140,14 @@ def _flushed(bits: np.ndarray) -> np.ndarray:
     return np.where(bits & 0x7F80_0000, bits, bits & 0x8000_0000)
 
 
-def _conflict_free_groups(addresses: np.ndarray) -> list[np.ndarray]:
+def conflict_free_groups(addresses: np.ndarray) -> list[np.ndarray]:
     """Split the lanes into groups without a common address, in lane order for each address."""
     if np.unique(addresses).size == addresses.size:
         return [np.arange(addresses.size)]
     return [np.array([i]) for i in range(addresses.size)]
 
 
-def _bits(op: Atomic, value: Any, mask: Any) -> np.ndarray:
+def operand_bits(op: Atomic, value: Any, mask: Any) -> np.ndarray:
     """Return an operand as unsigned[n, count] of the element's width."""
     registers = np.uint32 if op.width * op.pairs == 4 else np.dtype(f"u{op.width * op.pairs}")
     if isinstance(value, tuple):
@@ -157,7 +157,7 @@ def _bits(op: Atomic, value: Any, mask: Any) -> np.ndarray:
     return wide if mask is None else wide[mask]
 
 
-def _results(op: Atomic, ins: Instr, old: np.ndarray, mask: Any) -> Any:
+def results_of(op: Atomic, ins: Instr, old: np.ndarray, mask: Any) -> Any:
     target = ins.operands[0]
     width = REGISTER_BYTES[target.type] if isinstance(target, Reg) and not op.wide else op.width * op.pairs
     packed = np.ascontiguousarray(old).view(f"u{op.width * op.pairs}").astype(f"u{width}")

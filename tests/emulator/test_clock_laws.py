@@ -423,6 +423,27 @@ def test_an_atomic_on_shared_memory_costs_time_and_decides_nothing() -> None:
     assert found > without
 
 
+@pytest.mark.parametrize("space", ["global", "generic"])
+def test_a_counter_in_global_memory_gives_each_cluster_its_share_of_the_tiles(space: str) -> None:
+    """As with CTAs that divide the tiles evenly. The launch's counter keeps its value."""
+    where = "" if space == "generic" else ".global"
+    turn = f"bar.sync 0; @%p3 atom{where}.add.u32 %r2, [%d1], 1; @%p3 st.shared.u32 [%r5], %r2; bar.sync 0;"
+    text = bench.entry(
+        "b64 next, u32 tiles",
+        f""".shared .align 4 .b8 tile[4]; ld.param.u64 %d1, [next]; ld.param.u32 %r4, [tiles]; mov.u32 %r5, tile;
+mov.u32 %r1, %tid.x; setp.eq.u32 %p3, %r1, 0;
+TURN: {turn} ld.shared.u32 %r3, [%r5]; setp.ge.u32 %p2, %r3, %r4; @%p2 bra DONE;
+{"mad.lo.u32 %r6, %r6, %r6, %r6; " * 200} bra TURN;
+DONE: ret;""",
+    )
+    counter = np.zeros(1, np.uint32)
+    first, one, two, three = (predicted(text, [counter, tiles], 148).cycles for tiles in (1, 148, 296, 444))
+    assert first == one
+    assert three - two == pytest.approx(two - one, rel=0.02)
+    assert two - one > 200
+    assert counter[0] == 0
+
+
 def storing(stride: int, address: str = "global") -> str:
     """Return a kernel that stores 4 bytes per lane, `stride` bytes apart. address: "" for generic ones."""
     space = "." * bool(address) + address

@@ -7,15 +7,17 @@ from typing import Any, Final
 import numpy as np
 
 from ...chip import LANES, RANK_SHIFT
+from ...isa.atomics import Atomic, conflict_free_groups, operand_bits, results_of
 from ...isa.lane_values import active_lanes, lane_rows, per_lane
 from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_local, parameter_load
 from ...isa.registry import BLOCK, Action
+from ...isa.spaces import SHARED_BASE
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
 from ..chips import Chip
 from ..uncertainty import BY_WARPS
 from ..warps import TimedWarp
-from .registry import first, idle, is_global_store, timed, waits_at_first_use
+from .registry import everything, first, idle, is_global_store, timed, waits_at_first_use
 
 BYTES_OF_B128: Final = 16
 
@@ -114,3 +116,61 @@ def _st(ins: Instr) -> Action:
             view[index] = lane_rows(value, op.count, np.dtype(f"u{op.width}"))[lanes]
 
     return run
+
+
+@timed("atom", keep=everything, dst=1, blocking=True)
+def _atom(ins: Instr) -> Action:
+    """Update memory for an atomic on whose result something depends. The warp waits for it at once."""
+    op = Atomic(ins)
+
+    def wait(warp: TimedWarp, now: float, in_shared: bool) -> float:
+        chip: Chip = warp.timeline.chip
+        warp.wait_result = True
+        return idle(warp, now, now + (chip.shared_latency if in_shared else chip.l2_latency), ins, op.what)
+
+    def run(warp: TimedWarp, mask: Any, address: Any, *values: Any) -> Any:
+        _, addresses = _places(op, warp, mask, address)
+        in_shared = op.space == "shared" or int(addresses[0]) >> 32 == SHARED_BASE >> 32
+        if warp.wait_result is None:
+            warp.ops.append((wait, in_shared))
+            return BLOCK
+        warp.wait_result = None
+        operands = [operand_bits(op, value, mask) for value in values[: 2 if op.operation == "cas" else 1]]
+        old = np.zeros((addresses.size, op.count), f"u{op.width}")
+        for rows in conflict_free_groups(addresses):
+            update = _update_shared if in_shared else _update_global
+            old[rows] = update(op, warp, addresses[rows], [operand[rows] for operand in operands])
+        return results_of(op, ins, old, mask)
+
+    return run
+
+
+def _update_shared(op: Atomic, warp: TimedWarp, addresses: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+    """Update elements of shared memory; return the old ones as unsigned[n, count]."""
+    view, index = _memory(op, warp, addresses)
+    old: np.ndarray = view[index]
+    view[index] = op.new_bits(old, operands)
+    return old
+
+
+def _update_global(op: Atomic, warp: TimedWarp, addresses: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+    """Update a cluster's copies of elements of global memory; return the old ones as unsigned[n, count].
+
+    A cluster stands for all: each time that it adds, the others do. It finds what those before it in the grid added
+    once, so that a counter of tiles gives it every n-th tile, with n clusters.
+    """
+    cluster = warp.cta.cluster
+    (x, y, z), (cx, cy, cz) = cluster.index, cluster.launch.grid_of_clusters
+    before, clusters = x + cx * (y + cy * z), cx * cy * cz
+    found = np.empty((addresses.size, op.count), f"u{op.width}")
+    for i, address in enumerate(addresses.tolist()):
+        own = [operand[i : i + 1] for operand in operands]
+        old = cluster.updated.get(address)
+        if old is None:
+            old = cluster.launch.memory.load(addresses[i : i + 1], op.width, op.count, op.ins, warp, op.what)
+            old = old + own[0] * old.dtype.type(before) if op.operation == "add" else old
+        found[i] = old
+        cluster.updated[address] = (
+            old + own[0] * old.dtype.type(clusters) if op.operation == "add" else op.new_bits(old, own)
+        )
+    return found
