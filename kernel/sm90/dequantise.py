@@ -1,4 +1,4 @@
-"""The load roles for quantised keys on sm_90, which has no packed fp32, and converts neither ue8m0 nor e2m1."""
+"""The load roles for quantised keys on sm_90, which has no packed fp32, and does not convert ue8m0."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32
 
 from kernel.hardware import WARP
-from kernel.sm100.dequantise import CODES, KeyScalesWarp, QuantisedWarp, floats_of_e4m3
+from kernel.sm100.dequantise import CODES, QuantisedWarp
 from kernel.sm100.load import wait_empty
 
 MANTISSA_BITS = 23
 LEAST_SCALE = 1 << MANTISSA_BITS - 1  # bits of 2^-127 in fp32, which is subnormal
 NAN_SCALE, NAN = 0xFF, 0x7FFFFFFF
-#: A word of e2m1 codes: the exponent and mantissa of every second code, and its sign.
-E2M1_VALUES, E2M1_SIGNS = 0x07070707, 0x08080808
-E2M1_FACTOR = 64.0  # the bits of an e2m1, shifted to the places of e4m3's, are its value over so much
 
 
 class V4Warp(QuantisedWarp):
@@ -57,12 +54,3 @@ class V4Warp(QuantisedWarp):
         bits[0] = cutlass.select_(exponent == 0, Int32(LEAST_SCALE), exponent << MANTISSA_BITS)
         bits[0] = cutlass.select_(exponent == NAN_SCALE, Int32(NAN), bits[0])
         return cute.recast_tensor(bits, Float32)[0]
-
-    def floats_of_e2m1(self, word: Int32) -> list[Float32]:
-        """Convert the eight e2m1 codes of a word to fp32, from the lowest four bits on."""
-        halves = [floats_of_e4m3((half & E2M1_VALUES) << 2 | (half & E2M1_SIGNS) << 4) for half in (word, word >> 4)]
-        return [each[j] * Float32(E2M1_FACTOR) for j in range(len(halves[0])) for each in halves]
-
-
-class V41Warp(V4Warp, KeyScalesWarp):
-    """A load warp that converts keys of V4.1."""

@@ -41,7 +41,7 @@ from kernel.roles import has_role
 from kernel.sm90.combine import Merge, Partial
 from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
-from kernel.sm90.dequantise import V4Warp, V41Warp
+from kernel.sm90.dequantise import V4Warp
 from kernel.sm90.epilogue import Epilogue
 from kernel.sm90.load import CachePairWarp, TopkWarp
 from kernel.sm90.operands import Fragments, Smem
@@ -56,9 +56,9 @@ from kernel.sm100.tiles import smaller
 
 def load_role(config: HopperConfig) -> type[LoadWarp]:
     """Return the kind of warp that loads keys."""
-    layout = config.caches[0].layout if config.caches else None
-    uncached = TopkWarp if config.compressed == "topk" else LoadWarp
-    return {None: uncached, "bf16": CachePairWarp, "v4": V4Warp}.get(layout, V41Warp)
+    if config.caches:
+        return {"bf16": CachePairWarp, "v4": V4Warp}[config.caches[0].layout]
+    return TopkWarp if config.compressed == "topk" else LoadWarp
 
 
 class Fmha:
