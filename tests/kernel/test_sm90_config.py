@@ -86,7 +86,7 @@ def test_rejects_an_unknown_memory_of_p() -> None:
 
 
 def test_caches_that_hopper_does_not_convert_are_rejected() -> None:
-    features: dict[str, Any] = {"head_dim": 512, "heads": 64, "shared_kv": True, "partials": False}
+    features: dict[str, Any] = {"head_dim": 512, "heads": 64, "keys": 64, "shared_kv": True, "partials": False}
     assert configuration(kernel.Problem(caches=(CacheKind("v4"),), **features)).caches
     with pytest.raises(kernel.ArgumentError, match="caches of bf16 or v4 on sm_90a"):
         configuration(kernel.Problem(caches=(CacheKind("v41"),), **features))
