@@ -39,8 +39,6 @@ PEERS: Final = {
 }
 SUMMARY: Final = {"prefill-128h-csa": "DeepSeek-V4 prefill, CSA layer, 128 heads"}
 """The problems of README's table besides those with 4,096 keys, and their names there."""
-EVENTS_US: Final = 3.7
-"""What two events add to a measured time on an H200."""
 OUTCOMES: Final = (
     "hangs",
     "ends with an error of the launch (700, 715, 716, 719), which names neither place nor cause",
@@ -191,7 +189,7 @@ def h200_verdicts() -> Lines:
 
 
 def measured() -> dict[str, dict[str, dict[str, str]]]:
-    """Return the times that were measured on an H200 with L2 cold, by problem and kernel."""
+    """Return the times that were measured on a Hopper GPU with L2 cold, by problem and kernel."""
     found: dict[str, dict[str, dict[str, str]]] = {}
     of_run = json.loads((ON_H200 / "measured.json").read_text())
     for each in (each for each in of_run if each["times"] and each["times"]["cold"]):
@@ -207,26 +205,16 @@ def measured() -> dict[str, dict[str, dict[str, str]]]:
     return found
 
 
-def predicted_on_h200() -> dict[str, str]:
-    """Return predicted microseconds by problem: cycles at the rate that was measured, and the cost of two events."""
-    rates = {problem: float(kernels["this kernel"]["sm_mhz"]) for problem, kernels in measured().items()}
-    cycles = {row["problem"]: float(row["cycles"]) for row in rows(ON_H200 / "predicted.csv")}
-    return {problem: f"{cycles[problem] / rates[problem] + EVENTS_US:.2f}" for problem in rates.keys() & cycles.keys()}
-
-
 def h200_speed() -> Lines:
-    """Yield the measured times of the kernel, beside those of peers or the clock's prediction."""
+    """Yield the measured times of the kernel, beside those of peers."""
     body: list[tuple[str, ...]] = []
-    guesses = predicted_on_h200()
     for problem, kernels in measured().items():
         row = kernels["this kernel"]
-        us, guess = float(row["us"]), guesses.get(problem, "")
         peers = [kernels[name]["us"] if name in kernels else "" for name in PEERS]
-        ratio = f"{min(map(float, filter(None, peers))) / us:.2f}" if any(peers) else ""
-        error = f"{float(guess) / us - 1:+.0%}" if guess else ""
-        body.append((problem, row["us"], row["tflops"], row["sm_mhz"], row["watts"], *peers, ratio, guess, error))
+        ratio = f"{min(map(float, filter(None, peers))) / float(row['us']):.2f}" if any(peers) else ""
+        body.append((problem, row["us"], row["tflops"], row["sm_mhz"], row["watts"], *peers, ratio))
     named = (f"{name}, us" for name in PEERS.values())
-    yield from markdown(("problem", "us", "TFLOP/s", "MHz", "W", *named, "ratio", "predicted, us", "error"), body)
+    yield from markdown(("problem", "us", "TFLOP/s", "MHz", "W", *named, "ratio"), body)
 
 
 def h200_summary() -> Lines:

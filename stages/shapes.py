@@ -51,10 +51,7 @@ class Shape:
 
         Lengths are given: what the host call fills in for missing ones are launches of their own.
         """
-
-        def bf16(*shape: int) -> torch.Tensor:
-            return make(*shape, dtype=torch.bfloat16, device=device)
-
+        bf16 = partial(make, dtype=torch.bfloat16, device=device)
         q = bf16(self.batch, self.tokens, self.heads, self.head_dim)
         kept = self.keys if self.branch == "plain" else dsv4.WINDOW + self.tokens - 1
         kv = bf16(self.batch, kept, self.head_dim)
@@ -110,10 +107,7 @@ class ServedShape:
 
     def prepared(self, make: Callable[..., torch.Tensor], device: str) -> Callable[[], object]:
         """Return the call with its inputs on a device. make: torch.zeros or torch.randn; quantised keys are zeros."""
-
-        def bf16(*shape: int) -> torch.Tensor:
-            return make(*shape, dtype=torch.bfloat16, device=device)
-
+        bf16 = partial(make, dtype=torch.bfloat16, device=device)
         q = bf16(self.batch, self.tokens, self.heads, self.qk_dim)
         of_each = zip(self.layouts, self.lists, self.sizes, strict=True)
         return partial(serving.attention, q, *(self._cache(*each, bf16, device) for each in of_each))

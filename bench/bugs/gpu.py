@@ -2,7 +2,7 @@
 
 A TOOL is `bare` or one of compute-sanitizer's. Each program is launched with and without its bugs, in a process of its
 own, because a fault or a hang ends the process. Programs that the GPU's compiler rejects are left out. The output is
-CSV, a row for each run as it ends. bench/data/h200/bugs.csv keeps that of an H200.
+CSV, a row for each run as it ends.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class TimedCluster:
         self.barrier = TimedBarrier("barrier.cluster")
         self.running = len(self.warps)
         self.updated: dict[int, np.ndarray] = {}
-        """What atomics made of elements of global memory, by address. The launch's memory keeps its values."""
+        """Elements of global memory that atomics have updated, by address. The launch's memory is not changed."""
 
 
 class TimedCta:

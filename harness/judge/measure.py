@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 NAME = "measured.json"
 OURS = "this kernel"
 DEVICE = "cuda"
-ROUNDS = 20
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -81,7 +80,7 @@ def works(milestone: Milestone | None) -> Iterator[tuple[str, float, Mapping[str
 def timed(name: str, what: str, call: Callable[[], object], cold: bool, flops: float = 0.0) -> Measured:
     """Time a call. Return the error of another kernel's call instead of raising it."""
     try:
-        return Measured(name, what, measure(call, cold, ROUNDS), flops=flops)
+        return Measured(name, what, measure(call, cold), flops=flops)
     except Exception as error:
         if what == OURS:
             raise

@@ -19,12 +19,11 @@ from kernel.sm100.load import FEW_TOKENS, CacheWarp, wait_empty
 
 WORD_BYTES = 4
 CODES = VECTOR_BYTES  # that a lane converts at a time, a byte each
+BATCH = 8  # vectors of codes that a lane has in flight
 
 
 class QuantisedWarp(CacheWarp):
     """A load warp that converts quantised keys. A lane has 16 columns of a key: 16 codes, or 32 bytes of bf16."""
-
-    batch = 8  # vectors of codes that a lane has in flight
 
     @property
     def layout(self) -> KeyLayout:
@@ -62,8 +61,8 @@ class QuantisedWarp(CacheWarp):
         column = first + lane % lanes * CODES
         step = WARP // lanes
         slot = Int32(0)
-        for begin in cutlass.range_constexpr(0, keys, step * self.batch):
-            own = [begin + n * step for n in range(self.batch)]
+        for begin in cutlass.range_constexpr(0, keys, step * BATCH):
+            own = [begin + n * step for n in range(BATCH)]
             places = [cute.arch.shuffle_sync(found[key // WARP], (key + lane // lanes) % WARP) for key in own]
             scales = [cute.arch.shuffle_sync(words[key // WARP], (key + lane // lanes) % WARP) for key in own]
             codes = [self.codes(place, column) for place in places]
@@ -143,7 +142,7 @@ class QuantisedWarp(CacheWarp):
         of_word = CODES // cute.size(codes)
         for w in range(cute.size(codes)):
             word = cutlass.select_(valid, codes[w], Int32(0))
-            floats = floats_of_e4m3(word) if of_word == WORD_BYTES else self.floats_of_e2m1(word)
+            floats = floats_of_e4m3(word) if of_word == WORD_BYTES else floats_of_e2m1(word)
             for j in range(0, of_word, 2):
                 product = self.scaled((floats[j], floats[j + 1]), scale)
                 values[of_word * w + j], values[of_word * w + j + 1] = product
@@ -158,10 +157,6 @@ class QuantisedWarp(CacheWarp):
     def scale_of(self, byte: Int32) -> Float32:
         """Return the power of two of the ue8m0 in the lowest byte; NaN for 255."""
         return scale_of_ue8m0(byte)
-
-    def floats_of_e2m1(self, word: Int32) -> list[Float32]:
-        """Convert the eight e2m1 codes of a word to fp32, from the lowest four bits on."""
-        return floats_of_e2m1(word)
 
 
 class CodesWarp(QuantisedWarp):
@@ -229,8 +224,8 @@ class KeyScalesWarp(CodesWarp):
         column = (self.rank if self.ring.along_keys else self.warp) * dims + lane % lanes * CODES
         step = WARP // lanes
         slot = Int32(0)
-        for begin in cutlass.range_constexpr(0, keys, step * self.batch):
-            own = [begin + n * step for n in range(self.batch)]
+        for begin in cutlass.range_constexpr(0, keys, step * BATCH):
+            own = [begin + n * step for n in range(BATCH)]
             places = [cute.arch.shuffle_sync(found[key // WARP], (key + lane // lanes) % WARP) for key in own]
             codes = [self.own_codes(layout, place, column) for place in places]
             scales = [self.own_scale(layout, place, column) for place in places]

@@ -99,14 +99,8 @@ class Consumer(LoopInvariant):
         for slice_ in slices:
             self.wait_full("k", i, slice_)
             warpgroup.fence()
-            gemm(
-                self.fragments.qk(),
-                self.s,
-                q,
-                k,
-                range(slice_ * steps, (slice_ + 1) * steps),
-                clear=clear and slice_ == slices[0],
-            )
+            part = range(slice_ * steps, (slice_ + 1) * steps)
+            gemm(self.fragments.qk(), self.s, q, k, part, clear=clear and slice_ == slices[0])
         warpgroup.commit_group()
 
     def issue_pv(self, i: Int32) -> None:
@@ -259,8 +253,12 @@ class Consumer(LoopInvariant):
 
     def rescale(self) -> None:
         """Multiply each row of O by its factor."""
+        self.multiply_rows(self.o)
+
+    def multiply_rows(self, fragment: cute.Tensor) -> None:
+        """Multiply each row of an accumulator by its factor."""
         for r in range(ROWS):
-            own = of_row(self.o, r)
+            own = of_row(fragment, r)
             for j in range(cute.size(own)):
                 own[j] = own[j] * self.factors[r]
 

@@ -9,7 +9,7 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32
 
 from kernel.hardware import WARP
-from kernel.sm100.dequantise import CODES, QuantisedWarp
+from kernel.sm100.dequantise import BATCH, CODES, QuantisedWarp
 from kernel.sm100.load import wait_empty
 
 MANTISSA_BITS = 23
@@ -18,9 +18,7 @@ NAN_SCALE, NAN = 0xFF, 0x7FFFFFFF
 
 
 class V4Warp(QuantisedWarp):
-    """A load warp that converts keys of V4. It has few codes in flight, because producers keep few registers."""
-
-    batch = 8
+    """A load warp that converts keys of V4."""
 
     @cute.jit
     def convert_keys(self, found: list[Any], words: list[Any], first: Int32, number: Int32) -> Int32:
@@ -34,8 +32,8 @@ class V4Warp(QuantisedWarp):
         lanes = dims // CODES  # that convert a key together
         column, step = first + lane % lanes * CODES, WARP // lanes
         slot = wait_empty(self.cta, self.ring, self.warp, number)
-        for begin in cutlass.range(0, keys, step * self.batch, unroll=1):
-            own = [begin + n * step + lane // lanes for n in range(self.batch)]
+        for begin in cutlass.range(0, keys, step * BATCH, unroll=1):
+            own = [begin + n * step + lane // lanes for n in range(BATCH)]
             place, word = (cutlass.select_(begin < WARP, *each) for each in (found, words))
             places = [cute.arch.shuffle_sync(place, key % WARP) for key in own]
             scales = [cute.arch.shuffle_sync(word, key % WARP) for key in own]

@@ -22,7 +22,7 @@ from cutlass.cute.nvgpu import warp, warpgroup
 
 from kernel.sm90.consumer import CONSUMERS, MAX_READY, P_READY, Consumer, sync_consumers
 from kernel.sm90.operands import SMEM
-from kernel.sm90.softmax import ROWS, of_row
+from kernel.sm90.softmax import ROWS
 
 
 @dataclass
@@ -168,10 +168,7 @@ class WideConsumer(Consumer):
 
     def scale_p(self) -> None:
         """Convert P, which is in S still, once more: with the factor that the maxima have moved by."""
-        for r in range(ROWS):
-            own = of_row(self.s, r)
-            for j in range(cute.size(own)):
-                own[j] = own[j] * self.factors[r]
+        self.multiply_rows(self.s)
         self.convert_p()
 
     @cute.jit

@@ -165,12 +165,10 @@ def _update_global(op: Atomic, warp: TimedWarp, addresses: np.ndarray, operands:
     found = np.empty((addresses.size, op.count), f"u{op.width}")
     for i, address in enumerate(addresses.tolist()):
         own = [operand[i : i + 1] for operand in operands]
-        old = cluster.updated.get(address)
+        old, adds = cluster.updated.get(address), op.operation == "add"
         if old is None:
             old = cluster.launch.memory.load(addresses[i : i + 1], op.width, op.count, op.ins, warp, op.what)
-            old = old + own[0] * old.dtype.type(before) if op.operation == "add" else old
+            old = old + own[0] * old.dtype.type(before) if adds else old
         found[i] = old
-        cluster.updated[address] = (
-            old + own[0] * old.dtype.type(clusters) if op.operation == "add" else op.new_bits(old, own)
-        )
+        cluster.updated[address] = old + own[0] * old.dtype.type(clusters) if adds else op.new_bits(old, own)
     return found
