@@ -492,7 +492,8 @@ found = [dict(case="n=128", what="this kernel", times=times), dict(case="n=128",
 """
 
 
-def test_times_of_a_target_come_back_and_accept_nothing(bench):
+@pytest.mark.parametrize("milestones", [["D1.2"], []], ids=["a milestone", "all problems"])
+def test_times_of_a_target_come_back_and_accept_nothing(bench, milestones):
     """The phases of a GPU are faked. The measured times are fetched like other results."""
     for name, text in (
         ("measure", MEASURES),
@@ -501,7 +502,7 @@ def test_times_of_a_target_come_back_and_accept_nothing(bench):
     ):
         bench.project.write(f"harness/judge/{name}.py", text)
     bench.project.git("commit", "--quiet", "--all", "--message", "A GPU")
-    entry = bench.driver.time("D1.2", bench.target)
+    entry = bench.driver.time(milestones, bench.target)
     assert (entry.verdict, entry.closed, entry.judges) == ("ACCEPT", True, False), entry.reason
     assert bench.repository.resolve(ACCEPTED) is None and vouched.notes(bench.repository, entry.candidate.commit) == []
     assert list(measured(bench.driver.store.folder(entry.run))) == [
