@@ -482,7 +482,7 @@ def test_interpreter_of_the_target_is_the_one_named(bench):
 MEASURES = """
 import argparse, json, pathlib
 parser = argparse.ArgumentParser()
-parser.add_argument("milestone")
+parser.add_argument("milestone", nargs="?")
 parser.add_argument("--out", type=pathlib.Path)
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
