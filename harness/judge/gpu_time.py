@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+OURS = "this kernel"
+"""The name of this repository's kernel beside other kernels."""
 WARM_UP, ROUNDS = 5, 50
 #: The GPU is kept busy for this long while the processor enqueues all launches, so that none waits for the processor.
 HEAD_START_CYCLES = 100_000_000

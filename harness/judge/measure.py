@@ -17,7 +17,7 @@ import msgspec
 
 from harness.host.files import write_atomically
 from harness.judge import arguments
-from harness.judge.gpu_time import Times, measure
+from harness.judge.gpu_time import OURS, Times, measure
 
 if TYPE_CHECKING:
     from stages.case import Case
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stages.inputs import Inputs
 
 NAME = "measured.json"
-OURS = "this kernel"
 DEVICE = "cuda"
 
 

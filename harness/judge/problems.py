@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from harness.judge.measure import OURS
+from harness.judge.gpu_time import OURS
 from kernel import fmha
 from stages.shapes import SHAPES
 
