@@ -37,9 +37,12 @@ class Emulated:
         saved = self._save(function)
         return saved.name, saved.ptx, saved.host
 
-    def restored(self, name: str, ptx: str, host: bytes, of: Callable[..., object]) -> object:
-        """Return a compiled function from what `saved` returned. It runs on this device only; `of` is its source."""
-        return self._saved(name, ptx, host).restored(of)
+    def restored(self, name: str, ptx: str, host: bytes, of: Callable[..., object], cubin: bytes = b"") -> object:
+        """Return a compiled function from what `saved` returned, and its machine code for recordings.
+
+        It runs on this device only; `of` is its source.
+        """
+        return self._saved(name, ptx, host, cubin).restored(of)
 
     def timing(
         self, chip: str, mbarriers: Mapping[int, str] | None = None, trace: bool = False, ranges: bool = False

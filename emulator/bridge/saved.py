@@ -14,18 +14,23 @@ from .driver import NotEmulated
 
 @dataclass(frozen=True)
 class SavedFunction:
-    """A compiled function. ptx: its kernels. host: the object file of its host code, for this type of processor."""
+    """A compiled function.
+
+    ptx, cubin: its kernels; the cubin is empty if CuTeDSL kept none. host: the object file of its host code, for this
+    type of processor.
+    """
 
     name: str
     ptx: str
     host: bytes
+    cubin: bytes = b""
 
     def restored(self, of: Callable[..., Any]) -> Any:
         """Return the compiled function, usable only on the emulated device. of: the Python function it was made of."""
         from cutlass.base_dsl.jit_executor import JitFunctionArtifacts
         from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
 
-        kept = JitFunctionArtifacts(PTX=self.ptx, CUBIN=None, SASS=None, MLIR=None)
+        kept = JitFunctionArtifacts(PTX=self.ptx, CUBIN=self.cubin or None, SASS=None, MLIR=None)
         signature = inspect.signature(of, eval_str=True)
         host: Any = _ObjectFile(self.host)
         return Compiled(None, host, None, signature, self.name, None, False, kept)
@@ -41,7 +46,7 @@ def save(compiled: Any) -> SavedFunction:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "host.o")
         compiled.engine.dump_to_object_file(str(path))
-        return SavedFunction(compiled.function_name, ptx, path.read_bytes())
+        return SavedFunction(compiled.function_name, ptx, path.read_bytes(), compiled.artifacts.CUBIN or b"")
 
 
 class _ObjectFile:

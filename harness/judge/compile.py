@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import re
 import sys
 import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.host.verdict import Verdict
 from harness.judge import arguments
-from harness.judge.kept import KeptKernels, use
+from harness.judge.kept import KeptKernels, kept_kernels, use
 from harness.judge.provenance import toolchain, working_tree
 from harness.judge.recorder import Recorder
 from harness.report import record
 from harness.report.record import Record, now
+from remote.device import Emulated
 from stages.catalog import Milestone
+
+if TYPE_CHECKING:
+    from kernel.chips import Config
 
 #: Terminal colours in CuTeDSL's error messages.
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -30,12 +40,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     args = parser.parse_args()
     milestone: Milestone = args.milestone
+    kept = kept_kernels(Emulated())  # before the kernel, so that its PTX is kept
     args.out.mkdir(parents=True, exist_ok=True)
     opened = Record(args.out.name, milestone.id, "compile", now(), working_tree(), toolchain())
     recorder = Recorder(args.out, opened, 0)
     try:
         with recorder.phase("compile"):
-            compile_cases(milestone, recorder)
+            compile_cases(milestone, recorder, kept, processors())
     except Exception as error:
         traceback.print_exc()
         recorder.judge(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}")
@@ -49,21 +60,66 @@ def stem_of(case: str) -> str:
     return stem if len(stem) <= LONGEST else f"{stem[: LONGEST - 9]}-{hashlib.sha256(case.encode()).hexdigest()[:8]}"
 
 
-def compile_cases(milestone: Milestone, recorder: Recorder, kept: KeptKernels | None = None) -> None:
-    """Compile every configuration of the milestone, or take it from the cache; record its PTX and traced layouts."""
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def compile_cases(
+    milestone: Milestone, recorder: Recorder, kept: KeptKernels | None = None, processes: int = 1
+) -> None:
+    """Compile every configuration of the milestone, or take it from the cache; record its PTX and traced layouts.
+
+    processes: how many may compile at a time, if there is a cache.
+    """
     import kernel
     from kernel.cubin import resources
 
     if kept is not None:
         use(kept)
-    for config, case in {each.config: each for each in reversed(milestone.load().CASES)}.items():
-        print(f"compiling {case}", flush=True)
-        compiled = kernel.compile(config)
-        stem = stem_of(case.name)
-        key, found = ("", False) if kept is None else (kept.key(config), config in kept.found)
-        registers, files = resources(compiled.cubin).registers, [f"{stem}.ptx", f"{stem}.layouts.txt"]
-        what = record.Compile(case.name, compiled.compile_s, files, registers, key, found)
-        recorder.compiled(what, [compiled.ptx, "\n".join(compiled.layouts) + "\n"])
+    cases = {each.config: each for each in reversed(milestone.load().CASES)}
+    missing = [config for config in cases if kept is None or not kept.has(config)]
+    with compiled_ahead(missing, processes if kept is not None else 1) as wait_for:
+        for config, case in cases.items():
+            print(f"compiling {case}", flush=True)
+            wait_for(config)
+            compiled = kernel.compile(config)
+            stem = stem_of(case.name)
+            key = "" if kept is None else kept.key(config)
+            registers, files = resources(compiled.cubin).registers, [f"{stem}.ptx", f"{stem}.layouts.txt"]
+            what = record.Compile(case.name, compiled.compile_s, files, registers, key, config not in missing)
+            recorder.compiled(what, [compiled.ptx, "\n".join(compiled.layouts) + "\n"])
+
+
+@contextmanager
+def compiled_ahead(configs: Sequence[Config], processes: int) -> Iterator[Callable[[Config], None]]:
+    """Let other processes compile configurations into the kernel's caches while the body runs.
+
+    Yields a function that waits until a configuration is compiled. A configuration that does not compile there raises
+    its error when the body compiles it. The processes are forks, so that they need not import torch and CuTeDSL again;
+    this process must have one thread.
+    """
+    if min(len(configs), processes) < 2:
+        yield lambda config: None
+        return
+    pool = ProcessPoolExecutor(min(len(configs), processes), get_context("fork"))
+    started = {config: pool.submit(compile_to_cache, config) for config in configs}
+
+    def wait_for(config: Config) -> None:
+        if config in started:
+            started[config].exception()
+
+    try:
+        yield wait_for
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def compile_to_cache(config: Config) -> None:
+    """Compile a configuration. Its result is in the kernel's caches."""
+    import kernel
+
+    kernel.compile(config)
 
 
 if __name__ == "__main__":

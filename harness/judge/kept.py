@@ -48,7 +48,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class KeptKernels:
-    """The cache in a folder. `found` are the configurations that were read from it.
+    """The cache in a folder.
 
     written_to: the folder of new entries, which are found as well; by default the same.
     """
@@ -57,7 +57,6 @@ class KeptKernels:
         self._device = device
         self._written_to = written_to or folder
         self._folders = dict.fromkeys((folder, self._written_to))
-        self.found: set[Config] = set()
 
     def key(self, config: Config) -> str:
         """Return the key of a configuration."""
@@ -66,6 +65,10 @@ class KeptKernels:
         made_of = [IMPORTED, repr(config), sys.version, _versions(), sorted(cute.items()), processor]
         return hashlib.sha256(msgspec.json.encode(made_of)).hexdigest()
 
+    def has(self, config: Config) -> bool:
+        """Return True if a configuration is in the cache."""
+        return source() == IMPORTED and bool(self._body(self.key(config)))
+
     def find(self, config: Config) -> CompiledFmha | None:
         """Return the cached result of compiling a configuration, or None."""
         from kernel.chips import chip
@@ -73,15 +76,16 @@ class KeptKernels:
 
         if source() != IMPORTED:
             return None
-        key = self.key(config)
-        body = next(filter(None, (_sealed(folder / key) for folder in self._folders)), b"")
+        body = self._body(self.key(config))
         if not body:
             return None
         kept = msgspec.msgpack.decode(body, type=Entry)
         ptx = kept.ptx.replace(f'"{kept.root}/kernel/', f'"{ROOT}/kernel/')
-        function = self._device.restored(kept.name, ptx, kept.host, chip().kernel(config).launch)
-        self.found.add(config)
+        function = self._device.restored(kept.name, ptx, kept.host, chip().kernel(config).launch, kept.cubin)
         return CompiledFmha(config, function, ptx, kept.cubin, kept.layouts, kept.compile_s)
+
+    def _body(self, key: str) -> bytes:
+        return next(filter(None, (_sealed(folder / key) for folder in self._folders)), b"")
 
     def keep(self, compiled: CompiledFmha) -> None:
         """Write a compiled configuration to the cache, unless the sources have changed since they were imported."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.host.verdict import Verdict
 from harness.judge import arguments
-from harness.judge.compile import COLOURS, compile_cases
+from harness.judge.compile import COLOURS, compile_cases, processors
 from harness.judge.kept import kept_kernels
 from harness.judge.provenance import run_of, toolchain, working_tree
 from harness.judge.recorder import Recorder
@@ -33,13 +33,14 @@ def main() -> int:
     args = parser.parse_args()
     milestone: Milestone = args.milestone
     device = Emulated()  # before the kernel, so that its PTX is kept; also a GPU's recordings are made without a GPU
-    kept = kept_kernels(device) if args.device == "emulator" else None
+    kept = kept_kernels(device)
+    processes = 1 if args.device == "emulator" else processors()  # milestones are emulated side by side
     args.out.mkdir(parents=True, exist_ok=True)
     opened = Record(run_of(args.out), milestone.id, args.target, now(), working_tree(), toolchain())
     recorder = Recorder(args.out, opened, 0)
     try:
         with recorder.phase("compile"):
-            compile_cases(milestone, recorder, kept)
+            compile_cases(milestone, recorder, kept, processes)
             record_cases(milestone, args.out)
     except Exception as error:
         traceback.print_exc()

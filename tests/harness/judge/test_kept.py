@@ -41,7 +41,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree = tmp_path_factory.mktemp("tree")
     for folder in ("kernel", "stages", "harness", "remote", "emulator"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    assert run(tree, PRELUDE + "kernel.compile(config); print(len(keeping.found))") == "0"
+    program = "print(keeping.has(config)); kernel.compile(config); print(keeping.has(config))"
+    assert run(tree, PRELUDE + program).split() == ["False", "True"]
     return tree
 
 
@@ -57,7 +58,8 @@ def test_what_is_found_does_what_was_compiled(tree: Path) -> None:
     program = """
 import torch
 found, fresh = kernel.compiled.compile(config), kernel.compiled._compiled(config)
-assert keeping.found == {config} and found.ptx == fresh.ptx and found.layouts == fresh.layouts
+assert found.ptx == fresh.ptx and found.cubin == fresh.cubin and found.layouts == fresh.layouts
+assert found.function.artifacts.CUBIN == fresh.cubin
 from stages.inputs import draw
 from stages.launch import launch
 case, results = GATE.load().CASES[0], []
@@ -79,9 +81,23 @@ def changed(tree: Path, tmp_path: Path) -> Path:
 
 
 def test_another_checkout_finds_it_and_the_lines_are_its_own(changed: Path) -> None:
-    program = "ptx = kernel.compiled.compile(config).ptx; print(str(Path.cwd()) in ptx, len(keeping.found))"
-    assert run(changed, PRELUDE + program) == "True 1"
+    program = "ptx = kernel.compiled.compile(config).ptx; print(str(Path.cwd()) in ptx, keeping.has(config))"
+    assert run(changed, PRELUDE + program) == "True True"
     assert run(changed, PRELUDE + MARKED) == ""
+
+
+def test_configurations_are_compiled_in_other_processes(changed: Path) -> None:
+    program = """
+import dataclasses
+from harness.judge.compile import compiled_ahead
+configs = [dataclasses.replace(config, mask=mask) for mask in ('length', 'causal')]
+assert not any(map(keeping.has, configs))
+with compiled_ahead(configs, 2) as wait_for:
+    wait_for(configs[1])
+    print(keeping.has(configs[1]))
+print(keeping.has(configs[0]), kernel.compiled.compile.cache_info().misses)
+"""
+    assert run(changed, PRELUDE + program, OMP_NUM_THREADS="1").split() == ["True", "True", "0"]
 
 
 def test_a_changed_source_is_compiled(changed: Path) -> None:
