@@ -142,7 +142,7 @@ class QuantisedWarp(CacheWarp):
         of_word = CODES // cute.size(codes)
         for w in range(cute.size(codes)):
             word = cutlass.select_(valid, codes[w], Int32(0))
-            floats = floats_of_e4m3(word) if of_word == WORD_BYTES else floats_of_e2m1(word)
+            floats = floats_of_e4m3(word) if of_word == WORD_BYTES else self.floats_of_e2m1(word)
             for j in range(0, of_word, 2):
                 product = self.scaled((floats[j], floats[j + 1]), scale)
                 values[of_word * w + j], values[of_word * w + j + 1] = product
@@ -157,6 +157,10 @@ class QuantisedWarp(CacheWarp):
     def scale_of(self, byte: Int32) -> Float32:
         """Return the power of two of the ue8m0 in the lowest byte; NaN for 255."""
         return scale_of_ue8m0(byte)
+
+    def floats_of_e2m1(self, word: Int32) -> list[Float32]:
+        """Convert the eight e2m1 codes of a word to fp32, from the lowest four bits on."""
+        return floats_of_e2m1(word)
 
 
 class CodesWarp(QuantisedWarp):

@@ -10,7 +10,6 @@ from kernel.sm90.config import HopperConfig
 from kernel.variants import SPLITS
 
 SMS = 132
-LAYOUTS = ("bf16", "v4")  # of caches
 THREE_ROWS = 192  # of a CTA with three consumer warpgroups
 #: Clusters that run at a time on an H200, by CTAs per cluster: its GPCs have 16 or 18 SMs.
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 32, 8: 16, 16: 7}
@@ -32,9 +31,6 @@ def configuration(problem: Problem) -> HopperConfig:
     if problem.rope_dim:
         allowed = f"keys of {problem.head_dim} columns on sm_90a; sm_100a and sm_103a have {problem.qk_dim}, too"
         raise ArgumentError("caches", f"{problem.cache_names} with {problem.qk_dim} columns of q", allowed)
-    if any(each.layout not in LAYOUTS for each in problem.caches):
-        allowed = f"caches of {' or '.join(LAYOUTS)} on sm_90a; sm_100a and sm_103a have all layouts"
-        raise ArgumentError("caches", problem.cache_names, allowed)
     splits = SPLITS if problem.splits == "auto" else (problem.splits,)
     configs = [HopperConfig(**problem.features, splits=n, warpgroups=warpgroups(problem, n)) for n in splits]
     return min(configs, key=lambda each: estimate(each, problem))

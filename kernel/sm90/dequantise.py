@@ -1,4 +1,4 @@
-"""The load roles for quantised keys on sm_90, which has no packed fp32, and does not convert ue8m0."""
+"""The load roles for quantised keys on sm_90, which has no packed fp32, and converts neither ue8m0 nor e2m1."""
 
 from __future__ import annotations
 
@@ -9,37 +9,48 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32
 
 from kernel.hardware import WARP
-from kernel.sm100.dequantise import BATCH, CODES, QuantisedWarp
+from kernel.layouts import KeyLayout
+from kernel.sm100.dequantise import BATCH, CODES, KeyScalesWarp, QuantisedWarp, floats_of_e4m3
 from kernel.sm100.load import wait_empty
 
 MANTISSA_BITS = 23
 LEAST_SCALE = 1 << MANTISSA_BITS - 1  # bits of 2^-127 in fp32, which is subnormal
 NAN_SCALE, NAN = 0xFF, 0x7FFFFFFF
+#: A word of e2m1 codes: the exponent and mantissa of every second code, and its sign.
+E2M1_VALUES, E2M1_SIGNS = 0x07070707, 0x08080808
+E2M1_FACTOR = 64.0  # the bits of an e2m1, shifted to the places of e4m3's, are its value over so much
 
 
-class V4Warp(QuantisedWarp):
-    """A load warp that converts keys of V4."""
+class ConvertingWarp(QuantisedWarp):
+    """A load warp that converts keys.
 
-    @cute.jit
-    def convert_keys(self, found: list[Any], words: list[Any], first: Int32, number: Int32) -> Int32:
-        """Convert some keys after the other in a loop: unrolled, loads of several turns would be in registers.
+    It converts some after the other in a loop: unrolled, loads of several turns would be in registers.
+    """
 
-        found, words: addresses and scales of the slice's keys, in the lanes that have their indices. first: the slice's
-        column. Returns the slot.
-        """
-        keys, dims = self.ring.box
-        lane = cute.arch.lane_idx()
-        lanes = dims // CODES  # that convert a key together
-        column, step = first + lane % lanes * CODES, WARP // lanes
-        slot = wait_empty(self.cta, self.ring, self.warp, number)
-        for begin in cutlass.range(0, keys, step * BATCH, unroll=1):
-            own = [begin + n * step + lane // lanes for n in range(BATCH)]
-            place, word = (cutlass.select_(begin < WARP, *each) for each in (found, words))
-            places = [cute.arch.shuffle_sync(place, key % WARP) for key in own]
-            scales = [cute.arch.shuffle_sync(word, key % WARP) for key in own]
-            codes = [self.codes(each, column) for each in places]
-            self.write(slot, own, places, codes, scales, column)
-        return slot
+    @property
+    def lanes(self) -> int:
+        """Lanes that convert a key together."""
+        return self.ring.box[1] // CODES
+
+    @property
+    def keys_of_turn(self) -> int:
+        """Keys that the warp converts in a turn of the loop."""
+        return WARP // self.lanes * BATCH
+
+    @property
+    def column(self) -> Any:
+        """First of the lane's columns."""
+        return self.warp * self.ring.box[1] + cute.arch.lane_idx() % self.lanes * CODES
+
+    def keys_from(self, begin: Int32) -> list[Any]:
+        """Return the lane's keys in the turn that begins with key `begin` of the tile."""
+        step = WARP // self.lanes
+        return [begin + n * step + cute.arch.lane_idx() // self.lanes for n in range(BATCH)]
+
+    def of_keys(self, values: list[Any], keys: list[Any], begin: Int32) -> list[Any]:
+        """Return the value of each key. values: in the lanes that have the indices of the tile's keys."""
+        held = cutlass.select_(begin < WARP, *values)
+        return [cute.arch.shuffle_sync(held, key % WARP) for key in keys]
 
     def scaled(self, pair: tuple[Float32, Float32], scale: Float32) -> tuple[Float32, Float32]:
         """Return two values times a scale."""
@@ -52,3 +63,45 @@ class V4Warp(QuantisedWarp):
         bits[0] = cutlass.select_(exponent == 0, Int32(LEAST_SCALE), exponent << MANTISSA_BITS)
         bits[0] = cutlass.select_(exponent == NAN_SCALE, Int32(NAN), bits[0])
         return cute.recast_tensor(bits, Float32)[0]
+
+    def floats_of_e2m1(self, word: Int32) -> list[Float32]:
+        """Convert the eight e2m1 codes of a word to fp32, from the lowest four bits on."""
+        halves = [floats_of_e4m3((half & E2M1_VALUES) << 2 | (half & E2M1_SIGNS) << 4) for half in (word, word >> 4)]
+        return [each[j] * Float32(E2M1_FACTOR) for j in range(len(halves[0])) for each in halves]
+
+
+class V4Warp(ConvertingWarp):
+    """A load warp that converts keys of V4."""
+
+    @cute.jit
+    def convert_keys(self, found: list[Any], words: list[Any], first: Int32, number: Int32) -> Int32:
+        """Convert this warp's slice of the CTA's KV tile `number`. Return the slot.
+
+        found, words: addresses and scales of the slice's keys, in the lanes that have their indices. first: the slice's
+        column.
+        """
+        slot = wait_empty(self.cta, self.ring, self.warp, number)
+        for begin in cutlass.range(0, self.ring.box[0], self.keys_of_turn, unroll=1):
+            keys = self.keys_from(begin)
+            places, scales = self.of_keys(found, keys, begin), self.of_keys(words, keys, begin)
+            codes = [self.codes(each, self.column) for each in places]
+            self.write(slot, keys, places, codes, scales, self.column)
+        return slot
+
+
+class V41Warp(ConvertingWarp, KeyScalesWarp):
+    """A load warp that converts keys of V4.1."""
+
+    @cute.jit
+    def convert(self, layout: cutlass.Constexpr[KeyLayout], found: list[Any], number: Int32) -> None:
+        """Convert this warp's slice of the CTA's KV tile `number`.
+
+        found: the addresses of the tile's keys, in the lanes that have their indices.
+        """
+        slot = wait_empty(self.cta, self.ring, self.warp, number)
+        for begin in cutlass.range(0, self.ring.box[0], self.keys_of_turn, unroll=1):
+            keys = self.keys_from(begin)
+            places = self.of_keys(found, keys, begin)
+            codes = [self.own_codes(layout, each, self.column) for each in places]
+            scales = [self.own_scale(layout, each, self.column) for each in places]
+            self.write(slot, keys, places, codes, scales, self.column)

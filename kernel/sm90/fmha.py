@@ -41,7 +41,7 @@ from kernel.roles import has_role
 from kernel.sm90.combine import Merge, Partial
 from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
-from kernel.sm90.dequantise import V4Warp
+from kernel.sm90.dequantise import V4Warp, V41Warp
 from kernel.sm90.epilogue import Epilogue
 from kernel.sm90.load import CachePairWarp, TopkWarp
 from kernel.sm90.operands import Fragments, Smem
@@ -57,7 +57,7 @@ from kernel.sm100.tiles import smaller
 def load_role(config: HopperConfig) -> type[LoadWarp]:
     """Return the kind of warp that loads keys."""
     if config.caches:
-        return {"bf16": CachePairWarp, "v4": V4Warp}[config.caches[0].layout]
+        return {"bf16": CachePairWarp, "v4": V4Warp, "v41": V41Warp, "v41_fp4": V41Warp}[config.caches[0].layout]
     return TopkWarp if config.compressed == "topk" else LoadWarp
 
 

@@ -83,10 +83,3 @@ def test_rejects_an_unknown_memory_of_p() -> None:
     problem = kernel.Problem(head_dim=64, heads=4, keys=8, p_path="gmem")  # type: ignore[arg-type]
     with pytest.raises(kernel.ArgumentError, match="p_path is 'gmem'; allowed: 'tmem' or 'smem'"):
         configuration(problem)
-
-
-def test_caches_that_hopper_does_not_convert_are_rejected() -> None:
-    features: dict[str, Any] = {"head_dim": 512, "heads": 64, "keys": 64, "shared_kv": True, "partials": False}
-    assert configuration(kernel.Problem(caches=(CacheKind("v4"),), **features)).caches
-    with pytest.raises(kernel.ArgumentError, match="caches of bf16 or v4 on sm_90a"):
-        configuration(kernel.Problem(caches=(CacheKind("v41"),), **features))
