@@ -86,6 +86,12 @@ def check_inputs(before: Mapping[str, torch.Tensor], tensors: Mapping[str, torch
             raise WroteOutside(f"{len(changed)} bytes of the input {name}, or between its slices, changed: {place}")
 
 
+def moved(tensor: torch.Tensor, torch_device: str) -> torch.Tensor:
+    """Return a tensor on a device, in a copy of its whole memory: strides and offset stay, and what lies around it."""
+    whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
+    return whole.to(torch_device).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
 def gapped(tensor: torch.Tensor, flat: bool) -> torch.Tensor:
     """Copy a tensor [batch, ..., head_dim] into a strided slice of a larger tensor of NaN.
 

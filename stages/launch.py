@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 import kernel
-from stages.buffers import Poisoned, bytes_of, check_inputs, gapped
+from stages.buffers import Poisoned, bytes_of, check_inputs, gapped, moved
 from stages.caches import NAMES
 from stages.calls import Tensors, callers, has_topk, launches
 from stages.case import Case
@@ -87,7 +87,7 @@ def placed(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISO
 
     def laid_out(tensor: torch.Tensor | None) -> torch.Tensor | None:
         if tensor is None or not case.strided:
-            return None if tensor is None else tensor.to(torch_device)
+            return tensor
         return gapped(tensor.to(torch_device), flat=has_topk(case))
 
     tensors = {"q": laid_out(inputs.q), "sink": case.sink}
@@ -101,7 +101,7 @@ def placed(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISO
             "lens": None if case.lens is None else torch.tensor(case.lens, dtype=torch.int32),
             **_which_blocks(case, inputs),
         }
-    return {name: tensor.to(torch_device) for name, tensor in tensors.items() if tensor is not None}
+    return {name: moved(tensor, torch_device) for name, tensor in tensors.items() if tensor is not None}
 
 
 def _which_blocks(case: Case, inputs: Inputs) -> dict[str, torch.Tensor | None]:

@@ -9,10 +9,11 @@ import torch
 from kernel import oracle
 from stages.buffers import GUARD, GUARD_VALUE, Poisoned, WroteOutside
 from stages.case import Case, Compressed
-from stages.catalog import CATALOG
+from stages.catalog import CATALOG, runnable
 from stages.check import measured
 from stages.expected import reference
 from stages.inputs import draw, poisoned, poisoned_compressed
+from stages.launch import placed
 
 ALL = [case for milestone in CATALOG for case in milestone.load().CASES]
 FAR = Case(
@@ -27,6 +28,21 @@ def test_names_tell_the_cases_of_a_milestone_apart() -> None:
     assert str(replace(FAR, merged=True)) == (
         "hd=64 n=20 B=2 T=2 H=3 V=K O and lse lens=18,3 W=8 blocks of 4 sink merged"
     )
+
+
+@pytest.mark.parametrize("name", ["D2", "D5c", "D6a", "D6b", "D6c", "D6d", "D6e"])
+def test_tensors_on_another_device_have_the_same_strides_offset_and_memory_around_them(name: str) -> None:
+    for case in runnable(name).load().CASES:
+        inputs = draw(case, 1)
+        here, there = (placed(case, inputs, device) for device in ("cpu", "meta"))
+        assert {name: layout(each) for name, each in there.items()} == {
+            name: layout(each) for name, each in here.items()
+        }
+
+
+def layout(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return what a launch depends on besides values."""
+    return tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.untyped_storage().nbytes()
 
 
 @pytest.mark.parametrize("name", ["o", "u", "lse", "m"])
