@@ -74,7 +74,7 @@ CATALOG = (
     Milestone("D6c", "D6b", "two caches in one softmax"),
     Milestone("D6d", "D6c", "FP8 caches of DeepSeek-V4, 584 bytes a key"),
     Milestone("D6f", "D6d", "decode: split keys, several tokens, and bits that do not depend on the batch"),
-    Milestone("D6e", "D6f", "keys of 576 columns, values of 512: bf16, and DeepSeek-V3.2's FP8 of 656 bytes", B200),
+    Milestone("D6e", "D6f", "keys of 576 columns, values of 512: bf16, and DeepSeek-V3.2's FP8 of 656 bytes"),
     Milestone("D6g", "D6e", "caches of DeepSeek-V4.1: FP8 of 528 bytes a key, FP4 of 288"),
     Milestone("D6h", "D6g", "few heads at full speed: operands swapped, keys converted by integers", B200),
 )

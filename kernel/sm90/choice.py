@@ -28,9 +28,6 @@ def configuration(problem: Problem) -> HopperConfig:
     """
     if problem.p_path not in ("auto", *get_args(PPath)):
         raise ArgumentError("p_path", repr(problem.p_path), "'tmem' or 'smem'")
-    if problem.rope_dim:
-        allowed = f"keys of {problem.head_dim} columns on sm_90a; sm_100a and sm_103a have {problem.qk_dim}, too"
-        raise ArgumentError("caches", f"{problem.cache_names} with {problem.qk_dim} columns of q", allowed)
     splits = SPLITS if problem.splits == "auto" else (problem.splits,)
     configs = [HopperConfig(**problem.features, splits=n, warpgroups=warpgroups(problem, n)) for n in splits]
     return min(configs, key=lambda each: estimate(each, problem))

@@ -64,11 +64,16 @@ class Variant:
 
 @dataclass(frozen=True)
 class SharedMemory:
-    """Bytes of shared memory: barriers, Q, a ring of K, one of V unless V is read as K, P, O's staging buffer."""
+    """Bytes of shared memory: barriers, Q, a ring of K, one of V unless V is read as K, P, O's staging buffer.
+
+    With rotary columns behind those of V, Q has them, too, and K's have a slot of their own. O is staged in P's buffer
+    then, because no other fits.
+    """
 
     variant: Variant
     head_dim: int
     rings: int
+    rope_dim: int = 0
 
     @property
     def reserved_bytes(self) -> int:
@@ -78,7 +83,12 @@ class SharedMemory:
     @property
     def q_bytes(self) -> int:
         """All Q tiles."""
-        return self.variant.q_tiles * self.variant.tile_m * self.head_dim * BF16_BYTES
+        return self.variant.q_tiles * self.variant.tile_m * (self.head_dim + self.rope_dim) * BF16_BYTES
+
+    @property
+    def rope_bytes(self) -> int:
+        """The rotary columns of a KV tile."""
+        return self.variant.block_n * self.rope_dim * BF16_BYTES
 
     @property
     def kv_tile_bytes(self) -> int:
@@ -91,14 +101,21 @@ class SharedMemory:
         return self.variant.warpgroups * self.variant.tile_m * SWIZZLE_BYTES if self.variant.shares_rows else 0
 
     @property
+    def stages_o_in_p(self) -> bool:
+        """True if O is staged in P's buffer."""
+        return self.rope_dim > 0
+
+    @property
     def o_bytes(self) -> int:
         """Staging buffer of O and U: a swizzled row per row of every consumer warp."""
+        if self.stages_o_in_p:
+            return 0
         return len(self.variant.roles.consumers) * self.variant.rows_per_warp * SWIZZLE_BYTES
 
     @property
     def depth(self) -> int:
         """KV tiles that a ring holds: as many as fit, a power of two."""
-        free = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.p_bytes - self.o_bytes
+        free = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.rope_bytes - self.p_bytes - self.o_bytes
         fits = free // (self.kv_tile_bytes * self.rings)
         return min(MAX_DEPTH, 1 << fits.bit_length() - 1)
 
@@ -110,7 +127,7 @@ class SharedMemory:
     @property
     def total_bytes(self) -> int:
         """All buffers."""
-        return self.reserved_bytes + self.q_bytes + self.p_bytes + self.o_bytes + self.kv_bytes
+        return self.reserved_bytes + self.q_bytes + self.rope_bytes + self.p_bytes + self.o_bytes + self.kv_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +152,8 @@ class HopperConfig(Features, Mbarriers):
     @property
     def name(self) -> str:
         """Name of the kernel in PTX, profiles and reports."""
-        parts = [f"fmha_sm90_hd{self.head_dim}"] + [self.mask] * (self.mask != "none")
+        parts = [f"fmha_sm90_hd{self.head_dim}"] + [f"rope{self.rope_dim}"] * (self.rope_dim > 0)
+        parts += [self.mask] * (self.mask != "none")
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
         parts += [each.name for each in self.caches] + ["maxima"] * self.maxima
         parts += ["sink"] * self.sink + ["partials"] * self.partials
@@ -251,7 +269,7 @@ class HopperConfig(Features, Mbarriers):
     @property
     def smem(self) -> SharedMemory:
         """The buffers of shared memory."""
-        return SharedMemory(self.variant, self.head_dim, 2 if self.loads_v else 1)
+        return SharedMemory(self.variant, self.head_dim, 2 if self.loads_v else 1, self.rope_dim)
 
     @property
     def partial_row(self) -> int:
@@ -273,6 +291,11 @@ class HopperConfig(Features, Mbarriers):
         return (k, v) if self.loads_v else (k,)
 
     @property
+    def rope_ring(self) -> Ring:
+        """The slot of K's rotary columns. Every warp that loads K copies those of a quarter of the keys."""
+        return Ring("rope", self.roles.load, (self.block_n, self.rope_dim), along_keys=False, clears_tail=False)
+
+    @property
     def threads(self) -> int:
         """Threads of a CTA."""
         return WARP * (WARPGROUP + len(self.roles.consumers))
@@ -289,5 +312,8 @@ class HopperConfig(Features, Mbarriers):
             Barrier("k_empty", slots, readers, "consumers", "load"),
             Barrier("v_full", slots * self.loads_v, 1, "values", "consumers"),
             Barrier("v_empty", slots * self.loads_v, readers, "consumers", "values"),
+            # Of even and odd KV tiles: a warpgroup does not wait for those of the other.
+            Barrier("rope_full", 2 * (self.rope_dim > 0), len(self.roles.load), "load", "consumers"),
+            Barrier("rope_empty", int(self.rope_dim > 0), WARPGROUP, "consumers", "load"),
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),
         )

@@ -8,9 +8,10 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32
 
-from kernel.hardware import WARP
+from kernel.hardware import WARP, WARPGROUP
 from kernel.layouts import KeyLayout
-from kernel.sm100.dequantise import BATCH, CODES, KeyScalesWarp, QuantisedWarp, floats_of_e4m3
+from kernel.sm90.load import AT_ONCE, LANES, RopePart
+from kernel.sm100.dequantise import BATCH, CODES, CodesWarp, KeyScalesWarp, QuantisedWarp, floats_of_e4m3
 from kernel.sm100.load import wait_empty
 
 MANTISSA_BITS = 23
@@ -87,6 +88,19 @@ class V4Warp(ConvertingWarp):
             codes = [self.codes(each, self.column) for each in places]
             self.write(slot, keys, places, codes, scales, self.column)
         return slot
+
+
+class V32Warp(V4Warp, CodesWarp):
+    """A load warp that converts keys of DeepSeek-V3.2, and copies the rotary columns of a quarter of them."""
+
+    @cute.jit
+    def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
+        """Convert this warp's slice of tile `i`, as QuantisedWarp.copy_topk, then copy its part of rotary columns."""
+        found = [self.place(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
+        super().copy_topk(indices, following, i, number)
+        begin, count = self.warp * (self.ring.box[0] // WARPGROUP), self.ring.box[0] // WARPGROUP
+        keys = [begin + n + cute.arch.lane_idx() // LANES for n in range(0, count, AT_ONCE)]
+        RopePart(self.cta, self.cta.config.rope_ring, self.warp).copy(keys, self.of_keys(found, keys, begin), number)
 
 
 class V41Warp(ConvertingWarp, KeyScalesWarp):

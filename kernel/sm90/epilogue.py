@@ -37,6 +37,10 @@ class Epilogue(LoopInvariant):
         if const_expr(cta.copies.u is not None):
             self.store_rows(cta.copies.u, Float32, [Float32(1.0)] * ROWS)
         self.store_rows(cta.copies.o, BFloat16, factors)
+        if const_expr(cta.config.smem.stages_o_in_p):
+            # P of the next row tile is written only after a barrier behind this.
+            cute.arch.cp_async_bulk_wait_group(0, read=True)
+            cute.arch.sync_warp()
 
     @cute.jit
     def store_rows(self, tma: cpasync.TmaInfo, dtype: type[cutlass.Numeric], factors: list[Any]) -> None:
@@ -47,7 +51,9 @@ class Epilogue(LoopInvariant):
         cta, thread, (atom, dst) = self.consumer.cta, self.consumer.thread, tma
         config, row_tile = cta.config, cta.row_tile
         rows, width = box = config.variant.rows_per_warp, SWIZZLE_BYTES * 8 // dtype.width
-        staged = slice_ring(cta.smem.sO, box, len(config.roles.consumers), dtype)[None, None, thread.warp]
+        # In P's buffer, the warp's place is in that P which only its warpgroup reads.
+        place = thread.warp ^ WARPGROUP if config.smem.stages_o_in_p else thread.warp
+        staged = slice_ring(cta.smem.sO, box, len(config.roles.consumers), dtype)[None, None, place]
         groups = config.o_cols // width
         box_row = row_tile.index * (config.block_m // rows) + thread.q_tile * WARPGROUP + thread.warp % WARPGROUP
         for group in cutlass.range_constexpr(groups):

@@ -9,7 +9,8 @@ consumer thread, of 232 (216 with top-k indices, 160 of three warpgroups):
                                                         and two warpgroups with top-k indices
     head_dim 128   |  S 64  |  P 32  |  O 64   |        KV tiles of 128 keys; 64 with top-k indices
     head_dim 256   |  S 32  |  P 16  |  O 128  |        64 keys
-    head_dim 512   |  S 32  |  P 16  |  O 128  |        64 keys; 32 if V is not K
+    head_dim 512   |  S 32  |  P 16  |  O 128  |        64 keys; 32 if V is not K. Rotary columns behind V's have a
+                                                        slot of their own
 
 Warps of the CTA and the mbarriers between them. K and V come by rings of KV tiles, in one slice or more of the dims:
 
@@ -17,6 +18,8 @@ Warps of the CTA and the mbarriers between them. K and V come by rings of KV til
     values       -----v_full-------->   consumers     slices of V
     load, values <-k_empty, v_empty--   consumers     a slice was read
     load         <----q_empty--------   consumers     the row tile's last S has been computed
+    load         ---rope_full---->      consumers     K's rotary columns if V lacks them
+    load         <--rope_empty----      consumers     QK has read the rotary columns
     load, values -----tail_full----->   the same      a slice with invalid keys: cleared, then k_full or v_full
     consumer     ---named barriers -->  consumer      1 to 3: the turn of a warpgroup to issue its products;
                                                       4 and 5: P of a warpgroup at 512; 6: both
@@ -26,6 +29,7 @@ The producer crosses into the async proxy for TMA; consumers cross for keys that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import cutlass
@@ -37,11 +41,12 @@ from cutlass.cute.nvgpu import cpasync
 from kernel.arguments import Arguments, Operands
 from kernel.config import Ring
 from kernel.hardware import WARPGROUP
+from kernel.problem import Layout
 from kernel.roles import has_role
 from kernel.sm90.combine import Merge, Partial
 from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
-from kernel.sm90.dequantise import V4Warp, V41Warp
+from kernel.sm90.dequantise import V4Warp, V32Warp, V41Warp
 from kernel.sm90.epilogue import Epilogue
 from kernel.sm90.load import CachePairWarp, TopkWarp
 from kernel.sm90.operands import Fragments, Smem
@@ -50,14 +55,24 @@ from kernel.sm90.wide import WideConsumer
 from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.cta import Cta
-from kernel.sm100.load import LoadWarp, load_q
+from kernel.sm100.load import CacheWarp, LoadWarp, load_q
 from kernel.sm100.tiles import smaller
+
+
+#: The kind of warp that loads keys from caches, by their layout.
+CACHE_ROLES: Mapping[Layout, type[CacheWarp]] = {
+    "bf16": CachePairWarp,
+    "v4": V4Warp,
+    "v32": V32Warp,
+    "v41": V41Warp,
+    "v41_fp4": V41Warp,
+}
 
 
 def load_role(config: HopperConfig) -> type[LoadWarp]:
     """Return the kind of warp that loads keys."""
     if config.caches:
-        return {"bf16": CachePairWarp, "v4": V4Warp, "v41": V41Warp, "v41_fp4": V41Warp}[config.caches[0].layout]
+        return CACHE_ROLES[config.caches[0].layout]
     return TopkWarp if config.compressed == "topk" else LoadWarp
 
 

@@ -12,7 +12,7 @@ from cutlass.experimental import primitives
 
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
 from kernel.sm100.cta import VECTOR_BYTES
-from kernel.sm100.load import FEW_TOKENS, CacheWarp, LoadWarp, wait_empty
+from kernel.sm100.load import FEW_TOKENS, CacheWarp, LoadWarp, RopeWarp, wait_empty
 from kernel.sm100.tiles import KvTiles, larger, smaller
 
 LANES = SWIZZLE_BYTES // VECTOR_BYTES  # that copy a key together
@@ -138,8 +138,34 @@ class TopkWarp(PairWarp):
         return tail_loads
 
 
+class RopePart(RopeWarp):
+    """The rotary columns of a quarter of the keys of each tile, which a load warp copies beside its other work."""
+
+    def copy(self, keys: list[Any], places: list[Any], number: Int32) -> None:
+        """Copy the rotary columns of the CTA's KV tile `number`. keys: those of the lane; places: their addresses."""
+        lane = cute.arch.lane_idx()
+        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
+        atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
+        pred = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
+        slot = wait_empty(self.cta, self.ring, 0, number)
+        for key, place in zip(keys, places, strict=True):
+            pred[0] = self.is_key(place)
+            src, dst = (cute.logical_divide(row, vector) for row in (self.key_at(place), self.slot(slot)[key, None]))
+            cute.copy(atom, src[None, lane % LANES], dst[None, lane % LANES], pred=pred)
+        self.publish_copies(number & 1)
+
+
 class CachePairWarp(PairWarp, CacheWarp):
     """A warp that copies keys from bf16 caches."""
+
+    @cute.jit
+    def copy_part(self, places: list[Any], number: Int32, slice_: int) -> None:
+        """Copy a slice of the lane's keys, and their rotary columns behind the first slice."""
+        super().copy_part(places, number, slice_)
+        if const_expr(self.cta.config.rope_dim > 0):  # noqa: SIM102  slice_ may be a value of the device
+            if slice_ == 0:
+                keys = [self.first_key + AT_ONCE * n for n in range(len(places))]
+                RopePart(self.cta, self.cta.config.rope_ring, self.warp).copy(keys, places, number)
 
     def run(self, tail_loads: Int32) -> Int32:
         """Copy this warp's part of every KV tile."""

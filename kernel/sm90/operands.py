@@ -37,9 +37,9 @@ class Smem(LoopInvariant):
             )
         self.sQ, self.sK = bf16(config.smem.q_bytes), bf16(config.smem.depth * config.smem.kv_tile_bytes)
         self.sV = bf16(config.smem.depth * config.smem.kv_tile_bytes) if config.loads_v else self.sK
-        self.sRope = None  # rotary columns beside V's are Blackwell's alone
+        self.sRope = bf16(config.smem.rope_bytes) if config.rope_dim else None
         self.sP = bf16(config.smem.p_bytes) if config.smem.p_bytes else None
-        self.sO = bf16(config.smem.o_bytes)
+        self.sO = self.sP if config.smem.stages_o_in_p else bf16(config.smem.o_bytes)
 
 
 class Fragments(LoopInvariant):
@@ -67,6 +67,19 @@ class Fragments(LoopInvariant):
         tile = slice_ring(self.smem.sK, (self.config.block_n, self.config.head_dim), self.config.smem.depth)
         thread = self.qk().get_slice(0)
         return thread.make_fragment_B(thread.partition_B(tile[None, None, slot]))
+
+    def q_rope(self) -> cute.Tensor:
+        """Return the descriptors of the rotary columns of the only Q tile, which are behind the others."""
+        box, columns = (self.config.tile_m, self.config.rope_dim), self.config.qk_dim // self.config.rope_dim
+        thread = self.qk().get_slice(0)
+        tile = slice_ring(self.smem.sQ, box, columns)[None, None, columns - 1]
+        return thread.make_fragment_A(thread.partition_A(tile))
+
+    def k_rope(self) -> cute.Tensor:
+        """Return the descriptors of the rotary columns of a KV tile."""
+        thread = self.qk().get_slice(0)
+        tile = slice_ring(self.smem.sRope, (self.config.block_n, self.config.rope_dim), 1)[None, None, 0]
+        return thread.make_fragment_B(thread.partition_B(tile))
 
     def v(self, slot: Any, part: Any = 0) -> cute.Tensor:
         """Return the descriptors of the KV tile in a slot of V's ring, one for each 16 keys.

@@ -17,11 +17,11 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int32
+from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import warp, warpgroup
 
 from kernel.sm90.consumer import CONSUMERS, MAX_READY, P_READY, Consumer, sync_consumers
-from kernel.sm90.operands import SMEM
+from kernel.sm90.operands import SMEM, gemm
 from kernel.sm90.softmax import ROWS
 
 
@@ -52,6 +52,7 @@ class WideConsumer(Consumer):
         named = self.named_keys(Int32(0))
         if count > 0:
             self.issue_qk(Int32(0))
+            self.issue_qk_of_rope(Int32(0))
             warpgroup.wait_group(0)
         for i in cutlass.range(0, count, 2, unroll=1):
             # 1. P[i], whose maxima warpgroup 1 needs, and O += P[i] V[i].
@@ -83,6 +84,7 @@ class WideConsumer(Consumer):
                     warpgroup.wait_group(1)
                     self.release_v(i + 1)
                     self.issue_qk_slices(i + 2, right, clear=False)
+                    self.issue_qk_of_rope(i + 2)
                     named = self.named_keys(i + 2)
                     warpgroup.wait_group(0)
                 else:
@@ -99,6 +101,7 @@ class WideConsumer(Consumer):
             if i + 1 < count:
                 # 1. P[i + 1], and O += P[i + 1] V[i + 1].
                 self.issue_qk(i + 1, self.cta.config.slices // 2 if self.cta.config.copies_pairs else 0)
+                self.issue_qk_of_rope(i + 1)
                 named = self.named_keys(i + 1)
                 warpgroup.wait_group(0)
                 self.release_k(i + 1)
@@ -214,6 +217,23 @@ class WideConsumer(Consumer):
         """The slices of warpgroup 0's columns of V, and those of warpgroup 1's."""
         slices = list(range(self.cta.config.slices))
         return slices[: len(slices) // 2], slices[len(slices) // 2 :]
+
+    def issue_qk_of_rope(self, i: Int32) -> None:
+        """Start S[i] += Q K[i]' for the rotary columns, if there are any."""
+        if const_expr(self.cta.config.rope_dim > 0):
+            number = self.cta.kv_done + i
+            self.cta.bars.wait("rope_full", number & 1, number >> 1 & 1)
+            cute.arch.fence_view_async_shared()
+            q, k = self.fragments.q_rope(), self.fragments.k_rope()
+            warpgroup.fence()
+            gemm(self.fragments.qk(), self.s, q, k, range(cute.size(k, mode=[2])))
+            warpgroup.commit_group()
+
+    def release_k(self, i: Int32) -> None:
+        """Release the rotary columns of K[i]. The others are released as V."""
+        super().release_k(i)
+        if const_expr(self.cta.config.rope_dim > 0):
+            self.cta.bars.arrive_warp("rope_empty", 0)
 
     def issue_other_pv(self, i: Int32) -> None:
         """Start O += P[i] V[i], P of the other warpgroup in shared memory."""

@@ -24,13 +24,14 @@ def every() -> list[HopperConfig]:
     return [
         HopperConfig(head_dim=hd, shared_kv=shared, compressed=compressed, splits=splits)  # type: ignore[arg-type]
         for hd, (shared, compressed), splits in product(HEAD_DIMS, kinds, (1, 16))
-    ] + [HopperConfig(head_dim=64, warpgroups=3), *(served(splits) for splits in (1, 16))]
+    ] + [HopperConfig(head_dim=64, warpgroups=3), *(served(*each) for each in product((1, 16), (0, 64)))]
 
 
-def served(splits: int) -> HopperConfig:
+def served(splits: int, rope_dim: int = 0) -> HopperConfig:
     """Return a configuration for two caches."""
+    features: dict[str, Any] = {"head_dim": 512, "shared_kv": True, "partials": False, "rope_dim": rope_dim}
     caches = CacheKind("bf16", table=True, lens=True), CacheKind("bf16")
-    return HopperConfig(head_dim=512, shared_kv=True, partials=False, caches=caches, maxima=True, splits=splits)
+    return HopperConfig(**features, caches=caches, maxima=True, splits=splits)
 
 
 @pytest.mark.parametrize("config", every(), ids=lambda config: config.name)
@@ -67,16 +68,6 @@ def test_a_process_chooses_for_the_architecture_that_it_compiles_for(monkeypatch
     with pytest.raises(kernel.ArgumentError, match="sm_90a, sm_100a or sm_103a"):
         kernel.configuration(problem)
     assert [chip.sms for chip in CHIPS.values()] == [132, 148]
-
-
-@pytest.mark.parametrize(("layout", "rope_dim"), [("v32", 64), ("bf16", 64)])
-def test_rejects_caches_that_only_blackwell_has(layout: Any, rope_dim: int) -> None:
-    features: dict[str, Any] = {"head_dim": 512, "shared_kv": True, "partials": False, "rope_dim": rope_dim}
-    problem = kernel.Problem(heads=64, keys=0, caches=(CacheKind(layout),), **features)
-    with pytest.raises(
-        kernel.ArgumentError, match=rf"caches is {layout} .*; allowed: keys of 512 .*; sm_100a and sm_103a"
-    ):
-        configuration(problem)
 
 
 def test_rejects_an_unknown_memory_of_p() -> None:
