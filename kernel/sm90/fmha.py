@@ -58,7 +58,6 @@ from kernel.sm100.cta import Cta
 from kernel.sm100.load import CacheWarp, LoadWarp, load_q
 from kernel.sm100.tiles import smaller
 
-
 #: The kind of warp that loads keys from caches, by their layout.
 CACHE_ROLES: Mapping[Layout, type[CacheWarp]] = {
     "bf16": CachePairWarp,
