@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 
 import kernel
-from flash_mla.metadata import Config, FlashMLASchedMeta
+from flash_mla.metadata import FlashMLASchedMeta
 from kernel.layouts import QUANTISED
 from kernel.serving import IndexedCache, TableCache, attention, sparse_attention
 
@@ -32,6 +32,7 @@ NAMES = {
     "extra.lens": "extra_topk_length",
     "out.o": "out",
     "sink": "attn_sink",
+    "scale": "softmax_scale",
 }
 INNER_NAME = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, NAMES))})(?!\w)")
 
@@ -46,7 +47,7 @@ def flash_mla_with_kvcache(
     num_splits: None = None,
     softmax_scale: float | None = None,
     causal: bool = False,
-    is_fp8_kvcache: bool = False,
+    is_fp8_kvcache: bool | None = None,
     indices: torch.Tensor | None = None,
     attn_sink: torch.Tensor | None = None,
     extra_k_cache: torch.Tensor | None = None,
@@ -62,7 +63,8 @@ def flash_mla_with_kvcache(
     1, 584 or 528] for d = 512, [pages, page, 1, 656] for 576. Keys of 528 bytes may have an extra_k_cache of 288.
     indices, extra_indices_in_kvcache: [b, s_q, topk] int32, page * page size + offset; others name no key. topk_length,
     extra_topk_length: [b] or [b, s_q] int32, how many count. Without indices: the first cache_seqlens[b] keys of each
-    sequence, by block_table [b, columns]; with s_q > 1 only causal. softmax_scale defaults to d^-0.5. attn_sink:
+    sequence, by block_table [b, columns]; with s_q > 1 only causal. softmax_scale defaults to d^-0.5. is_fp8_kvcache
+    defaults to what k_cache is: newer versions of FlashMLA have True as default, older ones False. attn_sink:
     [h_q] fp32. enable_batch_invariant: the bits of a request do not depend on the batch. out: [b, s_q, h_q, 512] bf16.
 
     Returns out [b, s_q, h_q, 512] bf16, and lse [b, h_q, s_q] fp32: natural logarithm, without the sink, +inf where no
@@ -70,7 +72,9 @@ def flash_mla_with_kvcache(
     """
     assert isinstance(tile_scheduler_metadata, FlashMLASchedMeta), "tile_scheduler_metadata is not a FlashMLASchedMeta"
     assert num_splits is None, "num_splits is not None"
+    require(isinstance(k_cache, torch.Tensor), f"k_cache is {type(k_cache).__name__}; allowed: a torch.Tensor")
     quantised = k_cache.dtype != torch.bfloat16
+    is_fp8_kvcache = quantised if is_fp8_kvcache is None else is_fp8_kvcache
     assert is_fp8_kvcache == quantised, f"is_fp8_kvcache is {is_fp8_kvcache}, and k_cache is {k_cache.dtype}"
     assert not (causal and indices is not None), "causal is True; with indices it must be False"
     require(head_dim_v == D_V, f"head_dim_v is {head_dim_v}; allowed: {D_V}")
@@ -83,7 +87,7 @@ def flash_mla_with_kvcache(
     with errors_of_flash_mla():
         main: IndexedCache | TableCache
         if indices is not None:
-            main = IndexedCache(k_cache, indices, topk_length)
+            main = IndexedCache(k_cache, unshared(indices), topk_length)
         else:
             require(block_table is not None and cache_seqlens is not None, "block_table or cache_seqlens is None")
             require(causal or q.shape[1] == 1, "causal is False with several query tokens and no indices: not built")
@@ -91,9 +95,9 @@ def flash_mla_with_kvcache(
             main = TableCache(k_cache, block_table, cache_seqlens)
         extra = None
         if extra_k_cache is not None and extra_indices_in_kvcache is not None:
-            extra = IndexedCache(extra_k_cache, extra_indices_in_kvcache, extra_topk_length)
+            extra = IndexedCache(extra_k_cache, unshared(extra_indices_in_kvcache), extra_topk_length)
         found = attention(
-            q,
+            unshared(q),
             main,
             extra,
             scale=softmax_scale,
@@ -103,7 +107,7 @@ def flash_mla_with_kvcache(
             out=None if out is None else kernel.Attention(out, q.new_empty(q.shape[:3], dtype=torch.float32)),
         )
     tile_scheduler_metadata.use(
-        Config(
+        FlashMLASchedMeta.Config(
             b=q.shape[0],
             s_q=q.shape[1],
             h_q=q.shape[2],
@@ -144,8 +148,8 @@ def flash_mla_sparse_fwd(
     require(indices.dim() == 3 and indices.shape[1] == 1, heads)
     lse = None if out is None else q.new_empty(q.shape[:2], dtype=torch.float32)
     results = None if out is None or lse is None else kernel.Attention(out, lse, m=torch.empty_like(lse))
-    keys, listed = kv[:, 0], indices[:, 0]
-    with errors_of_flash_mla():
+    q, keys, listed = unshared(q), kv[:, 0], unshared(indices)[:, 0]
+    with errors_of_flash_mla({"main.pages": "kv", "scale": "sm_scale"}):
         options = {"scale": sm_scale, "empty_lse": math.inf}
         found = sparse_attention(q, keys, listed, topk_length, sink=attn_sink, maxima=True, out=results, **options)  # type: ignore[arg-type]
         assert found.m is not None
@@ -162,11 +166,22 @@ def require(holds: bool, message: str) -> None:
         raise RuntimeError(message)
 
 
+def unshared(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor, or a copy if rows share memory, as those of an expanded tensor do."""
+    if not isinstance(tensor, torch.Tensor) or 0 not in tensor.stride():
+        return tensor
+    return tensor.contiguous()
+
+
 @contextmanager
-def errors_of_flash_mla() -> Iterator[None]:
-    """Raise what the kernel rejects as RuntimeError, with the names of arguments here."""
+def errors_of_flash_mla(names: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Raise what the kernel rejects as RuntimeError, with the names of arguments here.
+
+    names: those that differ from NAMES.
+    """
     try:
         yield
     except kernel.ArgumentError as error:
-        name = INNER_NAME.sub(lambda match: NAMES[match[0]], error.name)
+        here = {**NAMES, **(names or {})}
+        name = INNER_NAME.sub(lambda match: here[match[0]], error.name)
         raise RuntimeError(f"{name} is {error.seen}; allowed: {error.allowed}") from None

@@ -7,22 +7,6 @@ from dataclasses import dataclass
 import torch
 
 
-@dataclass(frozen=True)
-class Config:
-    """The facts of a call that its schedule was made for, and with which it may be used again."""
-
-    b: int
-    s_q: int
-    h_q: int
-    page_block_size: int
-    h_k: int
-    causal: bool
-    is_fp8_kvcache: bool
-    topk: int | None
-    extra_page_block_size: int | None
-    extra_topk: int | None
-
-
 @dataclass
 class FlashMLASchedMeta:
     """A schedule. The first call fills `config`, and later calls must have the same.
@@ -30,6 +14,21 @@ class FlashMLASchedMeta:
     The kernel divides the keys of each token by itself, from the lengths that it reads, so a schedule may be used again
     with other lengths. tile_scheduler_metadata, num_splits: tensors that an engine may set; they are not read.
     """
+
+    @dataclass(frozen=True)
+    class Config:
+        """The facts of a call that its schedule was made for, and with which it may be used again."""
+
+        b: int
+        s_q: int
+        h_q: int
+        page_block_size: int
+        h_k: int
+        causal: bool
+        is_fp8_kvcache: bool
+        topk: int | None
+        extra_page_block_size: int | None
+        extra_topk: int | None
 
     have_initialized: bool = False
     config: Config | None = None

@@ -164,8 +164,8 @@ def check_queries(q: torch.Tensor) -> None:
     batch, tokens, heads, head_dim = q.shape
     if head_dim not in QK_DIMS:
         raise ArgumentError("q.shape", tuple(q.shape), f"[B, T, H, D] with D one of {QK_DIMS}")
-    if heads > MAX_HEADS:
-        raise ArgumentError("q.shape[2]", heads, f"at most {MAX_HEADS} heads")
+    if not 0 < heads <= MAX_HEADS:
+        raise ArgumentError("q.shape[2]", heads, f"at most {MAX_HEADS} heads, and at least one")
     if 2 * batch * tokens > MAX_CTAS:
         raise ArgumentError("q.shape", tuple(q.shape), f"at most {MAX_CTAS // 2} tokens")
     check_alignment("q", q)
