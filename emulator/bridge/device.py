@@ -102,6 +102,8 @@ class EmulatedDevice:
         self.launches: list[LaunchResult] = []
         self.failures: list[Failure] = []
         """The errors that ended launches, also those that a program caught or saw only as a CUDA error."""
+        self.nested = False
+        """True if it was entered inside another device, as by a script under `run` or `time`."""
         self._failed: EmulatorError | None = None
         """The newest recorded error."""
         self.error: BaseException | None = None

@@ -154,6 +154,7 @@ def emulate(
     device = EmulatedDevice(
         completion, seed, budget, level, numerics, diagnostics, processes, names, clock, trace, conditions, schedule
     )
+    device.nested = isinstance(outer, EmulatedDevice)
     driver.make_current(device)
     try:
         with cutedsl_calls(), one_thread():

@@ -23,9 +23,14 @@ def install(patches: Patches, memory: Allocations, captures: Captures) -> None:
 
 
 def _without_cpu_tensors(original: Callable[..., int], host: Allocations) -> Callable[..., int]:
-    """Return EmulatedDevice.call that lets a compiled CuTeDSL function access device memory only, as a GPU does."""
+    """Return EmulatedDevice.call that lets a compiled CuTeDSL function access device memory only, as a GPU does.
+
+    On a device that a script enters itself, CPU tensors may be accessed too.
+    """
 
     def call(device: EmulatedDevice, compiled: Any, arguments: Sequence[Any], visible: Memory = NO_MEMORY) -> int:
+        if device.nested:
+            return original(device, compiled, arguments, visible)
         pieces = host.ranges()
         inside = [a for a in visible.allocations if any(start <= a[0] < start + size for start, size in pieces)]
         return original(device, compiled, arguments, Memory(tuple(inside), visible.closed))
@@ -36,10 +41,15 @@ def _without_cpu_tensors(original: Callable[..., int], host: Allocations) -> Cal
 def _with_host_memory(
     original: Callable[[EmulatedDevice], Memory], host: Allocations
 ) -> Callable[[EmulatedDevice], Memory]:
-    """Return EmulatedDevice.memory with all live device memory. Nothing else may be accessed."""
+    """Return EmulatedDevice.memory with all live device memory. Nothing else may be accessed.
+
+    On a device that a script enters itself, what its arguments may lead to can be accessed too.
+    """
 
     def memory(device: EmulatedDevice) -> Memory:
-        return Memory(tuple(named_ranges(host.ranges(), original(device).allocations)), closed=True)
+        seen = original(device)
+        closed = seen.closed or not device.nested
+        return Memory(tuple(named_ranges(host.ranges(), seen.allocations)), closed)
 
     return memory
 

@@ -274,6 +274,19 @@ def test_memory_of_the_cpu_is_not(run):
     assert "OutOfBounds: ld.global touches global memory" in finished.stderr
 
 
+def test_a_device_that_a_script_enters_itself_takes_cpu_tensors_too(passes):
+    passes(
+        """
+    import emulator
+    with emulator.emulate():
+        add(*map(from_dlpack, (a.cpu(), b.cpu(), d := torch.zeros(100, device="cpu"))))
+        add(*map(from_dlpack, (a, b, c)))
+    torch.testing.assert_close(d, (a + b).cpu())
+    """
+        + CHECK
+    )
+
+
 def test_pinned_memory_is_within_the_devices_reach(run):
     finished = run(f"""{PAST_THE_END}
     for pinned in (torch.zeros(32).pin_memory(), torch.zeros(32, pin_memory=True)):
@@ -568,6 +581,26 @@ ENTRY = '".version 8.8\\n.target sm_100a\\n.address_size 64\\n.entry k() {{ {} r
 def test_a_script_that_enters_a_device_itself_is_predicted(timed):
     launch = ENTRY.format("bar.sync 0;")
     done = timed(f"import emulator\nwith emulator.emulate() as device: emulator.launch({launch})")
+    assert (done.returncode, done.stdout.count("predicted")) == (0, 1), done.stderr
+
+
+def test_launches_on_cpu_tensors_in_a_device_that_a_script_enters_itself_are_predicted(timed):
+    body = """
+    import emulator
+
+    @cute.kernel
+    def meet(times: cute.Tensor):
+        for _ in cutlass.range(times[0]):
+            cute.arch.sync_threads()
+
+    @cute.jit
+    def go(times: cute.Tensor):
+        meet(times).launch(grid=(1, 1, 1), block=(64, 1, 1))
+
+    with emulator.emulate():
+        go(from_dlpack(torch.full((1,), 3, dtype=torch.int32, device="cpu")))
+    """
+    done = timed(textwrap.dedent(PRELUDE + body))
     assert (done.returncode, done.stdout.count("predicted")) == (0, 1), done.stderr
 
 
