@@ -9,7 +9,12 @@ import pytest
 import torch
 
 import emulator
-from flash_mla import FlashMLASchedMeta, flash_mla_sparse_fwd, flash_mla_with_kvcache, get_mla_metadata
+from flash_mla.flash_mla_interface import (
+    FlashMLASchedMeta,
+    flash_mla_sparse_fwd,
+    flash_mla_with_kvcache,
+    get_mla_metadata,
+)
 from kernel.reference import selection
 from stages.cache_layouts import V4
 

@@ -15,9 +15,11 @@ from contextlib import contextmanager
 import torch
 
 import kernel
-from flash_mla.metadata import FlashMLASchedMeta
+from flash_mla.metadata import FlashMLASchedMeta, get_mla_metadata
 from kernel.layouts import QUANTISED
 from kernel.serving import IndexedCache, TableCache, attention, sparse_attention
+
+__all__ = ["FlashMLASchedMeta", "flash_mla_sparse_fwd", "flash_mla_with_kvcache", "get_mla_metadata"]
 
 D_V = 512
 #: Names of kernel.serving's arguments, and their names here.
