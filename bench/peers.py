@@ -21,6 +21,7 @@ import torch
 from bench import fa4
 from emulator.clock.chips import chip
 from kernel import dsv4, fmha
+from kernel.serving import IndexedCache, attention
 
 FIGURES: Final = Path(__file__).parent / "data" / "peers.csv"
 HEAD: Final = ("problem", "peer", "our_cycles", "our_tflops", "peer_cycles", "peer_tflops", "ratio")
@@ -29,7 +30,10 @@ TOKENS: Final = 32_768
 """Tokens in total, for each of these sequence lengths. Each sequence has as many keys as tokens."""
 LENGTHS: Final = (1024, 4096, 16_384)
 PREFILL: Final = 4096
-"""Tokens of the sparse prefill."""
+"""Tokens of the sparse prefill, and keys of a sequence of the sparse decode."""
+SEQUENCES: Final = 64
+"""Sequences of the sparse decode, with pages of so many keys: PAGE."""
+PAGE: Final = 64
 WINDOW: Final = 128
 TOP_K: Final = {128: 1024, 64: 512}
 """Top-k keys by number of heads, in addition to the window."""
@@ -79,6 +83,27 @@ def sparse(heads: int) -> Work:
     return Work(f"{heads} heads of 512, {topk + WINDOW:,} sparse keys", flops, ours, theirs)
 
 
+def decode(heads: int) -> Work:
+    """Return sparse decode of a token of each sequence at head dim 512, over keys that a list names."""
+    listed, random = TOP_K[heads] + WINDOW, torch.Generator().manual_seed(0)
+    query, flat = (SEQUENCES, 1, heads, 512), (SEQUENCES, PREFILL, 1, 512)
+
+    def indices() -> torch.Tensor:
+        return torch.randint(PREFILL, (SEQUENCES, 1, listed), generator=random, dtype=torch.int32)
+
+    def ours() -> object:
+        q, kv = fa4.inputs([query, flat])
+        first = torch.arange(SEQUENCES, dtype=torch.int32)[:, None, None] * PREFILL
+        return attention(q, IndexedCache(kv.view(-1, PAGE, 1, 512), (indices() + first).cuda()))
+
+    def theirs() -> object:
+        q, kv = fa4.inputs([query, flat])
+        return fa4.attention(q, kv, kv, gather_kv_indices=indices().cuda())
+
+    flops = 4.0 * SEQUENCES * heads * 512 * listed
+    return Work(f"{SEQUENCES} sequences, {heads} heads of 512, {listed:,} listed keys", flops, ours, theirs)
+
+
 def figures(work: Work) -> tuple[str, ...]:
     """Return cycles and TFLOP/s of both kernels, and the peer's time over ours."""
     found: list[str] = []
@@ -92,7 +117,7 @@ def figures(work: Work) -> tuple[str, ...]:
 
 def line(name: str, shown: Sequence[str]) -> str:
     """Format a line of the table."""
-    return f"{name:<36}" + "".join(f"{text:>{width}}" for text, width in zip(shown, (13, 8, 13, 8, 8), strict=True))
+    return f"{name:<52}" + "".join(f"{text:>{width}}" for text, width in zip(shown, (13, 8, 13, 8, 8), strict=True))
 
 
 def write(peer: str, found: Sequence[tuple[str, ...]]) -> None:
@@ -116,7 +141,7 @@ def main() -> int:
     print(f"FlashAttention-4 {version('flash-attn-4')}")
     works = [plain(width, causal, length) for width, causal, length in product((64, 128, 256), (False, True), LENGTHS)]
     found = []
-    for work in (*works, *map(sparse, TOP_K)):
+    for work in (*works, *map(sparse, TOP_K), *map(decode, TOP_K)):
         found.append((work.name, *figures(work)))
         print(line(work.name, found[-1][1:]), flush=True)
     if "--write" in sys.argv[1:]:
