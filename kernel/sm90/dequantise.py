@@ -28,6 +28,9 @@ class ConvertingWarp(QuantisedWarp):
     It converts some after the other in a loop: unrolled, loads of several turns would be in registers.
     """
 
+    vectors = BATCH
+    """Vectors of codes that a lane converts in a turn of the loop."""
+
     @property
     def lanes(self) -> int:
         """Lanes that convert a key together."""
@@ -36,7 +39,7 @@ class ConvertingWarp(QuantisedWarp):
     @property
     def keys_of_turn(self) -> int:
         """Keys that the warp converts in a turn of the loop."""
-        return WARP // self.lanes * BATCH
+        return WARP // self.lanes * self.vectors
 
     @property
     def column(self) -> Any:
@@ -46,7 +49,7 @@ class ConvertingWarp(QuantisedWarp):
     def keys_from(self, begin: Int32) -> list[Any]:
         """Return the lane's keys in the turn that begins with key `begin` of the tile."""
         step = WARP // self.lanes
-        return [begin + n * step + cute.arch.lane_idx() // self.lanes for n in range(BATCH)]
+        return [begin + n * step + cute.arch.lane_idx() // self.lanes for n in range(self.vectors)]
 
     def of_keys(self, values: list[Any], keys: list[Any], begin: Int32) -> list[Any]:
         """Return the value of each key. values: in the lanes that have the indices of the tile's keys."""
@@ -72,7 +75,13 @@ class ConvertingWarp(QuantisedWarp):
 
 
 class V4Warp(ConvertingWarp):
-    """A load warp that converts keys of V4."""
+    """A load warp that converts keys of V4.
+
+    The codes of two turns are in flight: the first two are asked for before a slot is free, and those of each other
+    turn as soon as the registers of an earlier one are free.
+    """
+
+    vectors = BATCH // 2
 
     @cute.jit
     def convert_keys(self, found: list[Any], words: list[Any], first: Int32, number: Int32) -> Int32:
@@ -81,13 +90,23 @@ class V4Warp(ConvertingWarp):
         found, words: addresses and scales of the slice's keys, in the lanes that have their indices. first: the slice's
         column.
         """
+        keys, turn = self.ring.box[0], self.keys_of_turn
+        asked = [self.codes_from(found, begin) for begin in (Int32(0), Int32(turn))]
         slot = wait_empty(self.cta, self.ring, self.warp, number)
-        for begin in cutlass.range(0, self.ring.box[0], self.keys_of_turn, unroll=1):
-            keys = self.keys_from(begin)
-            places, scales = self.of_keys(found, keys, begin), self.of_keys(words, keys, begin)
-            codes = [self.codes(each, self.column) for each in places]
-            self.write(slot, keys, places, codes, scales, self.column)
+        for begin in cutlass.range(0, keys, 2 * turn, unroll=1):
+            for n, codes in enumerate(asked):
+                at = begin + n * turn
+                own = self.keys_from(at)
+                places, scales = self.of_keys(found, own, at), self.of_keys(words, own, at)
+                self.write(slot, own, places, codes, scales, self.column)
+                if at + 2 * turn < keys:
+                    for held, new in zip(codes, self.codes_from(found, at + 2 * turn), strict=True):
+                        held.store(new.load())
         return slot
+
+    def codes_from(self, found: list[Any], begin: Int32) -> list[cute.Tensor]:
+        """Load the lane's codes in the turn that begins with key `begin` of the tile."""
+        return [self.codes(place, self.column) for place in self.of_keys(found, self.keys_from(begin), begin)]
 
 
 class V32Warp(V4Warp, CodesWarp):
