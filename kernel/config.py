@@ -216,6 +216,11 @@ class FmhaConfig(Features, Mbarriers):
         return self.variant.zigzag and self.mask == "causal" and self.compressed == "none"
 
     @property
+    def group_after_group(self) -> bool:
+        """False: the row tiles of groups alternate."""
+        return False
+
+    @property
     def cluster_ctas(self) -> int:
         """CTAs of a cluster: those of one MMA, or those that split the keys."""
         return self.mma_ctas * self.splits

@@ -163,7 +163,8 @@ class Cta(LoopInvariant):
 
         Row tiles go to CTAs in order, those of one MMA to one CTA or CTA pair. The last row tiles of all groups come
         first: under a causal mask they see most keys. In a zigzag every second round runs backwards, so that a CTA
-        which has a long row tile in one round has a short one in the next.
+        which has a long row tile in one round has a short one in the next. Group after group, CTAs that run at a time
+        read the same keys.
         """
         config = self.config
         args = self.args
@@ -176,9 +177,11 @@ class Cta(LoopInvariant):
             round_ = tile // per_round
             rounds = mma_tiles * groups // per_round  # whole ones; what remains is never reversed
             tile = select_((rounds - round_) % 2 == 1, (2 * round_ + 1) * per_round - 1 - tile, tile)
-        index = (mma_tiles - 1 - tile // groups) * ctas + number % ctas
-        by_token = config.by_token
-        row_tile = RowTile(index, tile % groups, args.rows, args.heads, args.tokens, config.block_m, ctas, by_token)
+        place, group = mma_tiles - 1 - tile // groups, tile % groups
+        if config.group_after_group:
+            place, group = tile % mma_tiles, tile // mma_tiles
+        index, by_token = place * ctas + number % ctas, config.by_token
+        row_tile = RowTile(index, group, args.rows, args.heads, args.tokens, config.block_m, ctas, by_token)
         return replace(self, row_tile=row_tile, kv_tiles=kv_tiles(config, args, row_tile), kv_done=kv_done)
 
     def sink_logit(self, row: Any) -> Any:
