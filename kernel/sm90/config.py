@@ -106,16 +106,28 @@ class SharedMemory:
         return self.rope_dim > 0
 
     @property
-    def o_bytes(self) -> int:
-        """Staging buffer of O and U: a swizzled row per row of every consumer warp."""
-        if self.stages_o_in_p:
-            return 0
+    def o_buffer_bytes(self) -> int:
+        """A staging buffer of O and U: a swizzled row per row of every consumer warp."""
         return len(self.variant.roles.consumers) * self.variant.rows_per_warp * SWIZZLE_BYTES
+
+    @property
+    def o_buffers(self) -> int:
+        """Staging buffers: two if O takes more than one and they fit, so that stores overlap."""
+        if self.head_dim == 64 or self.variant.shares_rows:
+            return 1
+        used = self.reserved_bytes + self.q_bytes + self.kv_bytes
+        return min(2, (SMEM_BYTES - used) // self.o_buffer_bytes)
+
+    @property
+    def o_bytes(self) -> int:
+        """All staging buffers."""
+        return 0 if self.stages_o_in_p else self.o_buffers * self.o_buffer_bytes
 
     @property
     def depth(self) -> int:
         """KV tiles that a ring holds: as many as fit, a power of two."""
-        free = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.rope_bytes - self.p_bytes - self.o_bytes
+        free = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.rope_bytes - self.p_bytes
+        free -= 0 if self.stages_o_in_p else self.o_buffer_bytes
         fits = free // (self.kv_tile_bytes * self.rings)
         return min(MAX_DEPTH, 1 << fits.bit_length() - 1)
 
@@ -225,6 +237,16 @@ class HopperConfig(Features, Mbarriers):
         return self.splits == 1
 
     @property
+    def takes_turns(self) -> bool:
+        """True if consumer warpgroups issue products in turn: at head_dim 256 products are long enough without."""
+        return self.head_dim < 256
+
+    @property
+    def keeps_q(self) -> bool:
+        """True if consumers keep Q in registers: at head_dim 128 they have enough."""
+        return self.head_dim == 128 and not self.by_token
+
+    @property
     def loads_v(self) -> bool:
         """True if V is not read as K."""
         return not self.shared_kv
@@ -238,6 +260,14 @@ class HopperConfig(Features, Mbarriers):
     def zigzag(self) -> bool:
         """True if row tiles are dealt in a zigzag: they differ in how many keys they see."""
         return self.mask == "causal" and self.compressed == "none"
+
+    @property
+    def group_after_group(self) -> bool:
+        """True if all row tiles of a group are dealt before those of the next: they see equally many keys.
+
+        At head_dim 64 that is slower by up to 0.8%.
+        """
+        return self.mask == "none" and self.compressed == "none" and self.head_dim > 64
 
     @property
     def cluster_ctas(self) -> int:

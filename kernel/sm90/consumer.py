@@ -43,6 +43,9 @@ class Consumer(LoopInvariant):
         self.p = pv.make_fragment_A(pv.partition_shape_A((config.tile_m, config.block_n)))
         self.o = pv.make_fragment_C(pv.partition_shape_C((config.tile_m, config.o_cols)))
         self.o.fill(0.0)
+        self.q = None
+        if config.keeps_q:
+            self.q = qk.make_fragment_A(qk.partition_shape_A((config.tile_m, config.head_dim)))
         self.rows = [RowSoftmax(self.cta.args.scale_log2, 1) for _ in range(ROWS)]
         self.factors = cute.make_rmem_tensor(ROWS, Float32)  # of each row of O, if it has to be rescaled
 
@@ -53,10 +56,13 @@ class Consumer(LoopInvariant):
         if count > 0:
             # 1. S[0] and P[0].
             self.cta.bars.wait("q_full", 0, q_loads % 2)
+            if const_expr(self.cta.config.keeps_q):
+                self.fragments.load_q(self.q, self.thread.q_tile, self.thread.index)
+                self.cta.bars.arrive_warp("q_empty", 0)
             named = self.named_keys(Int32(0))
-            wait_turn(self.thread.warpgroup)
+            self.wait_turn()
             self.issue_qk(Int32(0))
-            pass_turn(self.thread.warpgroup, self.cta.config.variant.warpgroups)
+            self.pass_turn()
             warpgroup.wait_group(0)
             self.release_k(Int32(0))
             self.softmax(Int32(0), named)
@@ -64,10 +70,10 @@ class Consumer(LoopInvariant):
             for i in cutlass.range(1, count, unroll=1):
                 # 2. S[i] and O += P[i - 1] V[i - 1], in this warpgroup's turn.
                 named = self.named_keys(i)
-                wait_turn(self.thread.warpgroup)
+                self.wait_turn()
                 self.issue_qk(i)
                 self.issue_pv(i - 1)
-                pass_turn(self.thread.warpgroup, self.cta.config.variant.warpgroups)
+                self.pass_turn()
                 # 3. Softmax of S[i] beside the second product.
                 warpgroup.wait_group(1)
                 self.release_k(i)
@@ -80,12 +86,23 @@ class Consumer(LoopInvariant):
                 if moved:
                     self.rescale()
             # 5. The last product.
-            self.cta.bars.arrive_warp("q_empty", 0)
-            wait_turn(self.thread.warpgroup)
+            if const_expr(not self.cta.config.keeps_q):
+                self.cta.bars.arrive_warp("q_empty", 0)
+            self.wait_turn()
             self.issue_pv(count - 1)
-            pass_turn(self.thread.warpgroup, self.cta.config.variant.warpgroups)
+            self.pass_turn()
             warpgroup.wait_group(0)
             self.release_v(count - 1)
+
+    def wait_turn(self) -> None:
+        """Wait until the warpgroup before has issued its products."""
+        if self.cta.config.takes_turns:
+            wait_turn(self.thread.warpgroup)
+
+    def pass_turn(self) -> None:
+        """Let the next warpgroup issue its products."""
+        if self.cta.config.takes_turns:
+            pass_turn(self.thread.warpgroup, self.cta.config.variant.warpgroups)
 
     def issue_qk(self, i: Int32, first: int = 0) -> None:
         """Start S[i] = Q K[i]', from slice `first` of the dims on."""
@@ -94,7 +111,8 @@ class Consumer(LoopInvariant):
 
     def issue_qk_slices(self, i: Int32, slices: list[int], clear: bool) -> None:
         """Start S[i] += Q K[i]' for slices of the dims, one by one. clear: the first one overwrites S."""
-        q, k = self.fragments.q(self.thread.q_tile), self.fragments.k(self.tile_slot(i))
+        q = self.fragments.q(self.thread.q_tile) if self.q is None else self.q
+        k = self.fragments.k(self.tile_slot(i))
         steps = cute.size(k, mode=[2]) // self.cta.config.slices
         for slice_ in slices:
             self.wait_full("k", i, slice_)

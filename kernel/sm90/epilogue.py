@@ -53,13 +53,15 @@ class Epilogue(LoopInvariant):
         rows, width = box = config.variant.rows_per_warp, SWIZZLE_BYTES * 8 // dtype.width
         # In P's buffer, the warp's place is in that P which only its warpgroup reads.
         place = thread.warp ^ WARPGROUP if config.smem.stages_o_in_p else thread.warp
-        staged = slice_ring(cta.smem.sO, box, len(config.roles.consumers), dtype)[None, None, place]
+        warps, buffers = len(config.roles.consumers), config.smem.o_buffers
+        staging = slice_ring(cta.smem.sO, box, warps * buffers, dtype)
         groups = config.o_cols // width
         box_row = row_tile.index * (config.block_m // rows) + thread.q_tile * WARPGROUP + thread.warp % WARPGROUP
         for group in cutlass.range_constexpr(groups):
-            # 1. Wait until the store before has read the buffer.
-            cute.arch.cp_async_bulk_wait_group(0, read=True)
+            # 1. Wait until the last store from this buffer has read it.
+            cute.arch.cp_async_bulk_wait_group(buffers - 1, read=True)
             cute.arch.sync_warp()
+            staged = staging[None, None, place + warps * (group % buffers)]
             # 2. Stage 128 bytes of each row.
             self.stage(staged, dtype, group * (width // COLS), factors)
             cute.arch.fence_view_async_shared()

@@ -146,7 +146,7 @@ class Fmha:
         warpgroup, kv_done, q_loads = ConsumerThread(config).warpgroup, Int32(0), Int32(0)
         # 1. The first turn is warpgroup 0's.
         last = config.variant.warpgroups - 1
-        if const_expr(not config.variant.shares_rows) and warpgroup == last:
+        if const_expr(config.takes_turns) and warpgroup == last:
             pass_turn(warpgroup, last + 1)
         # 2. Compute row tile after row tile.
         first, end, step = cta.row_tile_range
@@ -162,7 +162,7 @@ class Fmha:
             kv_done += at.kv_tiles.count
             q_loads += smaller(at.kv_tiles.count, 1)
         # 3. Take the turn that the last warpgroup passed, and wait for the last stores.
-        if const_expr(not config.variant.shares_rows) and warpgroup == 0:
+        if const_expr(config.takes_turns) and warpgroup == 0:
             wait_turn(warpgroup)
         cute.arch.cp_async_bulk_wait_group(0, read=True)
 

@@ -8,7 +8,7 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32, Int64
 from cutlass._mlir import ir
 from cutlass._mlir.dialects import llvm
-from cutlass.cute.nvgpu import OperandMajorMode, warpgroup
+from cutlass.cute.nvgpu import OperandMajorMode, warp, warpgroup
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.memory import SmemAllocator
 from cutlass.utils import hopper_helpers as sm90
@@ -50,7 +50,7 @@ class Fragments(LoopInvariant):
 
     def qk(self) -> cute.TiledMma:
         """Return the MMA of S = Q K': 64 rows, the keys of a KV tile."""
-        return tiled_mma(OperandMajorMode.K, self.config.block_n, SMEM)
+        return tiled_mma(OperandMajorMode.K, self.config.block_n, REGISTERS if self.config.keeps_q else SMEM)
 
     def pv(self, source: Any = REGISTERS) -> cute.TiledMma:
         """Return the MMA of O += P V: 64 rows, a warpgroup's columns."""
@@ -61,6 +61,14 @@ class Fragments(LoopInvariant):
         tile = slice_ring(self.smem.sQ, (self.config.tile_m, self.config.head_dim), self.config.q_tiles)
         thread = self.qk().get_slice(0)
         return thread.make_fragment_A(thread.partition_A(tile[None, None, q_tile]))
+
+    def load_q(self, q: cute.Tensor, q_tile: Any, index: Any) -> None:
+        """Load a consumer thread's part of a Q tile to registers."""
+        tile = slice_ring(self.smem.sQ, (self.config.tile_m, self.config.head_dim), self.config.q_tiles)
+        atom = cute.make_copy_atom(warp.LdMatrix8x8x16bOp(num_matrices=4), BFloat16)
+        copy = cute.make_tiled_copy_A(atom, self.qk()).get_slice(index)
+        cute.copy(copy, copy.partition_S(tile[None, None, q_tile]), copy.retile(q))
+        keep_before_fence(q)
 
     def k(self, slot: Any) -> cute.Tensor:
         """Return the descriptors of the KV tile in a slot of K's ring, one for each 16 dims."""
