@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from .bridge.result import LaunchResult
 
 FAILED: Final = 3
+NOTHING: Final = (
+    "nothing was launched on the emulated device before SCRIPT ended; launches of child processes and of functions "
+    "that run at exit are not predicted"
+)
 
 
 def add_command(commands: Any) -> None:
@@ -198,7 +202,7 @@ def _end(device: EmulatedDevice, traces: Path | None, file: Path | None, code: i
     sys.stdout.flush()
     failed = bool(device.failures or device.error)
     if not device.launches and not failed:
-        print("nothing was launched on the emulated device", file=sys.stderr)
+        print(NOTHING, file=sys.stderr)
     print(*report_lines(device), sep="", end="", file=sys.stderr)
     return FAILED if failed else code
 

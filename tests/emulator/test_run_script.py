@@ -619,7 +619,7 @@ def test_an_error_of_a_launch_that_ends_the_script_is_reported_once(timed):
 
 def test_a_script_that_launches_nothing_gets_a_message(timed):
     done = timed("pass")
-    assert done.returncode == 0 and "nothing was launched" in done.stderr
+    assert done.returncode == 0 and "nothing was launched" in done.stderr and "child processes" in done.stderr
 
 
 def test_the_report_as_sarif(run, tmp_path):
