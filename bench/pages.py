@@ -227,6 +227,19 @@ def h200_summary() -> Lines:
     yield from markdown(("TFLOP/s, measured", "this kernel", *PEERS.values()), body)
 
 
+def h200_caches() -> Lines:
+    """Yield the measured times of decode over caches of each layout."""
+    head = ("heads", "sequences", "bf16", "584 bytes (V4)", "528 bytes (V4.1)", "288 bytes (V4.1, FP4)")
+    yield from markdown(head, [tuple(row.values()) for row in rows(ON_H200 / "caches.csv")])
+
+
+def h200_counters() -> Lines:
+    """Yield counters of Nsight Compute beside the clock's predictions."""
+    found = rows(ON_H200 / "counters.csv")
+    body = [tuple({**row, "cycles": f"{int(row['cycles']):,}"}.values()) for row in found]
+    yield from markdown(tuple(found[0]), body)
+
+
 def h200_failures() -> Lines:
     """Yield what was provoked on an H200, and what the harness said."""
     head = ("failure", "promised", "seen", "then")
@@ -264,6 +277,8 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "h200-verdicts": h200_verdicts,
         "h200-speed": h200_speed,
         "h200-summary": h200_summary,
+        "h200-caches": h200_caches,
+        "h200-counters": h200_counters,
         "h200-failures": h200_failures,
         "silicon-times": lambda: hopper.table(hopper.rows()),
         "coverage": lambda: iter(coverage_table(families(read_forms())).splitlines()[2:]),
