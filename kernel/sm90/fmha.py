@@ -7,7 +7,7 @@ consumer thread, of 232 (216 with top-k indices, 160 of three warpgroups):
 
     head_dim 64    |  S 64  |  P 32  |  O 32   |        KV tiles of 128 keys, three warpgroups where rows are many; 64
                                                         and two warpgroups with top-k indices
-    head_dim 128   |  S 64  |  P 32  |  O 64   |        KV tiles of 128 keys; 64 with top-k indices
+    head_dim 128   |  S 64  |  P 32  |  O 64   |  Q 32  |  KV tiles of 128 keys; 64 with top-k indices, and no Q
     head_dim 256   |  S 32  |  P 16  |  O 128  |        64 keys
     head_dim 512   |  S 32  |  P 16  |  O 128  |        64 keys; 32 if V is not K. Rotary columns behind V's have a
                                                         slot of their own
@@ -17,7 +17,7 @@ Warps of the CTA and the mbarriers between them. K and V come by rings of KV til
     load         ---q_full, k_full-->   consumers     Q of all Q tiles; slices of K, which are V's if V is K
     values       -----v_full-------->   consumers     slices of V
     load, values <-k_empty, v_empty--   consumers     a slice was read
-    load         <----q_empty--------   consumers     the row tile's last S has been computed
+    load         <----q_empty--------   consumers     the row tile's last S has been computed, or Q is in registers
     load         ---rope_full---->      consumers     K's rotary columns if V lacks them
     load         <--rope_empty----      consumers     QK has read the rotary columns
     load, values -----tail_full----->   the same      a slice with invalid keys: cleared, then k_full or v_full
