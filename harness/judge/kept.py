@@ -1,4 +1,4 @@
-"""A cache of compiled configurations of the kernel, for the emulated device, shared by all processes.
+"""A cache of configurations of the kernel, compiled on the emulated device or for recordings, shared by all processes.
 
 The key of an entry is a digest of everything that it was compiled from: every file of kernel/, the configuration, the
 versions of Python and of every package, CuTeDSL's environment variables, and the processor of its host code. The files
