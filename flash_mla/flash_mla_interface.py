@@ -8,7 +8,6 @@ multiple of 16 bytes. What is not built is rejected by name: caches other than b
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -36,7 +35,6 @@ NAMES = {
     "sink": "attn_sink",
     "scale": "softmax_scale",
 }
-INNER_NAME = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, NAMES))})(?!\w)")
 
 
 def flash_mla_with_kvcache(
@@ -184,6 +182,4 @@ def errors_of_flash_mla(names: Mapping[str, str] | None = None) -> Iterator[None
     try:
         yield
     except kernel.ArgumentError as error:
-        here = {**NAMES, **(names or {})}
-        name = INNER_NAME.sub(lambda match: here[match[0]], error.name)
-        raise RuntimeError(f"{name} is {error.seen}; allowed: {error.allowed}") from None
+        raise RuntimeError(str(error.renamed({**NAMES, **(names or {})}))) from None

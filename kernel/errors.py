@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 
 class ArgumentError(ValueError):
     """An argument that the kernel does not support; raised before anything is compiled or launched.
@@ -14,3 +17,8 @@ class ArgumentError(ValueError):
         self.name = name
         self.seen = seen
         self.allowed = allowed
+
+    def renamed(self, names: Mapping[str, str]) -> ArgumentError:
+        """Return the error with the names of a caller's arguments. names: the kernel's names, and those instead."""
+        inner = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, names))})(?!\w)")
+        return ArgumentError(inner.sub(lambda match: names[match[0]], self.name), self.seen, self.allowed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 import torch
@@ -25,7 +24,6 @@ NAMES = {
     "scale": "bmm1_scale",
     "out.o": "out",
 }
-INNER_NAME = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, NAMES))})(?!\w)")
 
 
 def trtllm_batch_decode_sparse_mla_dsv4(
@@ -106,8 +104,7 @@ def trtllm_batch_decode_sparse_mla_dsv4(
     try:
         found = attention(q, main, extra, scale=float(bmm1_scale), sink=sinks, out=buffers).o
     except ArgumentError as error:
-        name = INNER_NAME.sub(lambda match: NAMES[match[0]], error.name)
-        raise ArgumentError(name, error.seen, error.allowed) from None
+        raise error.renamed(NAMES) from None
     if isinstance(bmm2_scale, torch.Tensor) or bmm2_scale != 1.0:
         found.mul_(bmm2_scale)
     return found[:, 0] if varlen else found
