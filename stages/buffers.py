@@ -71,10 +71,7 @@ class Poisoned:
 
 def bytes_of(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return the bytes of the memory of each tensor, uint8 [bytes]: with guards, and what lies between slices."""
-    return {
-        name: torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-        for name, tensor in tensors.items()
-    }
+    return {name: memory_of(tensor, torch.uint8) for name, tensor in tensors.items()}
 
 
 def check_inputs(before: Mapping[str, torch.Tensor], tensors: Mapping[str, torch.Tensor]) -> None:
@@ -88,8 +85,13 @@ def check_inputs(before: Mapping[str, torch.Tensor], tensors: Mapping[str, torch
 
 def moved(tensor: torch.Tensor, torch_device: str) -> torch.Tensor:
     """Return a tensor on a device, in a copy of its whole memory: strides and offset stay, and what lies around it."""
-    whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
-    return whole.to(torch_device).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    whole = memory_of(tensor, tensor.dtype).to(torch_device)
+    return whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+def memory_of(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the whole memory of a tensor as elements of a dtype, [elements]. It is not copied."""
+    return torch.empty(0, dtype=dtype, device=tensor.device).set_(tensor.untyped_storage())
 
 
 def gapped(tensor: torch.Tensor, flat: bool) -> torch.Tensor:

@@ -88,7 +88,7 @@ def placed(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISO
     def laid_out(tensor: torch.Tensor | None) -> torch.Tensor | None:
         if tensor is None or not case.strided:
             return tensor
-        return gapped(tensor.to(torch_device), flat=has_topk(case))
+        return gapped(tensor, flat=has_topk(case))
 
     tensors = {"q": laid_out(inputs.q), "sink": case.sink}
     if case.served is not None:
