@@ -63,19 +63,7 @@ class PairWarp(LoadWarp):
 
     def copy_part(self, places: list[Any], number: Int32, slice_: int) -> None:
         """Copy a slice of the lane's keys of the CTA's KV tile `number`; zeros for an index that names no key."""
-        lane = cute.arch.lane_idx()
-        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
-        atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
-        pred = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
-        vectors = self.ring.box[1] // cute.size(vector)
-        slot = wait_empty(self.cta, self.ring, slice_, number)
-        for n, place in enumerate(places):
-            pred[0] = self.is_key(place)
-            src = cute.logical_divide(self.key_at(place), vector)
-            dst = cute.logical_divide(self.slot(slot)[self.first_key + AT_ONCE * n, None], vector)
-            for c in range(0, vectors, LANES):
-                cute.copy(atom, src[None, slice_ * vectors + c + lane % LANES], dst[None, c + lane % LANES], pred=pred)
-        self.publish_copies(slot)
+        self.publish_copies(copy_keys(self, slice_, self.keys, places, number))
 
     @cute.jit
     def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:
@@ -90,6 +78,11 @@ class PairWarp(LoadWarp):
     def first_key(self) -> Any:
         """The lane's first key within the tile."""
         return self.warp * (self.ring.box[0] // WARPGROUP) + cute.arch.lane_idx() // LANES
+
+    @property
+    def keys(self) -> list[Any]:
+        """The lane's keys within the tile."""
+        return [self.first_key + n for n in range(0, self.ring.box[0] // WARPGROUP, AT_ONCE)]
 
     def entries(self, i: Int32) -> list[Int32]:
         """Numbers of the lane's top-k indices of tile `i`."""
@@ -143,15 +136,7 @@ class RopePart(RopeWarp):
 
     def copy(self, keys: list[Any], places: list[Any], number: Int32) -> None:
         """Copy the rotary columns of the CTA's KV tile `number`. keys: those of the lane; places: their addresses."""
-        lane = cute.arch.lane_idx()
-        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
-        atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
-        pred = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
-        slot = wait_empty(self.cta, self.ring, 0, number)
-        for key, place in zip(keys, places, strict=True):
-            pred[0] = self.is_key(place)
-            src, dst = (cute.logical_divide(row, vector) for row in (self.key_at(place), self.slot(slot)[key, None]))
-            cute.copy(atom, src[None, lane % LANES], dst[None, lane % LANES], pred=pred)
+        copy_keys(self, 0, keys, places, number)
         self.publish_copies(number & 1)
 
 
@@ -164,11 +149,30 @@ class CachePairWarp(PairWarp, CacheWarp):
         super().copy_part(places, number, slice_)
         if const_expr(self.cta.config.rope_dim > 0):  # noqa: SIM102  slice_ may be a value of the device
             if slice_ == 0:
-                keys = [self.first_key + AT_ONCE * n for n in range(len(places))]
-                RopePart(self.cta, self.cta.config.rope_ring, self.warp).copy(keys, places, number)
+                RopePart(self.cta, self.cta.config.rope_ring, self.warp).copy(self.keys, places, number)
 
     def run(self, tail_loads: Int32) -> Int32:
         """Copy this warp's part of every KV tile."""
         kv = self.cta.kv_tiles
         self.copy_tiles(kv.begin, kv.end, self.cta.kv_done - kv.begin, alone=False)
         return tail_loads
+
+
+def copy_keys(role: LoadWarp, slice_: int, keys: list[Any], places: list[Any], number: Int32) -> Any:
+    """Copy the lane's part of keys to a slice of the CTA's KV tile `number`, and return the slot.
+
+    keys: those of the lane; places: their addresses. LANES lanes copy a key together. Zeros are written for an index
+    that names no key.
+    """
+    lane = cute.arch.lane_idx()
+    vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
+    atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
+    pred = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
+    vectors = role.ring.box[1] // cute.size(vector)
+    slot = wait_empty(role.cta, role.ring, slice_, number)
+    for key, place in zip(keys, places, strict=True):
+        pred[0] = role.is_key(place)
+        src, dst = (cute.logical_divide(row, vector) for row in (role.key_at(place), role.slot(slot)[key, None]))
+        for c in range(0, vectors, LANES):
+            cute.copy(atom, src[None, slice_ * vectors + c + lane % LANES], dst[None, c + lane % LANES], pred=pred)
+    return slot
