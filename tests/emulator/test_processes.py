@@ -283,6 +283,18 @@ def test_no_process_outlives_the_one_that_launched() -> None:
     assert gone and not alive
 
 
+def test_a_forked_process_whose_parent_has_already_ended_runs_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(processes.Helper, "_work", lambda helper, run_cluster: (tmp_path / "ran").touch())
+    monkeypatch.setattr(os, "getppid", lambda: 1)
+    alone, shared = np.zeros(32 * GRID, np.uint32), np.zeros(32 * GRID, np.uint32)
+    counted = launch(source(OWN), alone, grid=GRID)
+    assert launch(source(OWN), shared, grid=GRID, processes=2) == counted
+    np.testing.assert_array_equal(shared, alone)
+    assert not list(tmp_path.iterdir())
+
+
 def fail(fault: Fault) -> None:
     pytest.fail(str(fault))
 

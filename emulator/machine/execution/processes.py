@@ -126,11 +126,13 @@ class Helper:
     def __init__(self, launch: Launch, run_cluster: Callable[[Dim3], None], share: Sequence[Dim3]) -> None:
         self._launch, self._share = launch, share
         self._notes = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
+        launching = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
             try:
                 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-                self._work(run_cluster)
+                if os.getppid() == launching:  # it could have ended before the call of prctl
+                    self._work(run_cluster)
             finally:
                 os._exit(0)
 
