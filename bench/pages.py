@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import hopper
+from emulator.clock.chips import names as chips
 from emulator.coverage import families, read_forms
 from emulator.coverage import markdown as coverage_table
 from emulator.leniency import Leniency, Level
@@ -206,15 +207,22 @@ def measured() -> dict[str, dict[str, dict[str, str]]]:
 
 
 def h200_speed() -> Lines:
-    """Yield the measured times of the kernel, beside those of peers."""
+    """Yield the measured times of the kernel, beside the clock's predictions and those of peers."""
+    clocked = {row["problem"]: row for row in rows(ON_H200 / "predicted.csv")}
     body: list[tuple[str, ...]] = []
     for problem, kernels in measured().items():
         row = kernels["this kernel"]
         peers = [kernels[name]["us"] if name in kernels else "" for name in PEERS]
         ratio = f"{min(map(float, filter(None, peers))) / float(row['us']):.2f}" if any(peers) else ""
-        body.append((problem, row["us"], row["tflops"], row["sm_mhz"], row["watts"], *peers, ratio))
+        foreseen = clocked[problem]
+        times = row["us"], foreseen["predicted us"], foreseen["error"]
+        body.append((problem, *times, row["tflops"], row["sm_mhz"], row["watts"], *peers, ratio))
     named = (f"{name}, us" for name in PEERS.values())
-    yield from markdown(("problem", "us", "TFLOP/s", "MHz", "W", *named, "ratio"), body)
+    yield from markdown(("problem", "us", "predicted, us", "error", "TFLOP/s", "MHz", "W", *named, "ratio"), body)
+    errors = [float(each["error"].rstrip("%")) for each in clocked.values()]
+    mean, short = sum(map(abs, errors)) / len(errors), sum(error < 0 for error in errors)
+    said = f"Predicted times of {len(errors)} problems have a mean error of {mean:.1f}%; {short} are too short."
+    yield from ("", said)
 
 
 def h200_summary() -> Lines:
@@ -287,7 +295,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "h200-failures": h200_failures,
         "silicon-times": lambda: hopper.table(hopper.rows()),
         "coverage": lambda: iter(coverage_table(families(read_forms())).splitlines()[2:]),
-        **{f"clock-{chip}": partial(clock, chip) for chip in ("b200", "b300", "gb300", "h200")},
+        **{f"clock-{chip}": partial(clock, chip) for chip in chips()},
         **{f"finding-{error}": partial(finding, error) for error in found_errors},
         **{f"level-{name}": partial(level, name) for name in ("formal", "pedantic")},
     }

@@ -45,10 +45,18 @@ class Emulated:
         return self._saved(name, ptx, host, cubin).restored(of)
 
     def timing(
-        self, chip: str, mbarriers: Mapping[int, str] | None = None, trace: bool = False, ranges: bool = False
+        self,
+        chip: str,
+        mbarriers: Mapping[int, str] | None = None,
+        trace: bool = False,
+        ranges: bool = False,
+        ghz: float | None = None,
     ) -> AbstractContextManager[object]:
-        """Predict the time of launches in the body on a chip; they compute nothing. For `mbarriers` see `running`."""
-        conditions = self._conditions(ranges=ranges)
+        """Predict the time of launches in the body on a chip; they compute nothing. For `mbarriers` see `running`.
+
+        ghz: a fixed clock rate; None for the chip's own.
+        """
+        conditions = self._conditions(ranges=ranges, ghz=ghz)
         return self._emulate(clock=chip, trace=trace, names=lambda _kernel: mbarriers or {}, conditions=conditions)
 
 

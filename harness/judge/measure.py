@@ -65,6 +65,8 @@ def main() -> int:
 
 def works(milestone: Milestone | None) -> Iterator[tuple[str, float, Mapping[str, Callable[[], object]]]]:
     """Yield a milestone's cases, or all problems if it is None: name, flops, and the calls of each kernel by name."""
+    import torch
+
     from harness.judge.problems import problems
     from stages.inputs import draw
     from stages.launch import prepared
@@ -72,8 +74,8 @@ def works(milestone: Milestone | None) -> Iterator[tuple[str, float, Mapping[str
     for case in milestone.load().CASES if milestone else ():
         inputs = draw(case, 1)
         yield case.name, 0.0, {OURS: prepared(case, inputs, DEVICE), **peers(case, inputs)}
-    for problem in () if milestone else problems():
-        yield problem.name, problem.flops, problem.calls
+    for problem in () if milestone else problems(torch.randn, DEVICE):
+        yield problem.name, problem.flops, {OURS: problem.ours, **problem.peers()}
 
 
 def timed(name: str, what: str, call: Callable[[], object], cold: bool, flops: float = 0.0) -> Measured:

@@ -24,9 +24,13 @@ def predicted(
     mbarriers: Mapping[int, str] | None = None,
     trace: bool = False,
     ranges: bool = False,
+    ghz: float | None = None,
 ) -> list[Any]:
-    """Return the clock's prediction of each launch that `launches` makes. `mbarriers` are names for the report."""
-    with device.timing(device.chip, mbarriers, trace, ranges) as emulated:
+    """Return the clock's prediction of each launch that `launches` makes. `mbarriers` are names for the report.
+
+    ghz: a fixed clock rate; None for the chip's own.
+    """
+    with device.timing(device.chip, mbarriers, trace, ranges, ghz) as emulated:
         launches()
     done: Any = emulated
     return [launched.prediction for launched in done.launches]

@@ -1,7 +1,7 @@
-"""Problems that `make perf TARGET=...` times on a GPU, each with the kernel and its peers.
+"""Problems that `make perf TARGET=...` times on a GPU, and that the clock predicts, each with the kernel and its peers.
 
 They are plain attention of head dims 64, 128 and 256 to 1,024 to 16,384 keys, windows of 1,024 keys, and those of
-stages/shapes.py. Inputs are normal. Peers are torch's attention, FlexAttention for windows, and FlashAttention-4 where
+stages/shapes.py. Peers are torch's attention, FlexAttention for windows, and FlashAttention-4 where
 PyPI's flash-attn-4 is installed.
 """
 
@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from harness.judge.gpu_time import OURS
 from kernel import fmha
 from stages.shapes import SHAPES
 
@@ -24,74 +23,89 @@ TOKENS, HIDDEN = 32_768, 2_048
 """Tokens in total, and head dim times heads, of plain attention."""
 LENGTHS = (1_024, 4_096, 16_384)
 WINDOW = 1_024
+QKV = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The flops of both products, and the calls of the kernels that compute them, by name."""
+    """A problem: the flops of both products, the call of this repository's kernel, and a maker of its peers' calls."""
 
     name: str
     flops: float
-    calls: dict[str, Callable[[], object]]
+    ours: Callable[[], object]
+    peers: Callable[[], dict[str, Callable[[], object]]] = dict
 
 
-def problems() -> Iterator[Problem]:
-    """Yield every problem, its inputs drawn."""
+def problems(make: Callable[..., torch.Tensor], device: str) -> Iterator[Problem]:
+    """Yield every problem with its inputs on a device. make: torch.zeros or torch.randn."""
     for width, causal, length in product((64, 128, 256), (False, True), LENGTHS):
-        yield plain(width, causal, length)
+        yield plain(inputs(make, device, width, length), causal)
     for width in (64, 128):
-        yield windowed(width, LENGTHS[-1])
+        yield windowed(inputs(make, device, width, LENGTHS[-1]))
     for shape in SHAPES:
-        yield Problem(shape.name, shape.flops, {OURS: shape.prepared(torch.randn, "cuda")})
+        yield Problem(shape.name, shape.flops, shape.prepared(make, device))
 
 
-def plain(width: int, causal: bool, length: int) -> Problem:
+def plain(qkv: QKV, causal: bool) -> Problem:
     """Return multi-query attention: one key and value head."""
-    q, k, v = drawn(width, length)
-    attention: Any = functional.scaled_dot_product_attention
-    by_head = q.transpose(1, 2).contiguous()
-    shared = [each[:, None].expand(len(q), q.shape[2], length, width) for each in (k, v)]
-    name = f"head dim {width}, {length:,} keys{', causal' if causal else ''}"
-    calls: dict[str, Callable[[], object]] = {
-        OURS: lambda: fmha(q, k, v, causal=causal, partials=False),
-        "torch's scaled_dot_product_attention": lambda: attention(by_head, *shared, is_causal=causal),
-    }
-    if find_spec("flash_attn"):
-        from flash_attn.cute import flash_attn_func  # one key head, as here
+    q, k, v = qkv
+    length, width = k.shape[1:]
 
-        calls["FlashAttention-4"] = lambda: flash_attn_func(q, k[:, :, None], v[:, :, None], causal=causal)
-    return Problem(name, 4.0 * TOKENS * HIDDEN * length / (1 + causal), calls)
+    def peers() -> dict[str, Callable[[], object]]:
+        attention: Any = functional.scaled_dot_product_attention
+        by_head = q.transpose(1, 2).contiguous()
+        shared = [each[:, None].expand(len(q), q.shape[2], length, width) for each in (k, v)]
+        calls = {"torch's scaled_dot_product_attention": lambda: attention(by_head, *shared, is_causal=causal)}
+        return calls | flash_attention(qkv, causal=causal)
+
+    return Problem(
+        f"head dim {width}, {length:,} keys{', causal' if causal else ''}",
+        4.0 * TOKENS * HIDDEN * length / (1 + causal),
+        lambda: fmha(q, k, v, causal=causal, partials=False),
+        peers,
+    )
 
 
-def windowed(width: int, length: int) -> Problem:
+def windowed(qkv: QKV) -> Problem:
     """Return causal multi-query attention of which a query sees the last WINDOW keys."""
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    q, k, v = qkv
+    length, width = k.shape[1:]
 
-    q, k, v = drawn(width, length)
-    by_head = q.transpose(1, 2).contiguous()
-    shared = [each[:, None].contiguous() for each in (k, v)]
+    def peers() -> dict[str, Callable[[], object]]:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    def sees(batch: Any, head: Any, query: Any, key: Any) -> Any:
-        return (key <= query) & (query - key < WINDOW)
+        def sees(batch: Any, head: Any, query: Any, key: Any) -> Any:
+            return (key <= query) & (query - key < WINDOW)
 
-    mask = create_block_mask(sees, None, None, length, length)
-    flexible: Any = torch.compile(flex_attention)
-    calls: dict[str, Callable[[], object]] = {
-        OURS: lambda: fmha(q, k, v, causal=True, window=WINDOW, partials=False),
-        "FlexAttention": lambda: flexible(by_head, *shared, block_mask=mask, enable_gqa=True),
-    }
-    if find_spec("flash_attn"):
-        from flash_attn.cute import flash_attn_func
+        by_head = q.transpose(1, 2).contiguous()
+        shared = [each[:, None].contiguous() for each in (k, v)]
+        mask = create_block_mask(sees, None, None, length, length)
+        flexible: Any = torch.compile(flex_attention)
+        calls = {"FlexAttention": lambda: flexible(by_head, *shared, block_mask=mask, enable_gqa=True)}
+        return calls | flash_attention(qkv, causal=True, window_size=(WINDOW - 1, 0))
 
-        values = k[:, :, None], v[:, :, None]
-        calls["FlashAttention-4"] = lambda: flash_attn_func(q, *values, causal=True, window_size=(WINDOW - 1, 0))
     seen = WINDOW - WINDOW * (WINDOW - 1) / 2 / length  # keys of a query on average
-    return Problem(f"head dim {width}, {length:,} keys, window {WINDOW:,}", 4.0 * TOKENS * HIDDEN * seen, calls)
+    return Problem(
+        f"head dim {width}, {length:,} keys, window {WINDOW:,}",
+        4.0 * TOKENS * HIDDEN * seen,
+        lambda: fmha(q, k, v, causal=True, window=WINDOW, partials=False),
+        peers,
+    )
 
 
-def drawn(width: int, length: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return normal queries of HIDDEN // width heads, keys and values."""
+def flash_attention(qkv: QKV, **options: object) -> dict[str, Callable[[], object]]:
+    """Return the call of FlashAttention-4 by its name, if it is installed. It has one key head, as here."""
+    if not find_spec("flash_attn"):
+        return {}
+    from flash_attn.cute import flash_attn_func
+
+    q, k, v = qkv
+    return {"FlashAttention-4": lambda: flash_attn_func(q, k[:, :, None], v[:, :, None], **options)}
+
+
+def inputs(make: Callable[..., torch.Tensor], device: str, width: int, length: int) -> QKV:
+    """Return queries of HIDDEN // width heads, keys and values."""
     batch = TOKENS // length
     shapes = (batch, length, HIDDEN // width, width), (batch, length, width), (batch, length, width)
-    q, k, v = (torch.randn(shape, dtype=torch.bfloat16, device="cuda") for shape in shapes)
+    q, k, v = (make(shape, dtype=torch.bfloat16, device=device) for shape in shapes)
     return q, k, v

@@ -504,7 +504,7 @@ def test_an_address_of_a_parameter_may_be_in_a_register() -> None:
 
 
 def test_a_chip_that_has_no_file_is_refused() -> None:
-    with pytest.raises(ValueError, match="'b100'; allowed: 'b200' or 'b300' or 'gb300' or 'h200'"):
+    with pytest.raises(ValueError, match="'b100'; allowed: 'b200' or 'b300' or 'gb300' or 'h100' or 'h200'"):
         chip("b100")
 
 

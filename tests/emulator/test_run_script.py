@@ -545,7 +545,7 @@ def test_time_names_its_chips(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["time", "--chip", "b400", "script.py"])
     assert "argument --chip: invalid choice: 'b400'" in (said := capsys.readouterr().err)
-    assert all(name in said for name in ("b200", "b300", "gb300", "h200"))
+    assert all(name in said for name in ("b200", "b300", "gb300", "h100", "h200"))
 
 
 def test_the_command_and_its_help(tmp_path, capsys):
