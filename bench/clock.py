@@ -33,6 +33,8 @@ from emulator.ptx.parser import parse
 DATA: Final = Path(__file__).parent / "data" / "b200"
 B200: Final = chip("b200")
 H200: Final = chip("h200")
+MOST_GROUPS: Final = 8
+"""The maximum number of groups of cp.async that CUDA's `__pipeline_wait_prior` leaves in flight."""
 Row = Mapping[str, str]
 
 
@@ -476,14 +478,17 @@ def tma_multicast() -> Iterator[Comparison]:
 
 @cache
 def copy_program(stages: int, size: int) -> str:
-    """Return a program in which each thread copies `size` bytes per round and keeps `stages` rounds in flight."""
+    """Return a program in which each thread copies `size` bytes per round, with at most `stages` rounds in flight.
+
+    The measured program waits by `__pipeline_wait_prior`.
+    """
     return entry(
         "u32 rounds",
         f"""
 .shared .align 16 .b8 window[16384];
 ld.param.u32 %r3, [rounds]; mov.u32 %r1, %tid.x; mul.lo.u32 %r2, %r1, {size}; mov.b32 %r4, window;
 add.u32 %r2, %r2, %r4; mov.b64 %d1, 4096;
-ROUND: cp.async.wait_group {stages - 1};
+ROUND: cp.async.wait_group {min(stages - 1, MOST_GROUPS)};
 cp.async.ca.shared.global [%r2], [%d1], {size};
 cp.async.commit_group;
 sub.u32 %r3, %r3, 1; setp.ne.u32 %p3, %r3, 0; @%p3 bra ROUND;
