@@ -28,6 +28,8 @@ NAMES = {
     "main.lens": "topk_length",
     "main.table": "block_table",
     "main.seq_lens": "cache_seqlens",
+    "main.page_scales": "page_scales",
+    "extra.page_scales": "page_scales",
     "extra.pages": "extra_k_cache",
     "extra.indices": "extra_indices_in_kvcache",
     "extra.lens": "extra_topk_length",
@@ -56,6 +58,7 @@ def flash_mla_with_kvcache(
     extra_topk_length: torch.Tensor | None = None,
     enable_batch_invariant: bool = False,
     out: torch.Tensor | None = None,
+    page_scales: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Decode: attention of each token over the keys that its indices list in one or two paged caches.
 
@@ -66,6 +69,7 @@ def flash_mla_with_kvcache(
     sequence, by block_table [b, columns]; with s_q > 1 only causal. softmax_scale defaults to d^-0.5. is_fp8_kvcache
     defaults to what k_cache is: newer versions of FlashMLA have True as default, older ones False. attn_sink:
     [h_q] fp32. enable_batch_invariant: the bits of a request do not depend on the batch. out: [b, s_q, h_q, 512] bf16.
+    page_scales: pages of 528 and 288 bytes a key hold the codes of all their keys, then their scales.
 
     Returns out [b, s_q, h_q, 512] bf16, and lse [b, h_q, s_q] fp32: natural logarithm, without the sink, +inf where no
     key is seen. Raises AssertionError or RuntimeError.
@@ -81,21 +85,23 @@ def flash_mla_with_kvcache(
     require((extra_k_cache is None) == (extra_indices_in_kvcache is None), "extra_k_cache and its indices go together")
     require(extra_k_cache is None or indices is not None, "extra_k_cache needs indices of k_cache")
     require(extra_topk_length is None or extra_k_cache is not None, "extra_topk_length needs extra_k_cache")
-    fp4 = QUANTISED["v41_fp4"].bytes
+    fp4, fp8 = QUANTISED["v41_fp4"].bytes, QUANTISED["e4m3"].bytes
     require(not quantised or k_cache.shape[-1] != fp4, f"k_cache.shape[3] is {fp4}; allowed: in extra_k_cache alone")
+    require(not quantised or k_cache.shape[-1] != fp8, f"k_cache.shape[3] is {fp8} bytes; allowed: keys with scales")
     require(q.dim() == 4, f"q.shape is {tuple(q.shape)}; allowed: [b, s_q, h_q, d]")
     with errors_of_flash_mla():
         main: IndexedCache | TableCache
         if indices is not None:
-            main = IndexedCache(k_cache, unshared(indices), topk_length)
+            main = IndexedCache(k_cache, unshared(indices), topk_length, page_scales)
         else:
             require(block_table is not None and cache_seqlens is not None, "block_table or cache_seqlens is None")
             require(causal or q.shape[1] == 1, "causal is False with several query tokens and no indices: not built")
             assert block_table is not None and cache_seqlens is not None
-            main = TableCache(k_cache, block_table, cache_seqlens)
+            main = TableCache(k_cache, block_table, cache_seqlens, page_scales=page_scales)
         extra = None
         if extra_k_cache is not None and extra_indices_in_kvcache is not None:
-            extra = IndexedCache(extra_k_cache, unshared(extra_indices_in_kvcache), extra_topk_length)
+            listed = unshared(extra_indices_in_kvcache)
+            extra = IndexedCache(extra_k_cache, listed, extra_topk_length, page_scales)
         found = attention(
             unshared(q),
             main,

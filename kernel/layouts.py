@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kernel.hardware import BF16_BYTES
 from kernel.problem import Layout
 
 Code = Literal["e4m3", "e2m1"]
-Scale = Literal["ue8m0", "e4m3", "fp32"]
+Scale = Literal["none", "ue8m0", "e4m3", "fp32"]
 CODE_BITS: Mapping[Code, int] = {"e4m3": 8, "e2m1": 4}
-SCALE_BYTES: Mapping[Scale, int] = {"ue8m0": 1, "e4m3": 1, "fp32": 4}
+SCALE_BYTES: Mapping[Scale, int] = {"none": 0, "ue8m0": 1, "e4m3": 1, "fp32": 4}
 
 
 @dataclass(frozen=True)
@@ -66,5 +66,15 @@ V32 = KeyLayout(code_columns=512, columns=576, scale_columns=128, scale="fp32")
 V41 = KeyLayout(code_columns=512, columns=512, scale_columns=32, scale="ue8m0")
 #: DeepSeek-V4.1's compressed keys: 512 columns in FP4, 288 bytes a key.
 V41_FP4 = KeyLayout(code_columns=512, columns=512, scale_columns=16, scale="e4m3", code="e2m1")
+#: 512 columns in FP8 without scales: a scale of the whole cache is a factor of the logits and of the output.
+E4M3 = KeyLayout(code_columns=512, columns=512, scale_columns=512, scale="none")
 #: Layouts of quantised keys, by their names.
-QUANTISED: Mapping[Layout, KeyLayout] = {"v4": V4, "v32": V32, "v41": V41, "v41_fp4": V41_FP4}
+QUANTISED: Mapping[Layout, KeyLayout] = {
+    "e4m3": E4M3,
+    "v4": V4,
+    "v32": V32,
+    "v41": V41,
+    "v41_fp4": V41_FP4,
+    "v41_page_scales": replace(V41, page_scale_bytes=16),
+    "v41_fp4_page_scales": replace(V41_FP4, page_scale_bytes=32),
+}

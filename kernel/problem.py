@@ -11,8 +11,9 @@ from kernel.variants import HEAD_DIMS
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
 Compressed = Literal["none", "blocks", "topk"]
-Layout = Literal["bf16", "v4", "v32", "v41", "v41_fp4"]
-V41 = {"v41", "v41_fp4"}  # layouts of V4.1, which may be in one call together
+Layout = Literal["bf16", "e4m3", "v4", "v32", "v41", "v41_fp4", "v41_page_scales", "v41_fp4_page_scales"]
+#: Layouts of V4.1. Two caches of a call may have any of them.
+V41: frozenset[Layout] = frozenset({"v41", "v41_fp4", "v41_page_scales", "v41_fp4_page_scales"})
 ROPE_DIMS = (0, 64)
 
 
@@ -90,9 +91,9 @@ class Features:
         if len(self.caches) > 2 or any(each.table for each in self.caches[1:]):
             raise ArgumentError("caches", self.cache_names, "two; the second with indices")
         layouts = {each.layout for each in self.caches}
-        if len(layouts) > 1 and layouts != V41:
-            raise ArgumentError("caches", self.cache_names, "two of one layout, or v41 and v41_fp4")
-        either = {"bf16", "v32"} if self.rope_dim else {"bf16", "v4", *V41}
+        if len(layouts) > 1 and not layouts <= V41:
+            raise ArgumentError("caches", self.cache_names, f"two of one layout, or two of {sorted(V41)}")
+        either = {"bf16", "v32"} if self.rope_dim else {"bf16", "e4m3", "v4", *V41}
         if not layouts <= either:
             raise ArgumentError("caches", self.cache_names, f"layouts {sorted(either)} with rope_dim={self.rope_dim}")
 

@@ -294,10 +294,11 @@ def misaligned_output(a: Arguments) -> kernel.Attention:
     return output(a["q"], misaligned(a, 2, 3, 4, 512), u=None, m=None)
 
 
-def one_token(a: Arguments, pages: torch.Tensor) -> Arguments:
+def one_token(a: Arguments, pages: torch.Tensor, page_scales: bool = False) -> Arguments:
     """Return arguments with one token, which lists keys of one cache. Strides of its row of indices are 0."""
     indices = lens(a, 0, 7).to(pages.device).as_strided((1, 1, 7), (0, 0, 1))
-    return {"q": bf16(1, 1, 4, 512, device=pages.device.type), "main": kernel.serving.IndexedCache(pages, indices)}
+    main = kernel.serving.IndexedCache(pages, indices, page_scales=page_scales)
+    return {"q": bf16(1, 1, 4, 512, device=pages.device.type), "main": main}
 
 
 def on_meta(pages: int, size: int) -> torch.Tensor:
@@ -350,6 +351,9 @@ SERVING = (
     BadCall("2^31 keys", lambda a: one_token(a, on_meta(2**22, 2**9)), "main.pages.shape[0] * main.pages.shape[1]"),
     BadCall("layouts", lambda a: cache(a, "extra", pages=codes(a, 3, 4, 584)), "caches", "one layout"),
     BadCall("a layout and V4.1's", lambda a: cache(a, "extra", pages=codes(a, 3, 4, 288)), "caches", "v41_fp4"),
+    BadCall("page_scales of bf16", lambda a: cache(a, "extra", page_scales=True), "extra.page_scales", "512 bf16"),
+    BadCall("page_scales 1", lambda a: cache(a, "main", page_scales=1), "main.page_scales", "True or False"),
+    BadCall("apart", lambda a: one_token(a, codes(a, 3, 4, 544)[..., :528], True), "main.pages.stride(1)", "528"),
     BadCall("dtype of indices", lambda a: cache(a, "main", indices=a["main"].indices.long()), "main.indices.dtype"),
     BadCall("shape of indices", lambda a: cache(a, "extra", indices=a["extra"].indices[:1]), "extra.indices.shape"),
     BadCall("indices not a tensor", lambda a: cache(a, "main", indices=0), "main.indices", "torch.Tensor"),

@@ -271,5 +271,65 @@ class V41Fp4(KeyAfterKey):
         return codes, torch.full((1, self.codes // self.group), 0x7E, dtype=torch.uint8)
 
 
-Layout = Bf16 | V4 | V32 | V41 | V41Fp4
-LAYOUTS: Mapping[str, Layout] = {"bf16": Bf16(), "v4": V4(), "v32": V32(), "v41": V41(), "v41_fp4": V41Fp4()}
+class E4m3(KeyAfterKey):
+    """512 e4m3 codes a key, without scales."""
+
+    codes, columns, group, bytes = 512, 512, 512, 512
+    largest = 448.0
+
+    def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim]."""
+        codes = values.float().to(torch.float8_e4m3fn)
+        return self.meant(codes.view(torch.uint8), values[:, :0], values[:, :0])
+
+    def meant(
+        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the bytes of keys with these codes, and what they mean in bf16. scales, others: [S, 0]."""
+        return codes, codes.view(torch.float8_e4m3fn).bfloat16()
+
+    def parts(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return codes of keys from their bytes, no scales, and no other columns."""
+        return rows, rows[:, :0], rows[:, :0].view(torch.bfloat16)
+
+    def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return `keys` keys that have all finite codes."""
+        codes = (torch.arange(self.codes) + 11 * torch.arange(keys)[:, None]) % 256
+        codes = codes.where(codes & 0x7F != 0x7F, 0).to(torch.uint8)
+        return self.meant(codes, codes[:, :0], codes[:, :0])
+
+    def lost(self, poison: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return codes of 448: larger values do not exist."""
+        return torch.full((1, self.codes), 0x7E, dtype=torch.uint8), torch.zeros(1, 0)
+
+
+class PageScales(KeyAfterKey):
+    """Layouts whose pages hold the codes of all keys, then their scales. Rows as `encode` returns them have both."""
+
+    def pages(self, rows: torch.Tensor, seen: torch.Tensor, size: int, gap: int, poison: float) -> torch.Tensor:
+        """Return pages [P, size, 1, bytes] with `poison` in keys that are not seen, and NaN in gaps and guards."""
+        pages = super().pages(rows, seen, size, gap, poison)
+        end = self.bytes - self.codes // self.group
+        parts = pages[..., :end].flatten(1), pages[..., end:].flatten(1)
+        return pages.copy_(torch.cat(parts, 1).view(pages.shape))
+
+
+class V41PageScales(PageScales, V41):
+    """DeepSeek-V4.1's keys in pages as of V4."""
+
+
+class V41Fp4PageScales(PageScales, V41Fp4):
+    """DeepSeek-V4.1's compressed keys in pages as of V4."""
+
+
+Layout = Bf16 | E4m3 | V4 | V32 | V41 | V41Fp4
+LAYOUTS: Mapping[str, Layout] = {
+    "bf16": Bf16(),
+    "e4m3": E4m3(),
+    "v4": V4(),
+    "v32": V32(),
+    "v41": V41(),
+    "v41_fp4": V41Fp4(),
+    "v41_page_scales": V41PageScales(),
+    "v41_fp4_page_scales": V41Fp4PageScales(),
+}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 NAMES = ("main", "extra")
+Layout = Literal["bf16", "e4m3", "v4", "v32", "v41", "v41_fp4", "v41_page_scales", "v41_fp4_page_scales"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Paged:
     pages: int
     size: int
     topk: int
-    layout: Literal["bf16", "v4", "v32", "v41", "v41_fp4"] = "bf16"
+    layout: Layout = "bf16"
     gap: int = 0
     lens: tuple[int, ...] | None = None
     window: int | None = None

@@ -121,10 +121,11 @@ def _serve(case: Case, served: Served, tensors: Tensors, out: kernel.Attention |
 
 
 def _cache(paged: Paged, tensors: Tensors, name: str) -> kernel.serving.IndexedCache | kernel.serving.TableCache:
+    pages, page_scales = tensors[name], paged.layout.endswith("page_scales")
     if paged.window is not None:
         lens = tensors[f"{name}_lens"]
-        return kernel.serving.TableCache(tensors[name], tensors[f"{name}_table"], lens, paged.window)
-    return kernel.serving.IndexedCache(tensors[name], tensors[f"{name}_indices"], tensors.get(f"{name}_lens"))
+        return kernel.serving.TableCache(pages, tensors[f"{name}_table"], lens, paged.window, page_scales)
+    return kernel.serving.IndexedCache(pages, tensors[f"{name}_indices"], tensors.get(f"{name}_lens"), page_scales)
 
 
 def _compressed(case: Case, tensors: Tensors) -> kernel.AllBlocks | kernel.TopkBlocks | None:

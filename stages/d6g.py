@@ -1,6 +1,7 @@
-"""D6g: caches of DeepSeek-V4.1: keys of 528 bytes in FP8, and compressed keys of 288 bytes in FP4."""
+"""D6g: caches of DeepSeek-V4.1, in FP8 of 528 bytes a key and in FP4 of 288, and caches in FP8 without scales."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -33,6 +34,18 @@ def fp4(pages: int, size: int, topk: int, lens: tuple[int, ...] | None = None, *
     return Paged(pages, size, topk, layout="v41_fp4", lens=lens, **more)
 
 
+def e4m3(pages: int, size: int, topk: int, lens: tuple[int, ...] | None = None, **more: int) -> Paged:
+    """Return a cache of 512 bytes a key, without scales."""
+    return Paged(pages, size, topk, layout="e4m3", lens=lens, **more)
+
+
+def page_scales(case: Case) -> Case:
+    """Return a case with the codes of a page's keys before their scales."""
+    assert case.served is not None
+    caches = (replace(each, layout=f"{each.layout}_page_scales") for each in case.served.caches)  # type: ignore[arg-type]
+    return replace(case, served=replace(case.served, caches=tuple(caches)))
+
+
 #: A token has both, the window alone, compressed keys alone, or nothing.
 EITHER, OTHER = (128, 70, 0, 0), (70, 0, 133, 0)
 CASES = (
@@ -50,12 +63,25 @@ CASES = (
     # Split keys: tiles of both caches are divided together.
     served(8, 2, 2, fp8(3, 256, 128), fp4(9, 64, 512, (512, 0)), splits=4, maxima=True, empty_lse=math.inf),
     served(64, 1, 1, fp8(3, 256, 128), fp4(300, 2, 400), splits=8, sinks=SINKS, peak=32),
+    # Pages with all codes before the scales: of one kernel each with 64, 128, 8 and 32 heads.
+    page_scales(served(64, 2, 1, fp8(3, 61, 128, (100, 5), gap=48), fp4(70, 2, 133, (133, 0)), sinks=SINKS)),
+    page_scales(served(128, 2, 1, fp8(2, 64, 128), fp4(3, 64, 133), sms=2, maxima=True)),
+    page_scales(served(8, 2, 2, fp8(20, 64, 0, (300, 1), window=128), fp4(5, 69, 133), splits=2, empty_lse=math.inf)),
+    page_scales(served(32, 1, 2, fp8(3, 64, 128), fp4(30, 2, 60, (60, 3)), splits=2, sinks=SINKS)),
+    # FP8 without scales, the same.
+    served(64, 2, 1, e4m3(3, 61, 128, (100, 5), gap=48), e4m3(70, 2, 133, (133, 0)), sinks=SINKS, peak=32),
+    served(128, 2, 1, e4m3(2, 64, 128), e4m3(3, 64, 133), sms=2, maxima=True),
+    served(8, 2, 2, e4m3(20, 64, 0, (300, 1), window=128), e4m3(5, 69, 133), splits=2, empty_lse=math.inf),
+    served(32, 1, 2, e4m3(3, 64, 128), e4m3(30, 2, 60, (60, 3)), splits=2, sinks=SINKS),
 )
 SEEDS = (1,)
 #: Every code and every scale that is finite: the only key of a token is its output.
 EVERY_CODE = (
     served(1, 1, 40, fp8(20, 2, 1), codes=True, sms=2),
     served(1, 1, 40, fp4(20, 2, 1), codes=True, sms=2),
+    page_scales(served(1, 1, 40, fp8(20, 2, 1), codes=True, sms=2)),
+    page_scales(served(1, 1, 40, fp4(20, 2, 1), codes=True, sms=2)),
+    served(1, 1, 40, e4m3(20, 2, 1), codes=True, sms=2),
 )
 TWINS = EVERY_CODE
 

@@ -13,6 +13,7 @@ from stages.case import Case
 from stages.served import CacheInputs
 
 Change = Callable[[CacheInputs], CacheInputs]
+WITHOUT_SCALES = "bf16", "e4m3"
 
 
 def cache_controls(case: Case, paged: Paged) -> dict[str, Change]:
@@ -48,7 +49,7 @@ def _misread(case: Case, paged: Paged) -> dict[str, Change]:
             "no rotary columns": lambda cache: _with_rotary(cache, end, torch.zeros_like(cache.keys[:, end:])),
             "rotary columns of the key before": lambda cache: _with_rotary(cache, end, cache.keys[:, end:].roll(1, 0)),
         }
-    if paged.layout != "bf16":
+    if paged.layout not in WITHOUT_SCALES:
         found |= {
             "scales of the next columns": lambda cache: _with_scales(cache, lambda x: x.roll(1, 1)),
             "scales of the next key": lambda cache: _with_scales(cache, lambda x: x.roll(1, 0)),
@@ -58,9 +59,9 @@ def _misread(case: Case, paged: Paged) -> dict[str, Change]:
             "scales truncated to powers of two": lambda cache: _with_scales(cache, lambda x: 2 ** x.log2().floor()),
             "scales rounded to bf16": lambda cache: _with_scales(cache, lambda x: x.bfloat16().float()),
         }
-    elif paged.layout != "bf16":
+    elif paged.layout not in WITHOUT_SCALES:
         found["the last scale one step larger"] = lambda cache: _with_scales(cache, _last_larger)
-    if paged.layout == "v41_fp4":
+    if paged.layout.startswith("v41_fp4"):
         found["both columns of a byte exchanged"] = lambda cache: replace(
             cache, keys=cache.keys.view(len(cache.keys), -1, 2).flip(2).flatten(1)
         )

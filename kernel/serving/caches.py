@@ -26,21 +26,24 @@ class IndexedCache:
 
     pages: [P, N, 1, D] or [P, N, D], P pages of N keys, whose strides are multiples of 16 bytes: D = 512 or 576 bf16,
     as q has; or bytes of uint8, int8 or float8_e4m3fn in a layout of kernel.layouts, D = 584 (DeepSeek-V4), 528 or 288
-    (V4.1) if q has 512 columns, and D = 656 (DeepSeek-V3.2) if it has 576. Keys of V4 lie together in their page. Two
-    caches have one layout, or V4.1's two. A flat tensor of keys is S pages of one key.
+    (V4.1) or 512 (e4m3 without scales) if q has 512 columns, and D = 656 (DeepSeek-V3.2) if it has 576. Keys of V4 lie
+    together in their page. Two caches have one layout, or layouts of V4.1. A flat tensor of keys is S pages of one key.
     indices: [B, T, K] int32, page * N + offset of each key, in any order; one that occurs twice counts twice, and one
     outside 0 to P * N - 1 names no key and reads nothing. lens: how many indices count, [B] int32 for all tokens of a
-    sequence or [B, T] for each; None: all K. The device clamps lengths to 0 to K.
+    sequence or [B, T] for each; None: all K. The device clamps lengths to 0 to K. page_scales: a page of V4.1 holds the
+    codes of all its keys, then their scales, as pages of V4 do in any case; False: scales follow the codes of their
+    key.
     """
 
     pages: torch.Tensor
     indices: torch.Tensor
     lens: torch.Tensor | None = None
+    page_scales: bool = False
 
     @property
     def kind(self) -> CacheKind:
         """The kind of cache that the kernel is compiled for. Raises ArgumentError."""
-        return CacheKind(layout_of(self.pages), lens=self.lens is not None)
+        return CacheKind(layout_of(self.pages, self.page_scales), lens=self.lens is not None)
 
     @property
     def keys_per_token(self) -> int:
@@ -50,7 +53,7 @@ class IndexedCache:
     def check(self, name: str, q: torch.Tensor) -> None:
         """Check dtypes, shapes and layouts beside those of q [B, T, H, D]. Raises ArgumentError."""
         batch, tokens = q.shape[:2]
-        check_pages(f"{name}.pages", self.pages, q)
+        check_pages(name, self.pages, q, self.page_scales)
         check_tensor(f"{name}.indices", self.indices, torch.int32, 3, "[B, T, K]", q)
         check_shape(f"{name}.indices", self.indices, (batch, tokens, self.indices.shape[2]), "[B, T, K]")
         check_rows(f"{name}.indices", self.indices)
@@ -74,27 +77,28 @@ class IndexedCache:
     def values(self, name: str) -> Values:
         """Return the kernel's arguments of the cache."""
         lens = self.lens if self.lens is None or self.lens.dim() == 2 else self.lens[:, None]
-        return page_values(name, self.pages) | {f"{name}_indices": self.indices, f"{name}_lens": lens}
+        return page_values(name, self.pages, self.kind.layout) | {f"{name}_indices": self.indices, f"{name}_lens": lens}
 
 
 @dataclass(frozen=True)
 class TableCache:
     """A paged cache, and a window of each sequence's newest keys, whose pages are in a block table.
 
-    pages: as of IndexedCache. table: [B, M] int32, the page of keys N * j to N * j + N - 1 of a sequence in column j; a
-    page outside 0 to P - 1 is empty. seq_lens: [B] int32, tokens of each sequence up to its last query, so that query t
-    is token p = seq_lens[b] - T + t. window: query t sees keys p - window + 1 to p; None is unbounded.
+    pages, page_scales: as of IndexedCache. table: [B, M] int32, the page of keys N * j to N * j + N - 1 of a sequence
+    in column j; a page outside 0 to P - 1 is empty. seq_lens: [B] int32, tokens of each sequence up to its last query,
+    so that query t is token p = seq_lens[b] - T + t. window: query t sees keys p - window + 1 to p; None is unbounded.
     """
 
     pages: torch.Tensor
     table: torch.Tensor
     seq_lens: torch.Tensor
     window: int | None = None
+    page_scales: bool = False
 
     @property
     def kind(self) -> CacheKind:
         """The kind of cache that the kernel is compiled for. Raises ArgumentError."""
-        return CacheKind(layout_of(self.pages), table=True, lens=True)
+        return CacheKind(layout_of(self.pages, self.page_scales), table=True, lens=True)
 
     @property
     def keys_per_token(self) -> int:
@@ -105,7 +109,7 @@ class TableCache:
     def check(self, name: str, q: torch.Tensor) -> None:
         """Check dtypes, shapes and layouts beside those of q [B, T, H, D]. Raises ArgumentError."""
         batch = q.shape[0]
-        check_pages(f"{name}.pages", self.pages, q)
+        check_pages(name, self.pages, q, self.page_scales)
         check_tensor(f"{name}.table", self.table, torch.int32, 2, "[B, M]", q)
         check_shape(f"{name}.table", self.table, (batch, self.table.shape[1]), "[B, M]")
         check_rows(f"{name}.table", self.table)
@@ -129,14 +133,18 @@ class TableCache:
     def values(self, name: str) -> Values:
         """Return the kernel's arguments of the cache."""
         values: Values = {f"{name}_table": self.table, f"{name}_lens": self.seq_lens[:, None]}
-        return page_values(name, self.pages) | values | {"window": self.window or UNBOUNDED}
+        return page_values(name, self.pages, self.kind.layout) | values | {"window": self.window or UNBOUNDED}
 
 
-def layout_of(pages: torch.Tensor) -> Layout:
-    """Return the layout of the keys in a cache whose pages were checked, by dtype and bytes of a key."""
+def layout_of(pages: torch.Tensor, page_scales: bool) -> Layout:
+    """Return the layout of the keys in a cache whose pages were checked, by dtype and bytes of a key.
+
+    page_scales: of layouts with these bytes, the one whose scales follow the codes of all keys of a page.
+    """
     if pages.dtype == torch.bfloat16:
         return "bf16"
-    return next(name for name, each in QUANTISED.items() if each.bytes == pages.shape[-1])
+    found = [name for name, each in QUANTISED.items() if each.bytes == pages.shape[-1]]
+    return next((name for name in found if bool(QUANTISED[name].page_scale_bytes) == page_scales), found[0])
 
 
 def check_rows(name: str, tensor: torch.Tensor) -> None:
@@ -146,8 +154,9 @@ def check_rows(name: str, tensor: torch.Tensor) -> None:
             raise ArgumentError(f"{name}.stride({i})", stride, "above 0: pass a copy, such as contiguous()")
 
 
-def check_pages(name: str, pages: Any, q: torch.Tensor) -> None:
+def check_pages(cache: str, pages: Any, q: torch.Tensor, page_scales: Any) -> None:
     """Check the pages of a cache. Raises ArgumentError."""
+    name = f"{cache}.pages"
     form, rank = "[P, N, 1, D] or [P, N, D]", 3
     columns = q.shape[-1]
     of_bytes = {each.bytes: each for each in QUANTISED.values() if each.columns == columns}
@@ -165,7 +174,9 @@ def check_pages(name: str, pages: Any, q: torch.Tensor) -> None:
     if pages.numel() == 0:
         raise ArgumentError(f"{name}.shape", tuple(pages.shape), f"{form} with at least one key")
     size, row = pages.shape[1], pages.stride(1)
-    together = quantised and of_bytes[pages.shape[-1]].page_scale_bytes > 0
+    check_page_scales(f"{cache}.page_scales", page_scales, pages)
+    layout = QUANTISED.get(layout_of(pages, page_scales))
+    together = layout is not None and layout.page_scale_bytes > 0
     if together and size > 1 and row != pages.shape[-1]:
         allowed = f"{pages.shape[-1]}: keys of a page lie together, then their scales"
         raise ArgumentError(f"{name}.stride(1)", row, allowed)
@@ -176,14 +187,23 @@ def check_pages(name: str, pages: Any, q: torch.Tensor) -> None:
         raise ArgumentError(f"{name}.shape[0] * {name}.shape[1]", pages.shape[0] * size, f"at most {MAX_KEYS}")
 
 
-def page_values(name: str, pages: torch.Tensor) -> Values:
+def check_page_scales(name: str, page_scales: Any, pages: torch.Tensor) -> None:
+    """Check where the scales of a page are said to be. Raises ArgumentError."""
+    if page_scales is not False and page_scales is not True:
+        raise ArgumentError(name, repr(page_scales), "True or False")
+    layout = QUANTISED.get(layout_of(pages, page_scales))
+    if page_scales and (layout is None or not layout.page_scale_bytes):
+        of_key = f"{pages.shape[-1]} {'bf16' if layout is None else 'bytes'} a key"
+        raise ArgumentError(name, page_scales, f"False for {of_key}; True for 528 or 288 bytes, and 584")
+
+
+def page_values(name: str, pages: torch.Tensor, layout: Layout) -> Values:
     """Return the kernel's arguments of the pages of a cache: bytes of each page [P, X], and how keys lie in it."""
     count, size, *_ = pages.shape
     raw = pages.view(torch.uint8)
     row = raw.stride(1) if size > 1 else raw.shape[-1]
     page = raw.stride(0) if count > 1 else TMA_ALIGN_BYTES
     of_page = raw.as_strided((count, (size - 1) * row + raw.shape[-1]), (page, 1))
-    layout = layout_of(pages)
     if layout != "bf16" and QUANTISED[layout].page_scale_bytes:
         row = QUANTISED[layout].key_bytes
     return {name: of_page, f"{name}_keys": count * size, f"{name}_page": size, f"{name}_row": row}

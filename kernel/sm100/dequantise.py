@@ -129,9 +129,9 @@ class QuantisedWarp(CacheWarp):
                 for j in range(vectors):
                     cute.copy(atom, own[None, j], row[None, at + j], pred=valid)
 
-    def or_first(self, address: Any) -> Any:
-        """Return an address, or the first cache's if it is 0: a place where memory can be read."""
-        return cutlass.select_(address == 0, self.cta.kv_tiles.caches[0].base, address)
+    def or_first(self, address: Any, cache: int = 0) -> Any:
+        """Return an address, or that of a cache if it is 0: a place where memory can be read."""
+        return cutlass.select_(address == 0, self.cta.kv_tiles.caches[cache].base, address)
 
     def converted(self, codes: cute.Tensor, scale: Float32, valid: Any) -> cute.Tensor:
         """Return the bf16 of 16 codes times a scale, with one rounding; zeros unless `valid`.
@@ -181,9 +181,10 @@ class CodesWarp(QuantisedWarp):
 
 
 class KeyScalesWarp(CodesWarp):
-    """A load warp that converts keys of V4.1: all columns are codes, and a lane loads its scale, one byte.
+    """A load warp that converts keys whose columns are all codes. A lane loads its scale, one byte, if there are any.
 
-    Two caches may have different layouts. A KV tile has keys of one cache.
+    Two caches may have different layouts. A KV tile has keys of one cache. Scales follow the codes of their key, or
+    those of all keys of the page.
     """
 
     @property
@@ -198,30 +199,40 @@ class KeyScalesWarp(CodesWarp):
         indices: those of the tile; on return, of the next tile. following: those of the next tile, then of the one
         after it.
         """
-        first, last = self.layouts[0], self.layouts[-1]
         # 1. Find the keys. A lane has the addresses of its indices.
-        found = [self.place(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
+        entries = self.entries(i)
+        held = [indices[n] for n in range(len(entries))]
+        found = [self.place(entry, index) for entry, index in zip(entries, held, strict=True)]
+        to_scales = [self.distances_to_scales(each, entries, held) for each in self.layouts]
         indices.store(following.load())
         following.store(self.read_indices(i + 2).load())
         # 2. Convert them by the layout of the tile's cache.
-        if cutlass.const_expr(first == last):
-            self.convert(first, found, number)
+        if cutlass.const_expr(self.layouts[0] == self.layouts[-1]):
+            self.convert(0, found, to_scales[0], number)
         else:
             if i < self.cta.kv_tiles.boundary_tile:
-                self.convert(first, found, number)
+                self.convert(0, found, to_scales[0], number)
             else:
-                self.convert(last, found, number)
+                self.convert(1, found, to_scales[1], number)
         # 3. Signal the MMA warp.
         slot, _ = self.cta.bars.slot_and_phase(number, self.warp)
         self.publish_copies(slot)
 
+    def distances_to_scales(self, layout: KeyLayout, entries: list[Int32], indices: list[Any]) -> list[Any]:
+        """Return the bytes from each key to its scales; nothing if scales follow the codes of their key."""
+        if layout.page_scale_bytes == 0:
+            return []
+        return [self.listed.distance_to_scales(*each, layout) for each in zip(entries, indices, strict=True)]
+
     @cute.jit
-    def convert(self, layout: cutlass.Constexpr[KeyLayout], found: list[Any], number: Int32) -> None:
+    def convert(self, cache: cutlass.Constexpr[int], found: list[Any], to_scales: list[Any], number: Int32) -> None:
         """Convert this warp's slice of the CTA's KV tile `number`, in batches whose codes fit into registers.
 
-        found: the addresses of the slice's keys, in the lanes that have their indices. The warp waits for a free slot
-        only when the first codes were asked for.
+        cache: number of the tile's cache, or of one with the same layout. found, to_scales: the addresses of the
+        slice's keys and the results of `distances_to_scales`, in the lanes that have their indices. The warp waits for
+        a free slot only when the first codes were asked for.
         """
+        layout = self.layouts[cache]
         keys, dims = self.ring.box
         lane = cute.arch.lane_idx()
         lanes = dims // CODES  # that convert a key together
@@ -231,23 +242,35 @@ class KeyScalesWarp(CodesWarp):
         for begin in cutlass.range_constexpr(0, keys, step * BATCH):
             own = [begin + n * step for n in range(BATCH)]
             places = [cute.arch.shuffle_sync(found[key // WARP], (key + lane // lanes) % WARP) for key in own]
-            codes = [self.own_codes(layout, place, column) for place in places]
-            scales = [self.own_scale(layout, place, column) for place in places]
+            codes = [self.own_codes(cache, place, column) for place in places]
+            distances = [layout.code_bytes] * BATCH
+            if cutlass.const_expr(layout.page_scale_bytes > 0):
+                distances = [
+                    cute.arch.shuffle_sync(to_scales[key // WARP], (key + lane // lanes) % WARP) for key in own
+                ]
+            scales = [self.own_scale(cache, *each, column) for each in zip(places, distances, strict=True)]
             if cutlass.const_expr(begin == 0):
                 slot = wait_empty(self.cta, self.ring, self.warp, number)
             self.write(slot, [key + lane // lanes for key in own], places, codes, scales, column)
 
-    def own_codes(self, layout: KeyLayout, place: Any, column: Int32) -> cute.Tensor:
+    def own_codes(self, cache: int, place: Any, column: Int32) -> cute.Tensor:
         """Load the 16 codes of a key from `column` on: four words of e4m3, or two of e2m1."""
+        layout = self.layouts[cache]
         size = CODES * CODE_BITS[layout.code] // 8
-        source = pointer(self.or_first(place) + column * CODE_BITS[layout.code] // 8, Int32, size)
+        source = pointer(self.or_first(place, cache) + column * CODE_BITS[layout.code] // 8, Int32, size)
         loaded = cute.make_rmem_tensor(size // WORD_BYTES, Int32)
         cute.autovec_copy(cute.make_tensor(source, cute.make_layout(size // WORD_BYTES)), loaded)
         return loaded
 
-    def own_scale(self, layout: KeyLayout, place: Any, column: Int32) -> Float32:
-        """Load the scale of a key's codes from `column` on; a finite one if there is no key."""
-        source = pointer(self.or_first(place) + layout.code_bytes + column // layout.scale_columns, Uint8, 1)
+    def own_scale(self, cache: int, place: Any, distance: Any, column: Int32) -> Float32:
+        """Load the scale of a key's codes from `column` on; a finite one if there is no key.
+
+        distance: bytes from the key to its scales.
+        """
+        layout = self.layouts[cache]
+        if layout.scale == "none":
+            return Float32(1.0)
+        source = pointer(self.or_first(place, cache) + distance + column // layout.scale_columns, Uint8, 1)
         byte = cutlass.select_(place == 0, Int32(0), Int32(cute.make_tensor(source, cute.make_layout(1))[0]))
         return self.scale_of(byte) if layout.scale == "ue8m0" else floats_of_e4m3(byte)[0]
 

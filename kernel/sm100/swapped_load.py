@@ -18,7 +18,7 @@ from cutlass.experimental import primitives
 
 from kernel.config import Ring
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
-from kernel.layouts import CODE_BITS, QUANTISED, KeyLayout
+from kernel.layouts import CODE_BITS, QUANTISED
 from kernel.sm100.cta import LANE, VECTOR_BYTES, Cta
 from kernel.sm100.dequantise import CODES, WORD_BYTES
 from kernel.sm100.load import CacheWarp, wait_empty
@@ -64,14 +64,14 @@ class FastWarp(CacheWarp):
         for i in cutlass.range(first, kv.end, TURNS, unroll=1):
             entries, held = self.entries(i), [indices[step] for step in range(self.steps)]
             indices.store(self.read_indices(i + TURNS).load())
-            layouts = [QUANTISED[each.layout] for each in self.cta.config.caches]
+            layouts = [each.layout for each in self.cta.config.caches]
             if cutlass.const_expr(layouts[0] == layouts[-1]):
-                self.convert(layouts[0], entries, held, number + i)
+                self.convert(0, entries, held, number + i)
             else:
                 if i < kv.boundary_tile:
-                    self.convert(layouts[0], entries, held, number + i)
+                    self.convert(0, entries, held, number + i)
                 else:
-                    self.convert(layouts[-1], entries, held, number + i)
+                    self.convert(1, entries, held, number + i)
         return tail_loads
 
     def entries(self, i: Int32) -> list[Int32]:
@@ -86,13 +86,14 @@ class FastWarp(CacheWarp):
         return indices
 
     @cute.jit
-    def convert(
-        self, layout: cutlass.Constexpr[KeyLayout], entries: list[Int32], indices: list[Int32], number: Int32
-    ) -> None:
-        """Convert this warp's keys of the CTA's KV tile `number`, those of `indices`, which are number `entries`."""
+    def convert(self, cache: cutlass.Constexpr[int], entries: list[Int32], indices: list[Int32], number: Int32) -> None:
+        """Convert this warp's keys of the CTA's KV tile `number`, those of `indices`, which are number `entries`.
+
+        cache: number of the tile's cache, or of one with the same layout.
+        """
         config, bars = self.cta.config, self.cta.bars
         # 1. Find the keys, and ask for all of their bytes.
-        keys = [Key(self, layout, entry, index) for entry, index in zip(entries, indices, strict=True)]
+        keys = [Key(self, cache, entry, index) for entry, index in zip(entries, indices, strict=True)]
         # 2. Convert slice after slice as they become free, and signal the MMA warp.
         per_slice = self.ring.box[1] // CHUNK
         for slice_ in cutlass.range_constexpr(config.slices):
@@ -142,13 +143,17 @@ class FastWarp(CacheWarp):
 class Key(LoopInvariant):
     """A lane's part of a key in registers: its 16 codes of each chunk, the scales, and its 16 columns in bf16."""
 
-    def __init__(self, warp: FastWarp, layout: KeyLayout, entry: Int32, index: Int32) -> None:
-        """Load the key of index number `entry`. If the index names none, load another, and scales of 0."""
+    def __init__(self, warp: FastWarp, cache: int, entry: Int32, index: Int32) -> None:
+        """Load the key of index number `entry`. If the index names none, load another, and scales of 0.
+
+        cache: number of the key's cache, or of one with the same layout.
+        """
         tiles = warp.cta.kv_tiles
-        self.layout, self.unit = layout, warp.unit
+        self.layout, self.unit = QUANTISED[warp.cta.config.caches[cache].layout], warp.unit
+        layout = self.layout
         place, scales = tiles.address(entry, index), tiles.scale_address(entry, index, layout)
         self.exists = place != 0
-        place, scales = (cutlass.select_(self.exists, each, tiles.caches[0].base) for each in (place, scales))
+        place, scales = (cutlass.select_(self.exists, each, tiles.caches[cache].base) for each in (place, scales))
         bits = CODE_BITS[layout.code]
         first, words = place + Int64(self.unit * (CODES * bits // 8)), CODES * bits // 8 // WORD_BYTES
         self.codes = [loaded(first + Int64(c * bits // 8), words) for c in range(0, layout.code_columns, CHUNK)]
@@ -158,8 +163,10 @@ class Key(LoopInvariant):
         self.scales = self.loaded_scales(scales)
 
     def loaded_scales(self, address: Any) -> list[Int32]:
-        """Load all scales: pairs of bf16 from ue8m0, or four e4m3 in a word."""
+        """Load all scales: pairs of bf16 from ue8m0, or four e4m3 in a word; a pair of ones if there are none."""
         layout = self.layout
+        if layout.scale == "none":
+            return [cutlass.select_(self.exists, Int32(ONES), Int32(0))]
         size = -(-layout.code_columns // layout.scale_columns // 8) * 8
         width = min(size, VECTOR_BYTES)
         parts = [loaded(address + Int64(at), width // WORD_BYTES) for at in range(0, size, width)]
@@ -188,6 +195,8 @@ class Key(LoopInvariant):
 
     def scale(self, chunk: int) -> Int32:
         """Return the scale of the lane's codes of a chunk, twice."""
+        if self.layout.scale == "none":
+            return self.scales[0]
         per_chunk = CHUNK // self.layout.scale_columns
         if self.layout.scale == "e4m3":
             return scaled_e4m3(permuted(self.scales[chunk], self.unit * 0x1111), Int32(ONES))[0]

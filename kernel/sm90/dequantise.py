@@ -9,7 +9,6 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32
 
 from kernel.hardware import WARP, WARPGROUP
-from kernel.layouts import KeyLayout
 from kernel.sm90.load import AT_ONCE, LANES, RopePart
 from kernel.sm100.dequantise import BATCH, CODES, CodesWarp, KeyScalesWarp, QuantisedWarp, floats_of_e4m3
 from kernel.sm100.load import wait_empty
@@ -126,15 +125,20 @@ class V41Warp(ConvertingWarp, KeyScalesWarp):
     """A load warp that converts keys of V4.1."""
 
     @cute.jit
-    def convert(self, layout: cutlass.Constexpr[KeyLayout], found: list[Any], number: Int32) -> None:
+    def convert(self, cache: cutlass.Constexpr[int], found: list[Any], to_scales: list[Any], number: Int32) -> None:
         """Convert this warp's slice of the CTA's KV tile `number`.
 
-        found: the addresses of the tile's keys, in the lanes that have their indices.
+        cache: number of the tile's cache, or of one with the same layout. found, to_scales: the addresses of the tile's
+        keys and the results of `distances_to_scales`, in the lanes that have their indices.
         """
+        layout = self.layouts[cache]
         slot = wait_empty(self.cta, self.ring, self.warp, number)
         for begin in cutlass.range(0, self.ring.box[0], self.keys_of_turn, unroll=1):
             keys = self.keys_from(begin)
             places = self.of_keys(found, keys, begin)
-            codes = [self.own_codes(layout, each, self.column) for each in places]
-            scales = [self.own_scale(layout, each, self.column) for each in places]
+            codes = [self.own_codes(cache, each, self.column) for each in places]
+            distances = [layout.code_bytes] * self.vectors
+            if cutlass.const_expr(layout.page_scale_bytes > 0):
+                distances = self.of_keys(to_scales, keys, begin)
+            scales = [self.own_scale(cache, *each, self.column) for each in zip(places, distances, strict=True)]
             self.write(slot, keys, places, codes, scales, self.column)

@@ -41,7 +41,7 @@ from cutlass.cute.nvgpu import cpasync
 from kernel.arguments import Arguments, Operands
 from kernel.config import Ring
 from kernel.hardware import WARPGROUP
-from kernel.problem import Layout
+from kernel.problem import V41, Layout
 from kernel.roles import has_role
 from kernel.sm90.combine import Merge, Partial
 from kernel.sm90.config import HopperConfig
@@ -61,10 +61,10 @@ from kernel.sm100.tiles import smaller
 #: The kind of warp that loads keys from caches, by their layout.
 CACHE_ROLES: Mapping[Layout, type[CacheWarp]] = {
     "bf16": CachePairWarp,
+    "e4m3": V41Warp,
     "v4": V4Warp,
     "v32": V32Warp,
-    "v41": V41Warp,
-    "v41_fp4": V41Warp,
+    **dict.fromkeys(V41, V41Warp),
 }
 
 

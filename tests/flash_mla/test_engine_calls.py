@@ -16,7 +16,7 @@ from flash_mla.flash_mla_interface import (
     get_mla_metadata,
 )
 from kernel.reference import selection
-from stages.cache_layouts import V4
+from stages.cache_layouts import V4, V41Fp4PageScales, V41PageScales
 
 SCALE = 512**-0.5
 
@@ -136,6 +136,35 @@ def test_expanded_and_sliced_arguments(dtype: torch.dtype) -> None:
         close(found, q, kv[None], lists)
 
 
+def test_pages_of_v41_with_all_codes_before_the_scales() -> None:
+    """vLLM: pages of both caches rounded up to 512 bytes, whose codes come first."""
+    random = torch.Generator().manual_seed(8)
+    given: list[torch.Tensor] = []
+    values: list[torch.Tensor] = []
+    for layout, pages, size in ((V41PageScales(), 3, 5), (V41Fp4PageScales(), 4, 2)):
+        rows, kv = layout.encode(torch.randn(pages * size, 512, generator=random) / 8, random)
+        seen = torch.ones(len(rows), dtype=torch.bool)
+        given.append(layout.pages(rows, seen, size, -size * layout.bytes % 512, math.nan))
+        values.append(kv)
+    assert [each.stride(0) % 512 for each in given] == [0, 0]
+    q, lists, blocks = queries(2, 1, 16), listed(2, 1, 9, keys=15), listed(2, 1, 6, keys=8)
+    with emulator.emulate():
+        found = flash_mla_with_kvcache(
+            q,
+            given[0],
+            None,
+            None,
+            512,
+            get_mla_metadata()[0],
+            indices=lists,
+            extra_k_cache=given[1],
+            extra_indices_in_kvcache=blocks,
+            page_scales=True,
+        )
+    indices = torch.cat([lists, torch.where(blocks < 0, -1, blocks + 15)], 2)
+    close(found, q, torch.cat(values)[None], indices)
+
+
 def test_nothing_to_compute() -> None:
     """A batch of no requests, requests without tokens, and a prefill of no tokens."""
     cache = pool(4, 5, 6)[0][:, : 5 * 584].view(4, 5, 1, 584)
@@ -176,6 +205,7 @@ EXTRA = {"extra_k_cache": DECODE["k_cache"], "extra_indices_in_kvcache": DECODE[
         (EXTRA | {"extra_topk_length": torch.zeros(2)}, r"^extra_topk_length\.dtype is torch\.float32"),
         (EXTRA | {"extra_k_cache": torch.zeros(4, 16, 1, 528).byte()}, "two of one layout"),
         (EXTRA | {"extra_indices_in_kvcache": None}, "go together"),
+        ({"k_cache": torch.zeros(4, 16, 1, 512).bfloat16(), "page_scales": True}, r"^page_scales is True; .* 512 bf16"),
         ({"out": torch.zeros(2, 1, 8, 512)}, r"^out\.dtype is torch\.float32"),
     ],
 )
