@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
-from harness.host.job import KERNELS
 
 PROGRAM = Path(__file__).with_name("sm90_program.py")
 ROOT = PROGRAM.parents[2]
@@ -33,25 +32,24 @@ LONG = [
     ("D2", "hd=256 n=321 B=3 T=3 H=64 growing sms=2"),
     ("D4", "hd=64 n=400 B=3 T=4 H=16 lens=300,128,2 W=128"),
 ]
-COMPILE_S = 6.0
-"""CPU seconds that one configuration may take to compile. The goal is 4 on a quiet machine; a busy one is slower."""
-SLOW = {"D6c", "D6d", "D6e", "D6g"}
-"""Milestones with caches, whose configurations miss the goal: 4.6 to 7.3 s were seen."""
+INSTRUCTIONS, WITH_CACHES = 3_500, 6_000
+"""PTX instructions of one configuration, without and with caches. Compile time follows them: 6 to 8 CPU seconds for
+3,300 on a slow machine, 4.5 on a fast one. The report of a milestone plots the seconds."""
 LAUNCH_REGISTERS = 168
 """Registers per thread of a launch of 384 threads; setmaxnreg divides them among the warpgroups."""
 
 
 @pytest.mark.parametrize("cases", [EVERY_RUN, pytest.param(LONG, marks=pytest.mark.long)], ids=["a few", "more"])
-def test_pins_hold_and_it_compiles_fast_and_spills_nothing(cases: list[tuple[str, str]]) -> None:
-    """One process for all cases. It has no cache of kernels, because the time of each compilation is measured."""
-    environment = ORIGINAL_ENVIRONMENT | {"CUTE_DSL_ARCH": "sm_90a", KERNELS: "", "PYTHONPATH": str(ROOT)}
+def test_pins_hold_and_code_is_short_and_spills_nothing(cases: list[tuple[str, str]]) -> None:
+    """One process for all cases."""
+    environment = ORIGINAL_ENVIRONMENT | {"CUTE_DSL_ARCH": "sm_90a", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, str(PROGRAM)],
         input=json.dumps(cases), env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     for case, line in zip(cases, done.stdout.splitlines(), strict=True):
-        wrong, seconds, registers, stack_bytes, target = json.loads(line)
+        wrong, instructions, registers, stack_bytes, target = json.loads(line)
         assert not wrong, (case, wrong)
         assert target == "sm_90a" and registers <= LAUNCH_REGISTERS and stack_bytes == 0, case
-        assert seconds <= COMPILE_S or case[0] in SLOW, case
+        assert 0 < instructions <= (WITH_CACHES if case[0].startswith("D6") else INSTRUCTIONS), (case, instructions)
