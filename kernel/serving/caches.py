@@ -16,6 +16,7 @@ from kernel.problem import ROPE_DIMS, CacheKind, Layout
 HEAD_DIM = 512  # columns of V
 QK_DIMS = tuple(HEAD_DIM + rope_dim for rope_dim in ROPE_DIMS)  # columns of Q and K
 CODES = (torch.uint8, torch.int8, torch.float8_e4m3fn)  # dtypes of the bytes of quantised keys
+ALL_KEYS = 2**31 - 1  # a window of all keys of any sequence
 
 Values = dict[str, torch.Tensor | float | None]
 
@@ -125,7 +126,7 @@ class TableCache:
         """Reject lengths beyond the table, and pages of seen keys that do not exist. Raises ArgumentError."""
         tokens, size, columns = q.shape[1], self.pages.shape[1], self.table.shape[1]
         check_range(f"{name}.seq_lens", self.seq_lens, 0, columns * size)
-        first = (self.seq_lens - tokens - (self.window or UNBOUNDED) + 1).clamp(min=0)
+        first = (self.seq_lens.long() - tokens - (self.window or ALL_KEYS) + 1).clamp(min=0)
         number = torch.arange(columns, device=q.device)
         seen = (number >= (first // size)[:, None]) & (number * size < self.seq_lens[:, None])
         check_range(f"{name}.table", self.table[seen], 0, self.pages.shape[0] - 1)
@@ -133,7 +134,7 @@ class TableCache:
     def values(self, name: str) -> Values:
         """Return the kernel's arguments of the cache."""
         values: Values = {f"{name}_table": self.table, f"{name}_lens": self.seq_lens[:, None]}
-        return page_values(name, self.pages, self.kind.layout) | values | {"window": self.window or UNBOUNDED}
+        return page_values(name, self.pages, self.kind.layout) | values | {"window": self.window or ALL_KEYS}
 
 
 def layout_of(pages: torch.Tensor, page_scales: bool) -> Layout:

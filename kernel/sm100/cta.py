@@ -225,7 +225,7 @@ def cache_keys(kind: CacheKind, args: Arguments, name: str, row_tile: RowTile) -
     if kind.table:
         table = args.main_table[sequence, None]
         held = cute.size(table) * of["page"]
-        seen = VisibleKeys("causal", held, length, row_tile.tokens, args.window)
+        seen = VisibleKeys("causal", held, larger(length, 0), row_tile.tokens, args.window)
         first = seen.lo(token)
         return CacheKeys(larger(seen.hi(token) - first, 0), *facts, table, first)
     indices = getattr(args, f"{name}_indices")[sequence, token, None]
