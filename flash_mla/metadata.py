@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from kernel.serving import IndexedCache, TableCache
+
 
 @dataclass
 class FlashMLASchedMeta:
@@ -30,16 +32,43 @@ class FlashMLASchedMeta:
         extra_page_block_size: int | None
         extra_topk: int | None
 
+        @classmethod
+        def of(
+            cls,
+            q: torch.Tensor,
+            main: IndexedCache | TableCache,
+            extra: IndexedCache | None,
+            causal: bool,
+            is_fp8_kvcache: bool,
+        ) -> FlashMLASchedMeta.Config:
+            """Return the facts of a call with q [b, s_q, h_q, d]."""
+            return cls(
+                b=q.shape[0],
+                s_q=q.shape[1],
+                h_q=q.shape[2],
+                page_block_size=main.pages.shape[1],
+                h_k=1,
+                causal=causal,
+                is_fp8_kvcache=is_fp8_kvcache,
+                topk=main.keys_per_token if isinstance(main, IndexedCache) else None,
+                extra_page_block_size=None if extra is None else extra.pages.shape[1],
+                extra_topk=None if extra is None else extra.keys_per_token,
+            )
+
     have_initialized: bool = False
     config: Config | None = None
     tile_scheduler_metadata: torch.Tensor | None = None
     num_splits: torch.Tensor | None = None
 
+    def check(self, config: Config) -> None:
+        """Check that a call may use the schedule. Raises AssertionError in a later call with another config."""
+        if self.have_initialized and self.config != config:
+            raise AssertionError(f"tile_scheduler_metadata is for {self.config}; allowed: one for {config}")
+
     def use(self, config: Config) -> None:
-        """Store `config` in the first call. Raises AssertionError in a later call with another one."""
+        """Store `config` after the first call."""
         if not self.have_initialized:
             self.have_initialized, self.config = True, config
-        assert self.config == config, f"the schedule was made for {self.config}, this call is {config}"
 
 
 def get_mla_metadata(*args: object, **kwargs: object) -> tuple[FlashMLASchedMeta, None]:

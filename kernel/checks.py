@@ -163,13 +163,10 @@ def check_outputs_flat(q: torch.Tensor, out: Attention) -> None:
 
 
 def check_tensor(name: str, tensor: Any, dtype: torch.dtype, rank: int, form: str, like: torch.Tensor) -> None:
-    """Check type, dtype, rank, device, that no gradient is required, and that the last stride is 1."""
-    if not isinstance(tensor, torch.Tensor):
-        raise ArgumentError(name, type(tensor).__name__, f"a torch.Tensor {form}")
+    """Check type, rank, dtype, device, that no gradient is required, and that the last stride is 1."""
+    check_rank(name, tensor, (rank,), form)
     if tensor.dtype != dtype:
         raise ArgumentError(f"{name}.dtype", tensor.dtype, str(dtype))
-    if tensor.dim() != rank:
-        raise ArgumentError(f"{name}.shape", tuple(tensor.shape), f"rank {rank}, {form}")
     if tensor.device != like.device:
         raise ArgumentError(f"{name}.device", tensor.device, f"q's device, {like.device}")
     if tensor.requires_grad and torch.is_grad_enabled():
@@ -178,6 +175,14 @@ def check_tensor(name: str, tensor: Any, dtype: torch.dtype, rank: int, form: st
         return
     if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
         raise ArgumentError(f"{name}.stride(-1)", tensor.stride(-1), "1")
+
+
+def check_rank(name: str, tensor: Any, ranks: Sequence[int], form: str) -> None:
+    """Check that an argument is a tensor with one of some numbers of dimensions; form: its shape in letters."""
+    if not isinstance(tensor, torch.Tensor):
+        raise ArgumentError(name, type(tensor).__name__, f"a torch.Tensor {form}")
+    if tensor.dim() not in ranks:
+        raise ArgumentError(f"{name}.shape", tuple(tensor.shape), f"rank {' or '.join(map(str, ranks))}, {form}")
 
 
 def check_shape(name: str, tensor: torch.Tensor, shape: Sequence[int], form: str) -> None:

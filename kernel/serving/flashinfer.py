@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import torch
 
+from kernel.checks import UNBOUNDED, check_rank, check_shape, check_tensor
 from kernel.errors import ArgumentError
 from kernel.layouts import QUANTISED
 from kernel.serving.caches import HEAD_DIM, IndexedCache
@@ -22,6 +25,7 @@ FORMATS = {
 }
 #: Names of the arguments of `attention`, and their names here.
 NAMES = {
+    "caches": "swa_kv_cache and compressed_kv_cache",
     "q": "query",
     "main.pages": "swa_kv_cache",
     "extra.pages": "compressed_kv_cache",
@@ -89,7 +93,7 @@ def trtllm_batch_decode_sparse_mla_dsv4(
     Caches of bytes, with backend "sparse" or "auto": kv_cache_format is "fp8" (584 a key), "fp8_dsv41" (528) or
     "fp8_dsv41_fp4_ca" (528 and 288). sparse_indices [sum_q, K] are rows of the window cache, of which swa_topk_lens
     [sum_q] count; extra_sparse_indices and extra_sparse_topk_lens are the same of compressed_kv_cache. Lengths of None
-    count all.
+    count all. seq_lens is not used.
 
     workspace_buffer, enable_pdl, remapped_sparse_indices_buffer and multi_ctas_kv_counter_buffer are not used. Returns
     out [B, Q, H, 512] or [sum_q, H, 512] bf16. Raises ValueError, also for what is not built: the backends "cute-dsl"
@@ -100,12 +104,11 @@ def trtllm_batch_decode_sparse_mla_dsv4(
     check_queries(query, cum_seq_lens_q, max_q_len)
     window = paged("swa_kv_cache", swa_kv_cache, kv_layout)
     others = None if compressed_kv_cache is None else paged("compressed_kv_cache", compressed_kv_cache, kv_layout)
+    scale = float(check_scalar("bmm1_scale", bmm1_scale, query))
+    factor = check_scalar("bmm2_scale", bmm2_scale, query)
     packed = backend == "sparse" or (backend == "auto" and window.dtype in PACKED)
-    of_packed: dict[str, object] = {
-        "swa_topk_lens": swa_topk_lens,
-        "extra_sparse_indices": extra_sparse_indices,
-        "extra_sparse_topk_lens": extra_sparse_topk_lens,
-    }
+    of_extra = {"extra_sparse_indices": extra_sparse_indices, "extra_sparse_topk_lens": extra_sparse_topk_lens}
+    of_columns = {"sparse_topk_lens": sparse_topk_lens, "sparse_topk_lens_offset": sparse_topk_lens_offset or None}
     unused: dict[str, object] = {
         "hca_swa_indices": hca_swa_indices,
         "hca_compressed_block_tables": hca_compressed_block_tables,
@@ -116,40 +119,40 @@ def trtllm_batch_decode_sparse_mla_dsv4(
         "dsv4_inv_rope_cos_sin_cache": dsv4_inv_rope_cos_sin_cache,
         "dsv4_output_scale": dsv4_output_scale,
     }
-    unused |= {"sparse_topk_lens": sparse_topk_lens} if packed else of_packed
-    for name in (name for name, value in unused.items() if value is not None):
-        raise ArgumentError(name, "given", f"not with backend={backend!r} and caches of {window.dtype}")
+    unused |= of_columns if packed else {"swa_topk_lens": swa_topk_lens} | of_extra
+    check_unused(unused, f"with backend={backend!r} and caches of {window.dtype}")
     if packed:
         check_formats(window, others, kv_cache_format)
+        check_unused({} if others is not None else of_extra, "without compressed_kv_cache")
     if sparse_indices_are_storage_offsets:
         window = storage_rows("swa_kv_cache", window)
         others = None if others is None else storage_rows("compressed_kv_cache", others)
     varlen = cum_seq_lens_q is not None
     q = (query[:, None] if varlen else query).bfloat16()
-    shape = q.shape[:2]
     if packed:
-        main = listed("sparse_indices", window, sparse_indices, swa_topk_lens, shape)
-        extra = (
-            None
-            if others is None
-            else listed("extra_sparse_indices", others, extra_sparse_indices, extra_sparse_topk_lens, shape)
-        )
+        main, extra = listed("main", window, sparse_indices, swa_topk_lens, q), None
+        if others is not None:
+            extra = listed("extra", others, extra_sparse_indices, extra_sparse_topk_lens, q)
     else:
-        if sparse_topk_lens is None or others is None or seq_lens is None or sparse_indices is None:
-            needed = "compressed_kv_cache, sparse_topk_lens, seq_lens and sparse_indices"
-            raise ValueError(f"one of {needed} is None; all are needed")
-        check_lists(sparse_indices, sparse_topk_lens, shape.numel())
-        seen = visible(seq_lens, shape[1], cum_seq_lens_q, shape.numel())
-        main, extra = both(window, others, sparse_indices, seen, sparse_topk_lens + sparse_topk_lens_offset, shape)
+        lists = {
+            "compressed_kv_cache": others,
+            "sparse_indices": sparse_indices,
+            "sparse_topk_lens": sparse_topk_lens,
+            "seq_lens": seq_lens,
+        }
+        check_lists(lists, q)
+        main, extra = by_columns(window, lists, sparse_topk_lens_offset, cum_seq_lens_q, q)
     buffers = None
     if out is not None:
+        check_tensor("out", out, torch.bfloat16, query.dim(), "as query", query)
+        check_shape("out", out, query.shape, "as query")
         buffers = Attention(out[:, None] if varlen else out, q.new_empty(q.shape[:3], dtype=torch.float32))
     try:
-        found = attention(q, main, extra, scale=float(bmm1_scale), sink=sinks, out=buffers).o
+        found = attention(q, main, extra, scale=scale, sink=sinks, out=buffers).o
     except ArgumentError as error:
         raise error.renamed(PACKED_NAMES if packed else NAMES) from None
-    if isinstance(bmm2_scale, torch.Tensor) or bmm2_scale != 1.0:
-        found.mul_(bmm2_scale)
+    if isinstance(factor, torch.Tensor) or factor != 1:
+        found.mul_(factor)
     return found[:, 0] if varlen else found
 
 
@@ -160,58 +163,86 @@ batch_decode_sparse_mla_dsv4 = trtllm_batch_decode_sparse_mla_dsv4
 def check_queries(query: torch.Tensor, cum_seq_lens_q: torch.Tensor | None, max_q_len: int | None) -> None:
     """Check dtype and shape of the queries."""
     varlen = cum_seq_lens_q is not None
-    if query.dim() != (3 if varlen else 4):
-        form = "[sum_q, H, 512] with cum_seq_lens_q" if varlen else "[B, Q, H, 512] without cum_seq_lens_q"
-        raise ArgumentError("query.shape", tuple(query.shape), form)
+    form = "[sum_q, H, 512] with cum_seq_lens_q" if varlen else "[B, Q, H, 512] without cum_seq_lens_q"
+    check_rank("query", query, (3 if varlen else 4,), form)
     if query.dtype not in (torch.bfloat16, torch.float8_e4m3fn):
         raise ArgumentError("query.dtype", query.dtype, "bfloat16 or float8_e4m3fn")
     if query.shape[-1] != HEAD_DIM:
         raise ArgumentError("query.shape", tuple(query.shape), f"{HEAD_DIM} columns")
-    if varlen and (max_q_len is None or max_q_len < 1):
-        raise ArgumentError("max_q_len", max_q_len, "the most query tokens of a sequence, with cum_seq_lens_q")
+    if not varlen:
+        return
+    check_tensor("cum_seq_lens_q", cum_seq_lens_q, torch.int32, 1, "[B + 1]", query)
+    if not isinstance(max_q_len, int) or max_q_len < 1:
+        raise ArgumentError("max_q_len", repr(max_q_len), "the most query tokens of a sequence, with cum_seq_lens_q")
 
 
-def check_lists(indices: torch.Tensor, lens: torch.Tensor, tokens: int) -> None:
-    """Check the shapes of sparse_indices and sparse_topk_lens."""
-    if indices.dim() != 2 or len(indices) != tokens or indices.shape[1] < WINDOW:
-        allowed = f"[{tokens}, K], with K at least {WINDOW}"
-        raise ArgumentError("sparse_indices.shape", tuple(indices.shape), allowed)
-    if lens.dtype != torch.int32 or lens.shape != (tokens,):
-        raise ArgumentError("sparse_topk_lens", f"{lens.dtype} {tuple(lens.shape)}", f"int32 [{tokens}]")
+def check_scalar(name: str, value: Any, query: torch.Tensor) -> float | torch.Tensor:
+    """Return a finite number, or a tensor of one as a tensor without dimensions. Raises ArgumentError."""
+    if isinstance(value, torch.Tensor):
+        devices = query.device, torch.device("cpu")
+        if value.numel() == 1 and value.is_floating_point() and value.device in devices:
+            return value.reshape(())
+    elif isinstance(value, int | float) and math.isfinite(value):
+        return value
+    raise ArgumentError(name, repr(value), "a finite number, or a tensor of one on the device of query")
 
 
-def both(
-    window: torch.Tensor,
-    others: torch.Tensor,
-    indices: torch.Tensor,
-    seen: torch.Tensor,
-    lens: torch.Tensor,
-    shape: torch.Size,
+def check_lists(lists: Mapping[str, Any], q: torch.Tensor) -> None:
+    """Check the arguments of caches without packed keys: all are given, and lists have a row for each query token."""
+    for name in (name for name, value in lists.items() if value is None):
+        raise ArgumentError(name, None, f"a tensor; {', '.join(lists)} go together")
+    indices, lens, tokens = lists["sparse_indices"], lists["sparse_topk_lens"], q.shape[:2].numel()
+    form = f"[sum_q, K] with K at least {WINDOW}"
+    check_tensor("sparse_indices", indices, torch.int32, 2, form, q)
+    check_shape("sparse_indices", indices, (tokens, max(indices.shape[1], WINDOW)), form)
+    check_tensor("sparse_topk_lens", lens, torch.int32, 1, "[sum_q]", q)
+    check_shape("sparse_topk_lens", lens, (tokens,), "[sum_q]")
+    check_tensor("seq_lens", lists["seq_lens"], torch.int32, 1, "[B]", q)
+
+
+def columns_counted(lens: torch.Tensor, offset: Any) -> torch.Tensor:
+    """Return how many columns of sparse_indices behind the window's count, for any values of sparse_topk_lens."""
+    if not (isinstance(offset, int) and abs(offset) <= UNBOUNDED):
+        raise ArgumentError("sparse_topk_lens_offset", repr(offset), f"{-UNBOUNDED} to {UNBOUNDED}")
+    return lens.clamp(0, UNBOUNDED - 1) + (offset - WINDOW)
+
+
+def by_columns(
+    window: torch.Tensor, lists: Mapping[str, Any], offset: Any, cum_seq_lens_q: torch.Tensor | None, q: torch.Tensor
 ) -> tuple[IndexedCache, IndexedCache | None]:
-    """Return both caches with their indices, of which the first WINDOW columns are the window's.
-
-    seen: [T] tokens of its sequence that each query token sees. lens: [T] how many columns count.
-    """
+    """Return both caches with their indices, of which the first WINDOW columns are the window's. lists: as checked."""
+    shape, indices = q.shape[:2], lists["sparse_indices"]
+    counted = columns_counted(lists["sparse_topk_lens"], offset).view(shape)
+    seen = visible(lists["seq_lens"], cum_seq_lens_q, q).view(shape)
     first, *rest = (each.view(*shape, -1) for each in indices.tensor_split([WINDOW], 1))
-    main = IndexedCache(window, first, seen.clamp(max=WINDOW).view(shape))
+    main = IndexedCache(window, first, seen.clamp(max=WINDOW))
     if indices.shape[1] == WINDOW:
         return main, None
-    return main, IndexedCache(others, rest[0], (lens - WINDOW).view(shape))
+    return main, IndexedCache(lists["compressed_kv_cache"], rest[0], counted)
 
 
-def listed(
-    name: str, pages: torch.Tensor, indices: torch.Tensor | None, lens: torch.Tensor | None, shape: torch.Size
-) -> IndexedCache:
-    """Return a packed cache with its own indices."""
-    if indices is None or indices.dim() != 2 or len(indices) != shape.numel():
-        given = None if indices is None else tuple(indices.shape)
-        raise ArgumentError(f"{name}.shape", given, f"[{shape.numel()}, K]: the rows that each query token sees")
-    return IndexedCache(pages, indices.view(*shape, -1), None if lens is None else lens.view(shape))
+def listed(cache: str, pages: torch.Tensor, indices: Any, lens: Any, q: torch.Tensor) -> IndexedCache:
+    """Return a packed cache, main or extra, with its own indices [sum_q, K], of which lens [sum_q] count."""
+    tokens = q.shape[:2].numel()
+    name, of_lens = PACKED_NAMES[f"{cache}.indices"], PACKED_NAMES[f"{cache}.lens"]
+    check_tensor(name, indices, torch.int32, 2, "[sum_q, K]", q)
+    check_shape(name, indices, (tokens, indices.shape[1]), "[sum_q, K]")
+    if lens is not None:
+        check_tensor(of_lens, lens, torch.int32, 1, "[sum_q]", q)
+        check_shape(of_lens, lens, (tokens,), "[sum_q]")
+        lens = lens.view(q.shape[:2])
+    return IndexedCache(pages, indices.view(*q.shape[:2], indices.shape[1]), lens)
+
+
+def check_unused(given: Mapping[str, object], why: str) -> None:
+    """Check that arguments that a call would ignore are None."""
+    for name in (name for name, value in given.items() if value is not None):
+        raise ArgumentError(name, "given", f"not {why}")
 
 
 def check_formats(window: torch.Tensor, others: torch.Tensor | None, kv_cache_format: str) -> None:
     """Check the bytes of a key in packed caches."""
-    if kv_cache_format not in FORMATS:
+    if kv_cache_format not in tuple(FORMATS):
         raise ArgumentError("kv_cache_format", repr(kv_cache_format), " or ".join(map(repr, FORMATS)))
     caches = {"swa_kv_cache": window, "compressed_kv_cache": others}
     for (name, cache), size in zip(caches.items(), FORMATS[kv_cache_format], strict=True):
@@ -222,8 +253,10 @@ def check_formats(window: torch.Tensor, others: torch.Tensor | None, kv_cache_fo
 
 def storage_rows(name: str, pages: torch.Tensor) -> torch.Tensor:
     """Return the rows of a cache from its first page to its last as pages of one row, gaps included."""
+    if pages.numel() == 0:
+        return pages  # which is rejected with all checks of pages
     columns, (page, row) = pages.shape[-1], pages.stride()[:2]
-    if page % columns or row != columns:
+    if page == 0 or page % columns or row != columns:
         raise ArgumentError(f"{name}.stride()", pages.stride(), f"whole rows of {columns}: indices are storage offsets")
     count = (len(pages) - 1) * page // columns + pages.shape[1]
     return pages.as_strided((count, 1, columns), (columns, columns, 1))
@@ -233,27 +266,34 @@ def paged(name: str, cache: torch.Tensor, layout: str) -> torch.Tensor:
     """Return the pages of a cache as [pages, page, X]."""
     if layout not in ("HND", "NHD"):
         raise ArgumentError("kv_layout", repr(layout), "'HND' or 'NHD'")
-    if cache.dim() == 3 and layout == "HND":
-        return cache
     heads = 1 if layout == "HND" else 2
-    if cache.dim() != 4 or cache.shape[heads] != 1:
-        form = "[pages, 1, page, 512] or [pages, page, 512]" if layout == "HND" else "[pages, page, 1, 512]"
-        raise ArgumentError(f"{name}.shape", tuple(cache.shape), f"{form} with kv_layout={layout!r}")
+    form = "[pages, 1, page, X] or [pages, page, X]" if layout == "HND" else "[pages, page, 1, X]"
+    form += f" with kv_layout={layout!r}"
+    check_rank(name, cache, (3, 4) if layout == "HND" else (4,), form)
+    if cache.dim() == 3:
+        return cache
+    if cache.shape[heads] != 1:
+        raise ArgumentError(f"{name}.shape", tuple(cache.shape), form)
     return cache.squeeze(heads)
 
 
-def visible(
-    seq_lens: torch.Tensor, query_tokens: int, cum_seq_lens_q: torch.Tensor | None, tokens: int
-) -> torch.Tensor:
-    """Return how many tokens of its sequence each query token sees, itself included, [tokens] int32. Nothing waits."""
-    if seq_lens.dtype != torch.int32 or seq_lens.dim() != 1:
-        raise ArgumentError("seq_lens", f"{seq_lens.dtype} {tuple(seq_lens.shape)}", "int32 [B]")
-    number = torch.arange(tokens, dtype=torch.int32, device=seq_lens.device)
+def visible(seq_lens: torch.Tensor, cum_seq_lens_q: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor:
+    """Return how many tokens of its sequence each query token sees, itself included, [sum_q] int32. Nothing waits.
+
+    Lengths may have any values. A query token that is of no sequence sees none.
+    """
+    batch, of_sequence, tokens = len(seq_lens), q.shape[1], q.shape[:2].numel()
+    index = torch.arange(tokens, dtype=torch.int32, device=q.device)
+    lens = seq_lens.clamp(0, UNBOUNDED)
     if cum_seq_lens_q is None:
-        if len(seq_lens) * query_tokens != tokens:
-            raise ArgumentError("seq_lens.shape", tuple(seq_lens.shape), f"({tokens // max(query_tokens, 1)},)")
-        sequence, ends = number // query_tokens, (number // query_tokens + 1) * query_tokens
-    else:
-        sequence = torch.searchsorted(cum_seq_lens_q, number, right=True).int() - 1
-        ends = cum_seq_lens_q[sequence + 1]
-    return (seq_lens[sequence] - ends + number + 1).int()
+        check_shape("seq_lens", seq_lens, q.shape[:1], "[B]")
+        sequence = index // max(of_sequence, 1)
+        return lens[sequence] + (index - (sequence + 1) * of_sequence + 1)
+    check_shape("cum_seq_lens_q", cum_seq_lens_q, (batch + 1,), "[B + 1], with B of seq_lens")
+    if batch == 0:
+        return index.new_zeros(tokens)
+    begins = cum_seq_lens_q.clamp(0, tokens)
+    sequence = (torch.searchsorted(begins, index, right=True) - 1).clamp(0, batch - 1)
+    ends = begins[sequence + 1]
+    inside = (index >= begins[sequence]) & (index < ends)
+    return torch.where(inside, lens[sequence] + (index - ends + 1), 0)

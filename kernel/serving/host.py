@@ -11,6 +11,7 @@ from kernel import host
 from kernel.checks import (
     MAX_CTAS,
     check_alignment,
+    check_rank,
     check_scale,
     check_shape,
     check_sink,
@@ -116,13 +117,17 @@ def sparse_attention(
     q: [T, H, D] bf16. kv: [S, D] bf16, D = 512 or 576. indices: [T, K] int32, outside 0 to S - 1 for none. lens: [T]
     int32, how many indices count; None: all K. The rest is as of `attention`; results have no dimension B.
     """
-    for name, tensor, form in (("q", q, "[T, H, D]"), ("kv", kv, "[S, D]"), ("indices", indices, "[T, K]")):
-        rank = len(form.split())
-        if not isinstance(tensor, torch.Tensor) or tensor.dim() != rank:
-            seen = tuple(tensor.shape) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            raise ArgumentError(name, seen, f"a torch.Tensor {form}")
+    check_rank("q", q, (3,), "[T, H, D]")
+    check_tensor("kv", kv, torch.bfloat16, 2, "[S, D]", q)
+    check_shape("kv", kv, (len(kv), q.shape[2]), "[S, D]")
+    check_rank("indices", indices, (2,), "[T, K]")
+    check_shape("indices", indices, (len(q), indices.shape[1]), "[T, K]")
+    if lens is not None:
+        check_rank("lens", lens, (1,), "[T]")
+        check_shape("lens", lens, (len(q),), "[T]")
     cache = IndexedCache(kv[:, None], indices[None], None if lens is None else lens[None])
     if out is not None:
+        check_outputs(out, q, maxima)
         out = Attention(out.o[None], out.lse[None], m=None if out.m is None else out.m[None])
     options = {"scale": scale, "sink": sink, "empty_lse": empty_lse, "maxima": maxima, "splits": splits, "sms": sms}
     options["debug"] = debug
@@ -172,11 +177,12 @@ def check_queries(q: torch.Tensor) -> None:
 
 
 def check_outputs(out: Attention, q: torch.Tensor, maxima: bool) -> None:
-    """Check dtypes, shapes and layouts of the caller's buffers."""
+    """Check dtypes, shapes and layouts of the caller's buffers beside those of q, [B, T, H, D] or [T, H, D]."""
     if not isinstance(out, Attention):
         raise ArgumentError("out", type(out).__name__, "kernel.Attention(o, lse) or None")
-    expected = {"o": (torch.bfloat16, (*q.shape[:3], HEAD_DIM)), "lse": (torch.float32, q.shape[:3])}
-    expected |= {"m": (torch.float32, q.shape[:3])} if maxima else {}
+    rows, form = q.shape[:-1], "[B, T, H" if q.dim() == 4 else "[T, H"
+    expected = {"o": (torch.bfloat16, (*rows, HEAD_DIM)), "lse": (torch.float32, rows)}
+    expected |= {"m": (torch.float32, rows)} if maxima else {}
     for name in ("o", "lse", "u", "m"):
         tensor = getattr(out, name)
         if name not in expected:
@@ -185,7 +191,7 @@ def check_outputs(out: Attention, q: torch.Tensor, maxima: bool) -> None:
             continue
         dtype, shape = expected[name]
         check_tensor(f"out.{name}", tensor, dtype, len(shape), str(tuple(shape)), q)
-        check_shape(f"out.{name}", tensor, shape, "[B, T, H, 512]" if name == "o" else "[B, T, H]")
+        check_shape(f"out.{name}", tensor, shape, f"{form}, 512]" if name == "o" else f"{form}]")
     check_alignment("out.o", out.o)
 
 

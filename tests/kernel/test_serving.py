@@ -161,6 +161,9 @@ def v4_pages(kv: torch.Tensor, size: int) -> torch.Tensor:
     return V4().pages(rows, torch.ones(len(kv), dtype=torch.bool), size, 0, math.nan)
 
 
+TABLE = {"indices": None, "block_table": torch.zeros(1, 2).int(), "cache_seqlens": torch.zeros(1).int()}
+
+
 @pytest.mark.parametrize(
     ("wrong", "error", "said"),
     [
@@ -170,7 +173,15 @@ def v4_pages(kv: torch.Tensor, size: int) -> torch.Tensor:
         ({"is_fp8_kvcache": False}, AssertionError, "is_fp8_kvcache"),
         ({"head_dim_v": 256}, RuntimeError, "head_dim_v is 256"),
         ({"extra_k_cache": torch.zeros(1)}, RuntimeError, "extra_k_cache"),
-        ({"indices": None}, RuntimeError, "block_table"),
+        ({"indices": None}, AssertionError, "block_table is None; allowed: a tensor if indices is None"),
+        (TABLE | {"topk_length": torch.zeros(1).int()}, AssertionError, "topk_length is Tensor; allowed: None if"),
+        (TABLE | {"extra_k_cache": torch.zeros(1)}, AssertionError, "extra_k_cache is Tensor; allowed: None if"),
+        (TABLE | {"extra_topk_length": torch.zeros(1)}, AssertionError, "extra_topk_length is Tensor; allowed: None"),
+        (
+            TABLE | {"cache_seqlens": None},
+            AssertionError,
+            "cache_seqlens is None; allowed: a tensor if indices is None",
+        ),
         ({"indices": torch.zeros(1, 1, 4)}, RuntimeError, r"^indices\.dtype is torch\.float32"),
         ({"topk_length": torch.zeros(3).int()}, RuntimeError, r"^topk_length\.shape is \(3,\)"),
         ({"attn_sink": torch.zeros(3)}, RuntimeError, r"^attn_sink\.shape"),
@@ -201,7 +212,7 @@ def test_a_schedule_is_for_one_shape() -> None:
     arguments = queries(1, 1, HEADS), v4_pages(keys(4), 2), None, None, 512, meta
     with emulator.emulate():
         flash_mla_with_kvcache(*arguments, is_fp8_kvcache=True, indices=lists([0, 1])[None])
-        with pytest.raises(AssertionError, match="the schedule was made for"):
+        with pytest.raises(AssertionError, match=r"^tile_scheduler_metadata is for"):
             flash_mla_with_kvcache(*arguments, is_fp8_kvcache=True, indices=lists([0, 1, 2])[None])
 
 
@@ -215,7 +226,7 @@ def test_a_graph_is_replayed_with_other_lengths_and_lists() -> None:
 
 
 def test_the_flat_call_rejects_other_ranks() -> None:
-    with pytest.raises(kernel.ArgumentError, match=r"kv is \(20, 1, 512\); allowed: a torch.Tensor \[S, D\]"):
+    with pytest.raises(kernel.ArgumentError, match=r"^kv\.shape is \(20, 1, 512\); allowed: rank 2, \[S, D\]"):
         sparse_attention(queries(2, HEADS), keys(20)[:, None], lists([0]))
 
 
