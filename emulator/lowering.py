@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .engine.blocks import Instructions, StaticFault
+from .engine.blocks import Instructions
 from .engine.code import Code, Layout
 from .engine.early_uses import early_uses
 from .engine.effects import Effect, Find, effects
@@ -14,6 +14,7 @@ from .engine.elected import Elections, Published
 from .engine.liveness import Liveness
 from .engine.load_store import load_stores
 from .engine.reach import Reaches
+from .engine.static_fault import StaticFault
 from .engine.stored import stored
 from .engine.taint import OneByOne
 from .engine.unfenced import unfenced

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import CodeType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -33,16 +33,10 @@ from .early_uses import EarlyUse, first_uses
 from .effects import Effect
 from .fetch import Fetcher
 from .segments import Chain, Segment
+from .static_fault import StaticFault
 
 BLOCKED = -2
 BlockFunction = Callable[[Any], int]
-
-
-class StaticFault(Protocol):
-    """A fault of an instruction that does not depend on its operands."""
-
-    def report(self, warp: Any) -> None:
-        """Report it, once per launch."""
 
 
 @dataclass(frozen=True)

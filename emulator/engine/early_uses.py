@@ -9,11 +9,10 @@ is tracked. Nor does an MMA that continues with an accumulator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
 
-from ..ptx.dataflow import forward
 from ..ptx.flow import Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Operand, Reg, Vector
@@ -24,112 +23,91 @@ WAITS: Final = {Kind.TENSOR_LOAD_WAIT: Kind.TENSOR_LOAD, Kind.GROUP_MMA_WAIT: Ki
 """The work that each instruction waits for."""
 EarlyUse = tuple[Instr, str]
 """Work that may be outstanding, and the used register of it or of a copy."""
-_NONE: Final[frozenset[int]] = frozenset()
 
 
-@dataclass
-class _State:
-    """The work that may be outstanding, as indices of effects.
+class _Work(NamedTuple):
+    """Work that may be outstanding.
 
-    groups: by work, the least number of groups committed since its issue. late: registers that work may still have to
-    write, and copies of them. held: registers that it may still have to read.
+    groups: the least number of groups committed since its issue. late: registers that it may still have to write, and
+    copies of them. held: registers that it may still have to read.
     """
 
-    groups: dict[int, int] = field(default_factory=dict)
-    late: dict[Reg, frozenset[int]] = field(default_factory=dict)
-    held: dict[Reg, frozenset[int]] = field(default_factory=dict)
+    groups: int = 0
+    late: frozenset[Reg] = frozenset()
+    held: frozenset[Reg] = frozenset()
 
-    def copy(self) -> _State:
-        return _State(dict(self.groups), dict(self.late), dict(self.held))
+    def join(self, other: _Work) -> _Work:
+        """Return what may be outstanding on either path."""
+        return _Work(min(self.groups, other.groups), self.late | other.late, self.held | other.held)
 
-    def join(self, other: _State) -> _State:
-        """Return what may be outstanding on either path, with the fewest groups committed."""
-        fewest = {
-            work: min(groups[work] for groups in (self.groups, other.groups) if work in groups)
-            for work in self.groups | other.groups
-        }
-        late, held = (
-            {register: one.get(register, _NONE) | more.get(register, _NONE) for register in one | more}
-            for one, more in ((self.late, other.late), (self.held, other.held))
-        )
-        return _State(fewest, late, held)
+    def touched(self, effect: Effect) -> bool:
+        """Return whether an instruction accesses any of the registers."""
+        writes, late = effect.writes, self.late
+        return not (late.isdisjoint(effect.reads) and late.isdisjoint(writes) and self.held.isdisjoint(writes))
 
-    def follow(self, at: int, effect: Effect, kinds: Sequence[Kind]) -> None:
-        """Update the state by an instruction."""
-        kind = effect.instr.kind
-        if kind in WAITS:
-            if not effect.preserves:
-                self._wait(WAITS[kind], effect, kinds)
-        elif kind in WORK:
-            self.groups[at] = 0
-            self.late |= dict.fromkeys(effect.writes, frozenset((at,)))
-            self.held |= {register: self.held.get(register, _NONE) | {at} for register in _matrix_a(effect)}
-        elif kind is Kind.GROUP_MMA_COMMIT:
-            self.groups = {w: n + (kinds[w] is Kind.GROUP_MMA) for w, n in self.groups.items()}
-        elif self.late or self.held:
-            self._write(effect)
+    def past(self, effect: Effect) -> _Work:
+        """Return the work after another instruction, which may write late registers or copy them."""
+        groups, late, held = self
+        copied = effect.instr.kind is Kind.MOVE and not late.isdisjoint(effect.reads)
+        if not effect.preserves:
+            late, held = late.difference(effect.writes), held.difference(effect.writes)
+        return _Work(groups, late.union(effect.writes) if copied else late, held)
 
-    def _wait(self, waited_for: Kind, effect: Effect, kinds: Sequence[Kind]) -> None:
-        operands = effect.instr.operands
-        allowed = operands[0].value if operands and isinstance(operands[0], Imm) else 0
-        complete = {
-            w
-            for w, n in self.groups.items()
-            if kinds[w] is waited_for and (waited_for is Kind.TENSOR_LOAD or n > allowed)
-        }
-        self.groups = {w: n for w, n in self.groups.items() if w not in complete}
-        self.late, self.held = (
-            {register: left for register, works in known.items() if (left := works - complete)}
-            for known in (self.late, self.held)
-        )
+    def use(self, effect: Effect, own: Sequence[Reg]) -> Reg | None:
+        """Return the first register used early: a late one that is read, or one of `own` or a held one written."""
+        written = () if effect.instr.kind in WORK else [r for r in effect.writes if r in self.late and r in own]
+        early = (r for r in _read(effect) if r in self.late), written, (r for r in effect.writes if r in self.held)
+        return next(chain.from_iterable(early), None)
 
-    def _write(self, effect: Effect) -> None:
-        copied = _NONE
-        if _copies(effect):
-            copied = copied.union(*(self.late[r] for r in effect.reads if isinstance(r, Reg) and r in self.late))
-        for register in effect.writes:
-            kept = self.late.pop(register, _NONE) if effect.preserves else _NONE
-            self.late.pop(register, None)
-            if not effect.preserves:
-                self.held.pop(register, None)
-            if kept or copied:
-                self.late[register] = kept | copied
 
-    def uses(self, effect: Effect, effects: Sequence[Effect]) -> Iterator[tuple[int, str]]:
-        """Yield the work and registers used early: late ones that it reads, and late or held ones that it writes."""
-        kind = effect.instr.kind
-        for register in _read(effect):
-            yield from ((work, register.name) for work in self.late.get(register, ()))
-        for register in () if kind in WORK else effect.writes:
-            yield from ((w, register.name) for w in self.late.get(register, ()) if register in effects[w].writes)
-        for register in effect.writes:
-            yield from ((work, register.name) for work in self.held.get(register, ()))
+_State = dict[int, _Work]
+"""The work that may be outstanding, by the index of its effect."""
 
 
 def early_uses(flow: Flow, effects: Sequence[Effect]) -> dict[int, list[EarlyUse]]:
     """Return the early uses of each instruction, by the id of its effect."""
     found: dict[int, list[EarlyUse]] = {}
-    kinds = [effect.instr.kind for effect in effects]
-    if WORK.isdisjoint(kinds):
+    if WORK.isdisjoint(effect.instr.kind for effect in effects):
         return found
-
-    def at_end(block: int, state: _State) -> _State:
-        state = state.copy()
-        for at in range(flow.blocks[block].start, flow.blocks[block].end):
-            state.follow(at, effects[at], kinds)
-        return state
-
-    for index, at_start in forward(flow.ways, {0: _State()}, at_end, _State.join).items():
-        state = at_start.copy()
-        for at in range(flow.blocks[index].start, flow.blocks[index].end):
-            if uses := [(effects[load].instr, name) for load, name in state.uses(effects[at], effects)]:
-                found[id(effects[at])] = uses
-            state.follow(at, effects[at], kinds)
+    for at, state in flow.before_each(_State(), lambda state, at: _after(state, at, effects), _join):
+        used = [
+            (effects[w].instr, r.name) for w, work in state.items() if (r := work.use(effects[at], effects[w].writes))
+        ]
+        if used:
+            found[id(effects[at])] = used
     return found
 
 
-def _copies(effect: Effect) -> bool:
-    return effect.instr.kind is Kind.MOVE
+def _after(state: _State, at: int, effects: Sequence[Effect]) -> _State:
+    """Return the state after an instruction."""
+    effect, kind = effects[at], effects[at].instr.kind
+    if kind in WAITS:
+        return (
+            state
+            if effect.preserves
+            else {w: work for w, work in state.items() if not _waits(effect, work, effects[w])}
+        )
+    if kind in WORK:
+        mine = state.get(at, _Work())
+        left = {w: _Work(n, late.difference(effect.writes), held) for w, (n, late, held) in state.items()}
+        known = {w: work for w, work in left.items() if work.late or work.held}
+        return {**known, at: _Work(0, mine.late.union(effect.writes), mine.held.union(_matrix_a(effect)))}
+    if kind is Kind.GROUP_MMA_COMMIT:
+        products = (w for w in state if effects[w].instr.kind is Kind.GROUP_MMA)
+        return {**state, **{w: state[w]._replace(groups=state[w].groups + 1) for w in products}}
+    changed = {w: work.past(effect) for w, work in state.items() if work.touched(effect)}
+    return {**state, **changed} if changed else state
+
+
+def _join(one: _State, other: _State) -> _State:
+    return {w: one[w].join(other[w]) if w in one and w in other else work for w, work in (one | other).items()}
+
+
+def _waits(wait: Effect, work: _Work, issued: Effect) -> bool:
+    """Return whether an instruction waits for this work."""
+    operands, kind = wait.instr.operands, issued.instr.kind
+    allowed = operands[0].value if operands and isinstance(operands[0], Imm) else 0
+    return kind is WAITS[wait.instr.kind] and (kind is Kind.TENSOR_LOAD or work.groups > allowed)
 
 
 def _matrix_a(effect: Effect) -> tuple[Reg, ...]:
@@ -142,7 +120,7 @@ def _matrix_a(effect: Effect) -> tuple[Reg, ...]:
 
 def _read(effect: Effect) -> tuple[Reg, ...]:
     """Return the registers whose values are used: not a copy, nor the accumulator of an MMA."""
-    if _copies(effect):
+    if effect.instr.kind is Kind.MOVE:
         return ()
     read = _matrix_a(effect) if effect.instr.kind is Kind.GROUP_MMA else effect.reads
     return tuple(r for r in read if isinstance(r, Reg))

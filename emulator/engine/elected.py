@@ -14,7 +14,7 @@ from typing import Final
 from ..chip import LANES
 from ..isa.ld_st import UNSHARED
 from ..isa.registry import Publishes
-from ..ptx.dataflow import forward, reachable
+from ..ptx.dataflow import reachable
 from ..ptx.flow import Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Dual, Imm, Reg
@@ -122,17 +122,14 @@ class Elections:
         bits = {at: 1 << number for number, at in enumerate(starts)}
         syncs = {at for at, effect in enumerate(self._effects) if effect.joins_lanes}
 
-        def through(block: int, state: int, found: dict[int, int] | None = None) -> int:
-            for at in range(self._flow.blocks[block].start, self._flow.blocks[block].end):
-                if found is not None and state and at in ends:
-                    found[at] = state
-                state = 0 if at in syncs else state | bits.get(at, 0)
-            return state
+        def follow(state: int, at: int) -> int:
+            return 0 if at in syncs else state | bits.get(at, 0)
 
-        found: dict[int, int] = {}
-        for block, state in forward(self._flow.ways, {0: 0}, through, int.__or__).items():
-            through(block, state, found)
-        return {at: [start for start in starts if bits[start] & state] for at, state in found.items()}
+        return {
+            at: [start for start in starts if bits[start] & state]
+            for at, state in self._flow.before_each(0, follow, int.__or__)
+            if state and at in ends
+        }
 
 
 def _is_access(effect: Effect) -> bool:

@@ -7,16 +7,15 @@ a missing one on a GPU was not tested.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from ..errors import MissingWait, place
+from ..errors import MissingWait
 from ..leniency import Leniency
-from ..ptx.dataflow import forward
 from ..ptx.flow import Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Instr, Reg
 from .effects import Effect, registers
+from .static_fault import StaticFault
 
 START: Final = -1
 FENCE: Final = Kind.GROUP_MMA_FENCE.opcode
@@ -26,35 +25,7 @@ _State = dict[_Touch, int]
 """The last effect that touched each since the last fence. None as register: no fence was executed at all."""
 
 
-@dataclass(frozen=True)
-class Unfenced:
-    """A product that lacks a fence, and the last instruction that touched one of its registers, if any did."""
-
-    product: Instr
-    register: Reg | None
-    touched: Instr | None
-
-    def report(self, warp: Any) -> None:
-        """Report it, once per launch."""
-        launch = warp.cta.launch
-        known = launch.registry.setdefault(Unfenced, set())
-        if id(self) in known:
-            return
-        known.add(id(self))
-        at: tuple[tuple[str, str], ...] = ()
-        if self.touched is None:
-            what = "is executed"
-            missing = f"{FENCE} before PTX line {self.product.line}"
-        else:
-            what, at = f"uses {self.register}", (("touched at", place(self.touched, warp)),)
-            missing = f"{FENCE} between PTX lines {self.touched.line} and {self.product.line}"
-        what = f"{self.product.opcode} {what} with no {FENCE} before it"
-        launch.report(
-            MissingWait(what, self.product, warp, (*at, ("missing", missing)), level=Leniency.PRODUCT_WITHOUT_FENCE)
-        )
-
-
-def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, Unfenced]:
+def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, StaticFault]:
     """Return the products that lack a fence, by the id of their effects."""
     products = [effect for effect in effects if effect.instr.kind is Kind.GROUP_MMA]
     if not products:
@@ -62,26 +33,30 @@ def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, Unfenced]:
     theirs = {register for product in products for register in _operands(product)}
     shapes = ["", *sorted({_shape(product.instr) for product in products})]
 
-    def at_end(block: int, state: _State) -> _State:
-        state = dict(state)
-        for at in range(flow.blocks[block].start, flow.blocks[block].end):
-            _follow(state, at, effects[at], theirs, shapes)
+    def follow(state: _State, at: int) -> _State:
+        _follow(state, at, effects[at], theirs, shapes)
         return state
 
-    found: dict[int, Unfenced] = {}
+    found: dict[int, StaticFault] = {}
     entry: _State = {(None, ""): START}
-    for index, at_start in forward(flow.ways, {0: entry}, at_end, _join).items():
-        state = dict(at_start)
-        for at in range(flow.blocks[index].start, flow.blocks[index].end):
-            effect = effects[at]
-            touches = _touches(effect, shapes) if effect.instr.kind is Kind.GROUP_MMA else []
-            late = {t: state[t] for t in touches if t in state and t[1] != _shape(effect.instr)}
-            if late:
-                (register, _), touched = max(late.items(), key=lambda item: item[1])
-                by = None if touched == START else effects[touched].instr
-                found[id(effect)] = Unfenced(effect.instr, register, by)
-            _follow(state, at, effect, theirs, shapes)
+    for at, state in flow.before_each(entry, follow, _join, dict):
+        product = effects[at].instr
+        touches = _touches(effects[at], shapes) if product.kind is Kind.GROUP_MMA else []
+        late = {t: state[t] for t in touches if t in state and t[1] != _shape(product)}
+        if late:
+            (register, _), touched = max(late.items(), key=lambda item: item[1])
+            found[id(effects[at])] = _fault(product, register, None if touched == START else effects[touched].instr)
     return found
+
+
+def _fault(product: Instr, register: Reg | None, touched: Instr | None) -> StaticFault:
+    """Return the fault of a product that lacks a fence. touched: the last instruction that touched the register."""
+    if touched is None:
+        does, missing = "is executed", f"{FENCE} before PTX line {product.line}"
+    else:
+        does, missing = f"uses {register}", f"{FENCE} between PTX lines {touched.line} and {product.line}"
+    what = f"{product.opcode} {does} with no {FENCE} before it"
+    return StaticFault(MissingWait, what, product, Leniency.PRODUCT_WITHOUT_FENCE, touched, missing)
 
 
 def _shape(product: Instr) -> str:

@@ -7,59 +7,33 @@ decide something (an address, a guard, an operand of the machine).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from ..errors import Level, UnwrittenRead
 from ..isa.registry import Handler
-from ..leniency import Grade, Leniency
-from ..ptx.dataflow import forward
+from ..leniency import Leniency
 from ..ptx.flow import Flow
 from ..ptx.kinds import Kind
-from ..ptx.syntax import Address, Instr, TensorAddress
+from ..ptx.syntax import Address, TensorAddress
 from .effects import Effect, registers
 from .liveness import Liveness
+from .static_fault import StaticFault
 
 _MOVES_DATA = frozenset({Kind.LOAD, Kind.STORE, Kind.TENSOR_STORE})
 
 
-@dataclass(frozen=True)
-class Unwritten:
-    """A read of unwritten registers."""
-
-    instr: Instr
-    names: tuple[str, ...]
-    level: Grade
-
-    def report(self, warp: Any) -> None:
-        """Report it, once per launch."""
-        launch = warp.cta.launch
-        known = launch.registry.setdefault(Unwritten, set())
-        if id(self) not in known:
-            known.add(id(self))
-            what = f"{self.instr.opcode} reads {', '.join(self.names)}, which nothing wrote"
-            launch.report(UnwrittenRead(what, self.instr, warp, level=self.level))
-
-
-def unwritten(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict[int, Unwritten]:
+def unwritten(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict[int, StaticFault]:
     """Return the reads of unwritten registers, by the id of their effects. A copy of such a register writes nothing."""
-    wanted = liveness.live_in[0]
-    if not wanted:
+    if not liveness.live_in[0]:
         return {}
 
-    def at_end(block: int, written: int) -> int:
-        for effect in effects[flow.blocks[block].start : flow.blocks[block].end]:
-            written |= _written(effect, written, liveness)
-        return written
+    def follow(written: int, at: int) -> int:
+        return written | _written(effects[at], written, liveness)
 
-    found = {}
-    for index, written in forward(flow.ways, {0: 0}, at_end, int.__or__).items():
-        for effect in effects[flow.blocks[index].start : flow.blocks[index].end]:
-            missing = liveness.bits(_certain(effect)) & ~written
-            if missing:
-                found[id(effect)] = _fault(effect, missing, liveness)
-            written |= _written(effect, written, liveness)
-    return found
+    return {
+        id(effects[at]): _fault(effects[at], missing, liveness)
+        for at, written in flow.before_each(0, follow, int.__or__)
+        if (missing := liveness.bits(_certain(effects[at])) & ~written)
+    }
 
 
 def _written(effect: Effect, before: int, liveness: Liveness) -> int:
@@ -79,10 +53,11 @@ def _certain(effect: Effect) -> tuple[object, ...]:
     return effect.reads if guard is None else (guard[0],)
 
 
-def _fault(effect: Effect, missing: int, liveness: Liveness) -> Unwritten:
+def _fault(effect: Effect, missing: int, liveness: Liveness) -> StaticFault:
     decides = missing & liveness.bits(_deciding(effect))
-    names = tuple(register.name for register in liveness.members(decides or missing))
-    return Unwritten(effect.instr, names, Level.FAULT if decides else Leniency.REGISTER_UNWRITTEN)
+    names = ", ".join(register.name for register in liveness.members(decides or missing))
+    what = f"{effect.instr.opcode} reads {names}, which nothing wrote"
+    return StaticFault(UnwrittenRead, what, effect.instr, Level.FAULT if decides else Leniency.REGISTER_UNWRITTEN)
 
 
 def _deciding(effect: Effect) -> list[object]:

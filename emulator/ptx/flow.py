@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from ..errors import UnknownInstruction
-from .dataflow import dominators, predecessors, reachable
+from .dataflow import dominators, forward, predecessors, reachable
 from .kinds import Kind
 from .syntax import Instr, Kernel, Symbol
 
 EXIT = -1
+State = TypeVar("State")
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,31 @@ class Flow:
     def target(self, instr: Instr) -> int:
         """Return the block that a `bra` jumps to."""
         return _target(instr, self.kernel, self.of_instr)
+
+    def before_each(
+        self,
+        entry: State,
+        follow: Callable[[State, int], State],
+        join: Callable[[State, State], State],
+        copy: Callable[[State], State] = lambda state: state,
+    ) -> Iterator[tuple[int, State]]:
+        """Yield each reachable instruction, by its index, with the state before it.
+
+        entry: the state at the start of the kernel. follow: returns the state after an instruction. join: see
+        `forward`. copy: copies a state, if `follow` modifies it.
+        """
+
+        def at_end(block: int, state: State) -> State:
+            state = copy(state)
+            for at in range(self.blocks[block].start, self.blocks[block].end):
+                state = follow(state, at)
+            return state
+
+        for block, start in forward(self.ways, {0: entry}, at_end, join).items():
+            state = copy(start)
+            for at in range(self.blocks[block].start, self.blocks[block].end):
+                yield at, state
+                state = follow(state, at)
 
     @cached_property
     def leaves(self) -> frozenset[int]:
