@@ -61,7 +61,7 @@ class Remote(MemoryOp):
         me.strong = CLUSTER_SCOPE if self.operation is not None else 0
         cells = memory.cells(index, self.bytes)
         if self.operation is None:
-            memory.check_overlap(index, np.ascontiguousarray(values).view(np.uint8), lanes, me)
+            memory.check_overlap(index, values, lanes, me)
         else:
             memory.shadow.read(cells, me, warp.clock)
         memory.shadow.write(cells, me, warp.clock)

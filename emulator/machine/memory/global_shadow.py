@@ -38,7 +38,7 @@ from ..order.global_access import EndedWarp, GlobalAccess, Overlap
 from ..order.history import History
 from ..order.shadow import UNWRITTEN, Shadow, distinct
 from ..reports.report import report_conflict, report_lane_race, report_store_collision
-from ..reports.suspects import LoadedPart, part_of_load
+from ..reports.suspects import part_of_load
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
@@ -377,7 +377,8 @@ class Area:
         same: np.ndarray,
     ) -> None:
         """Check and note a write. same: see the method of that name."""
-        shadow, cells = self.touch(), self.cells(addresses, values.itemsize * values.shape[1])
+        shadow, size = self.touch(), values.itemsize * values.shape[1]
+        cells = self.cells(addresses, size)
         self._flush(cells)
         me.unchanged = bool(same.all() and _unchanged(self.writes[cells], self._read_by(me, cells)).all())
         me.same = bool(same.all())
@@ -386,7 +387,9 @@ class Area:
         several = shadow.write(cells, me, clock, None if lanes is None else lanes[:, None])
         self._same = None
         if several and not me.strong:
-            self._report_different(addresses, values, me, lanes)
+            report_store_collision(
+                me, addresses, values, lanes, lambda at: self._shown(self.cells(addresses[at : at + 1], size))
+            )
         asks = several or lanes is None or me.beside or me.hidden or (me.strong and shadow.superseded[cells].any())
         note = _note(me, None if asks else lanes[:, None])
         self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
@@ -466,18 +469,7 @@ class Area:
             missing = ("missing", f"a load without .nc at PTX line {me.instr.line}")
             self._whole._launch.report(DataRace(what, me.instr, me.warp, (*at, missing)))
 
-    def _report_different(self, addresses: np.ndarray, values: np.ndarray, me: GlobalAccess, lanes: Any) -> None:
-        """Report that two lanes store different values at one address."""
-        places, first = np.unique(addresses, return_index=True)
-        kept = values[first[np.searchsorted(places, addresses)]]
-        lost = (kept != values).any(1)
-        if lost.any():
-            at = int(np.argmax(lost))
-            shown = self._shown(self.cells(addresses[at : at + 1], values.itemsize))
-            one = int(np.flatnonzero(addresses == addresses[at])[0])
-            report_store_collision(me, shown, addresses, lanes, int(lanes[at]), int(lanes[one]))
-
-    def _shown(self, cells: np.ndarray) -> str:
+    def _shown(self, cells: np.ndarray | np.intp) -> str:
         first, last = (self._base + self._cell * int(at) for at in (cells.min(), cells.max() + 1))
         count = self._cell * np.unique(cells).size
         name = self._whole._launch.memory.name_of(self._allocation)
@@ -561,21 +553,12 @@ class Area:
         other.overlaps += (overlap,)
 
     def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
-        """Report a conflict between lanes by the first of its cells.
+        """Report a conflict between lanes.
 
         Compilers load a value in all lanes and store its successor from one lane. That lane stores after its own load,
         and the other lanes loaded in the same instruction.
         """
-        shadow = self.touch()
-        at = tuple(np.argwhere(apart)[0])
-        theirs = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells]
-        mine = np.broadcast_to(mine, apart.shape)
-        part = LoadedPart(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
-        other = shadow.history.accesses[number]
-        assert other is not None
-        other = other.last
-        lanes, before, shown = int(mine[at]), int(theirs[at]), self._shown(cells[at])
-        report_lane_race(me, verb, shown, lanes, other, kind, before, part, read_together=True)
+        report_lane_race(me, verb, cells, apart, mine, self.touch(), number, kind, self._shown, read_together=True)
 
 
 def _note(me: GlobalAccess, lanes: Any) -> Any:

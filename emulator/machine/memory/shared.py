@@ -13,7 +13,7 @@ from ...errors import BarrierError, Fault, Level, Misaligned, OutOfBounds, place
 from ...leniency import Grade, Leniency
 from ...ptx.syntax import ALL_BYTES
 from ..launch.shared_names import shared_variable, source_name
-from ..order.access import LaneAgent, TaintedStore
+from ..order.access import TaintedStore
 from ..order.cells import Cells, pieces, span
 from ..order.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 from ..reports.report import (
@@ -24,7 +24,7 @@ from ..reports.report import (
     unwritten_cells,
     written,
 )
-from ..reports.suspects import LoadedPart, part_of_load, report_read
+from ..reports.suspects import part_of_load, report_read
 from ..synchronisation.mbarrier import MAX_COUNT, MBarrier
 from .tmem import ALLOC
 
@@ -138,7 +138,7 @@ class SharedMemory:
         same = np.array_equal(view[places], values[hit][::-1].ravel()[last])
         return Leniency.EQUAL_BITS if same else Level.FAULT
 
-    def _shown(self, cells: np.ndarray) -> str:
+    def _shown(self, cells: np.ndarray | np.intp) -> str:
         window = self.cta.window
         first, last = int(cells.min()) << self.shift, (int(cells.max()) + 1 << self.shift) - 1
         return (
@@ -154,19 +154,7 @@ class SharedMemory:
         return f" of {source_name(found.name)}" + (f" from byte {first - found.offset}" if first > found.offset else "")
 
     def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
-        """Report a conflict between lanes by the first of its cells."""
-        shadow = self.shadow
-        at = tuple(np.argwhere(apart)[0])
-        theirs = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells]
-        mine = np.broadcast_to(mine, apart.shape)
-        part = LoadedPart(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
-        other = shadow.history.accesses[number]
-        assert other is not None
-        other = other.last
-        place = self._shown(np.arange(shadow.writer.size)[cells][at].reshape(1))
-        agent = other.via if isinstance(other.via, LaneAgent) else None
-        lanes = int(theirs[at]) if agent is None or agent.lane is None else 1 << agent.lane
-        report_lane_race(me, verb, place, int(mine[at]), other, kind, lanes, part)
+        report_lane_race(me, verb, cells, apart, mine, self.shadow, number, kind, self._shown)
 
     def _mixed(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None:
         hit = np.arange(self.shadow.writer.size)[cells][self.shadow.writer[cells] == number]
@@ -256,29 +244,16 @@ class SharedMemory:
         self._stored = values, view, index
         several = self.shadow.write(cells, me, clock, along(lanes, cells))
         self._stored = None
-        view[index] = values
         if several and lanes is not None and not me.strong:
-            lost = view[index] != values
-            if lost.any():
-                self._blame_both(offsets, width * count, lost.any(1), lanes, me)
+            self.check_overlap(offsets, values, lanes, me)
+        view[index] = values
 
     def check_overlap(self, offsets: np.ndarray, values: np.ndarray, lanes: np.ndarray, me: Access) -> None:
-        """Report lanes that write different bytes to one address. values: uint8[n, count], at each of the offsets."""
-        low, size = int(offsets.min()), values.shape[1]
-        there = np.zeros(int(offsets.max()) - low + size, np.uint8)
-        index = (offsets - low)[:, None] + np.arange(size)
-        there[index] = values
-        lost = (there[index] != values).any(1)
-        if lost.any():
-            self._blame_both(offsets, size, lost, lanes, me)
-
-    def _blame_both(self, offsets: np.ndarray, size: int, lost: np.ndarray, lanes: np.ndarray, me: Access) -> None:
-        """Report two lanes that stored different values at one address, `size` bytes from each offset."""
-        first = int(np.argmax(lost))
-        both = np.flatnonzero(np.abs(offsets - offsets[first]) < size)
-        place = self._shown(self.cells(offsets[first : first + 1], size))
-        mine, theirs = (int(np.bitwise_or.reduce(lanes[i], axis=None)) for i in (both[-1], first))
-        report_store_collision(me, place, offsets, lanes, mine, theirs)
+        """Report lanes that write different bytes to one address. values: unsigned[n, count], at the offsets."""
+        size = values.itemsize * values.shape[1]
+        report_store_collision(
+            me, offsets, values, lanes, lambda at: self._shown(self.cells(offsets[at : at + 1], size))
+        )
 
     def chunk_cells(self, chunks: np.ndarray) -> Cells:
         """Return the shadow cells of 16-byte chunks (numbered from the window's start)."""

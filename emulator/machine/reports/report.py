@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ...errors import (
 from ...leniency import Grade, Leniency
 from ...ptx.kinds import Kind
 from ...ptx.syntax import Vector
-from ..order.access import Access, TaintedStore
+from ..order.access import Access, LaneAgent, TaintedStore
 from ..order.clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock, Unsynced
 from ..order.shadow import MBARRIER, UNWRITTEN
 from ..synchronisation.mbarrier import MBarrier
@@ -32,8 +32,11 @@ from .reordering import moves_above
 from .suspects import ALL, WHOLE, LoadedPart, report_overwrite, report_read
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...ptx.syntax import Instr
     from ..order.history import History
+    from ..order.shadow import Shadow
 
 SHOWN_RUNS = 3
 NOUN = {"write": "written", "read": "read"}
@@ -163,31 +166,41 @@ def _released_by_some(me: Access, verb: str, cells: str, other: Access, kind: st
 def report_lane_race(
     me: Access,
     verb: str,
-    cells: str,
-    mine: int,
-    other: Access,
+    cells: np.ndarray,
+    apart: np.ndarray,
+    lanes: np.ndarray,
+    shadow: Shadow,
+    number: int,
     kind: str,
-    theirs: int,
-    part: LoadedPart,
+    shown: Callable[[Any], str],
     read_together: bool = False,
 ) -> None:
-    """Report that lanes `mine` (bits) of `me` touch `cells` in conflict with lanes `theirs` of the same warp.
+    """Report that `lanes` (bits, of each cell) of `me` touch cells in conflict with other lanes of access `number`.
 
+    apart: the cells with a conflict, as a mask. The report is about the first of them, which `shown` names.
     The level is formal if an instruction in between makes the lanes converge: no known hardware shows such a race. The
     same holds for lanes that may have `read_together`, in one instruction, and for copies that all lanes waited for in
-    one instruction. It is a fault if the assembler moves the load above the store, see `reordering`. part: of a load,
-    see `LoadedPart`.
+    one instruction. It is a fault if the assembler moves the load above the store, see `reordering`.
     """
+    other = shadow.history.accesses[number]
+    assert other is not None
+    other = other.last
+    at = tuple(np.argwhere(apart)[0])
+    touched = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells]
+    lanes = np.broadcast_to(lanes, apart.shape)
+    part = LoadedPart(int(np.bitwise_or.reduce((lanes & ~touched)[apart])))
+    agent = other.via.lane if isinstance(other.via, LaneAgent) else None
+    mine, theirs, place = int(lanes[at]), int(touched[at]) if agent is None else 1 << agent, shown(cells[at])
     races = list[tuple[DataRace, Access, int]]()
     for access, those in reversed((*other.merged, (other, other.together or theirs)) if kind == "read" else ()):
-        lanes = those & theirs & ~_own(me, mine, access)
-        if lanes:
-            in_order = read_together and not (mine | lanes) & ~(access.together & theirs)
-            races.append((_between(me, verb, cells, mine, access, kind, lanes, in_order), access, lanes))
+        before = those & theirs & ~_own(me, mine, access)
+        if before:
+            in_order = read_together and not (mine | before) & ~(access.together & theirs)
+            races.append((_between(me, verb, place, mine, access, kind, before, in_order), access, before))
     if kind == "write":
-        races.append((_between(me, verb, cells, mine, other, kind, theirs, False), other, theirs & ~mine))
-    for race, access, lanes in [r for r in races if r[0].level == Level.FAULT] or races[:1]:
-        if not _report(me, verb, race, access, kind, part, lanes):
+        races.append((_between(me, verb, place, mine, other, kind, theirs, False), other, theirs & ~mine))
+    for race, access, before in [r for r in races if r[0].level == Level.FAULT] or races[:1]:
+        if not _report(me, verb, race, access, kind, part, before):
             return
 
 
@@ -235,22 +248,34 @@ def _report(me: Access, verb: str, race: Fault, other: Access, kind: str, part: 
 
 
 def report_store_collision(
-    me: Access, cells: str, places: np.ndarray, lanes: np.ndarray, mine: int, theirs: int
+    me: Access, places: np.ndarray, values: np.ndarray, lanes: np.ndarray, shown: Callable[[int], str]
 ) -> None:
-    """Report that lanes `mine` and `theirs` of one instruction store different values to `cells`.
+    """Report two lanes of one instruction that store different bytes at one address, if there are any.
 
-    places: the location of each of the `lanes` (bits), or of each row of them. The level is formal if all values are
-    the same sum, rounded in another order.
+    places: the address of each row of `values`, unsigned[n, count]. lanes: those that store each row, or each word of
+    it, as bits. shown: names the memory of a row. The level is formal if all values are the same sum, rounded in
+    another order.
     """
-    stored, kernel = me.instr.operands[1], me.warp.cta.launch.kernel
-    values = stored.items if isinstance(stored, Vector) else (stored,)
-    summed = reduce(int.__and__, (summed_lanes(value, kernel) for value in values))
+    stored, addresses = np.ascontiguousarray(values).view(np.uint8), places.astype(np.int64)
+    each = (addresses[:, None] + np.arange(stored.shape[1])).ravel()[::-1]
+    _, last, of = np.unique(each, return_index=True, return_inverse=True)
+    left = stored.ravel()[::-1][last][of][::-1].reshape(stored.shape)
+    lost = np.flatnonzero((left != stored).any(1))
+    if not lost.size:
+        return
+    first = lost.item(0)
+    winner = np.flatnonzero(np.abs(addresses - addresses[first]) < stored.shape[1])[-1]
+    mine, theirs = (int(np.bitwise_or.reduce(lanes[row], axis=None)) for row in (winner, first))
+    value, kernel = me.instr.operands[1], me.warp.cta.launch.kernel
+    items = value.items if isinstance(value, Vector) else (value,)
+    summed = reduce(int.__and__, (summed_lanes(item, kernel) for item in items))
     alike = bool(summed)
     if alike:
         numbers = np.frexp(lanes)[1] - 1
-        _, first, group = np.unique(places, return_index=True, return_inverse=True)
-        alike = not np.bitwise_or.reduce(numbers[first[group]] ^ numbers) & ~summed
-    what = f"{me.what} writes {cells} in {_lanes(mine)} and another value in {_lanes(theirs)}: either value may remain"
+        _, once, group = np.unique(places, return_index=True, return_inverse=True)
+        alike = not np.bitwise_or.reduce(numbers[once[group]] ^ numbers) & ~summed
+    what = f"{me.what} writes {shown(first)} in {_lanes(mine)} and another value in {_lanes(theirs)}"
+    what += ": either value may remain"
     missing = "an order between the two stores, or one lane that stores"
     level = Leniency.ONE_SUM if alike else Level.FAULT
     me.warp.cta.launch.report(_apart(me, what, me, "write", theirs, missing, level))
