@@ -2,9 +2,7 @@
 
 `read` and `write` return DONE only if `Shadow.read` or `Shadow.write` would report nothing and record only this access:
 every writer and reader of the cells happens before it. ASK and FLUSH change nothing: the shadow has to check the access
-itself, or first to merge the notes of compiled accesses. A read of cells that compiled stores wrote, and nothing read
-since, merges their notes itself: such a note serves as an earlier access's epoch, and the shadow's state of the cell is
-older than that store. It then returns MERGED, which implies DONE.
+itself, or first to merge the notes of compiled accesses. `merge` does so for notes of stores.
 
 An earlier access is known by its epoch, a word that the history keeps: its component and time on the clocks, its proxy
 and its swizzle. Cells with the same writer and reader as the cell before are skipped eight at a time, so that a tile
@@ -28,12 +26,10 @@ from .memory_layout import (
     ALL_LANES,
     COMPONENT_BITS,
     COMPONENTS_MAX,
-    FIRST_ID,
-    ID,
     LANE,
     MANY,
+    READ,
     TIME_BITS,
-    WRITTEN,
     offset_of,
 )
 from .memory_layout import ASK as NEVER
@@ -43,7 +39,6 @@ from .words import i32, i64, u8, u32
 ASK: Final = 0
 DONE: Final = 1
 FLUSH: Final = 2
-MERGED: Final = 3
 DIFFERENT: Final = 64
 """The capacity of the lists of different writers and readers of one access's cells. Beyond it the shadow checks."""
 
@@ -51,17 +46,17 @@ ACCESSES: Final = 16
 """The number of consecutive writes that have such lists."""
 
 REPLACED: Final = np.dtype([("count", "u8"), ("numbers", "i4", DIFFERENT)])
-TAKEN: Final = np.dtype([("count", "u8"), ("notes", "i8", DIFFERENT)])
+STORES: Final = np.dtype([("count", "u8"), ("notes", "i8", DIFFERENT)])
 SHADOW: Final = np.dtype(
     [
         *((name, "u8") for name in ("writers", "readers", "writer_lanes", "reader_lanes", "epochs", "noted", "writes")),
-        ("taken", TAKEN),
+        ("merged", STORES),
         ("replaced", REPLACED, (ACCESSES, 2)),
     ]
 )
 """Addresses: a shadow's arrays, 0 for those that it lacks; the word that holds the epochs' address; the notes of
-compiled accesses. taken: the different stores that a read merged, as notes without lanes; their numbers follow its own.
-replaced: the different writers and readers that each of the writes replaced, or that those stores had replaced."""
+compiled accesses. merged: the different stores that `merge` found, as notes without lanes. replaced: the different
+writers and readers that each of the writes replaced, or that those stores had replaced."""
 CELLS: Final = np.dtype([(name, "i8") for name in ("first", "starts", "stride", "runs", "length", "together")])
 """Runs of neighbouring cells: from `first` every `stride`, or at the words at `starts`. together: the number of runs
 of one access; further runs belong to the next access, with the next number."""
@@ -73,7 +68,7 @@ NOT_KNOWN: Final = NEVER
 
 PATTERNS: Final = (1 << COMPONENT_BITS - PATTERN_BITS) - 1
 WRITERS, READERS, WRITER_LANES, READER_LANES, EPOCHS, NOTED, NOTES = range(7)
-_TAKEN: Final = offset_of("taken", SHADOW)
+_MERGED: Final = offset_of("merged", SHADOW)
 _REPLACED: Final = offset_of("replaced", SHADOW)
 _LIST: Final = REPLACED.itemsize
 """Bytes of one list of replaced accesses. An access has one of writers and, behind it, one of readers."""
@@ -83,16 +78,17 @@ NOBODY: Final[Any] = np.int32(-1)
 EIGHT: Final = 8
 """The number of neighbouring cells that are compared at once."""
 
-Check = Callable[[int, int, int, int, int, int, int, int], int]
+Check = Callable[..., int]
 
 
 @cache
-def checks() -> tuple[Check, Check]:
-    """Return `read` and `write` as machine code."""
+def checks() -> tuple[Check, Check, Check]:
+    """Return `read`, `write` and `merge` as machine code."""
     text = DECLARED + files(__package__).joinpath("shadow_check.ll").read_text()
-    find = machine_code(text + "".join(wrapper(check.__name__, ("i64",) * 8, "i32") for check in ENTRIES))
-    found, written = (builtin(check.__name__, find) for check in ENTRIES)
-    return found, written
+    wrappers = (wrapper(entry.__name__, ("i64",) * entry.__code__.co_argcount, "i32") for entry in ENTRIES)
+    find = machine_code(text + "".join(wrappers))
+    found, written, merged = (builtin(entry.__name__, find) for entry in ENTRIES)
+    return found, written, merged
 
 
 def read(shadow: int, cells: int, clock: int, width: int, follows: int, agent: int, pattern: int, number: int) -> int:
@@ -104,7 +100,7 @@ def read(shadow: int, cells: int, clock: int, width: int, follows: int, agent: i
     history.
     """
     answer = _prove_read(shadow, cells, clock, width, follows, agent, pattern)
-    if answer in (DONE, MERGED):
+    if answer == DONE:
         _note_read(shadow, cells, agent, number)
     return answer
 
@@ -117,51 +113,58 @@ def write(shadow: int, cells: int, clock: int, width: int, follows: int, agent: 
     return answer
 
 
+def merge(shadow: int, notes: int, noted: int, cells: int, count: int, ids: int, number: int) -> int:
+    """Have the shadow know the stores that notes of cells stand for. Return the number of cells that were merged.
+
+    notes, noted, cells: addresses of all notes, of their marks or 0, and of the cells' numbers. ids: the bits of a note
+    that say that the shadow does not know the store. number: that of the first store that is found.
+    """
+    fields, stores, before = i64(shadow), shadow + _MERGED, shadow + _REPLACED
+    writers, readers, lanes = i32(fields[WRITERS]), i32(fields[READERS]), u32(fields[WRITER_LANES])
+    i64(stores)[0] = i64(before)[0] = i64(before + _LIST)[0] = 0
+    store = which = -1
+    for each in range(count):
+        cell = i64(cells)[each]
+        note = i64(notes)[cell]
+        if note & ids != 0:
+            if note & ~LANE != store:
+                store = note & ~LANE
+                which = _place(i64(stores + 8), i64(stores), store)
+            if which < 0 or not (_listed(before, writers[cell]) and _listed(before + _LIST, readers[cell])):
+                return each
+            writers[cell], readers[cell] = number + which, 0
+            lanes[cell] = ALL_LANES if note & LANE == MANY else 1 << (note & LANE)
+            i64(notes)[cell] = note & ~ids
+        if noted != 0:
+            u8(noted)[cell] &= READ
+    return count
+
+
 def _prove_read(shadow: int, cells: int, clock: int, width: int, follows: int, agent: int, pattern: int) -> int:
-    """Return DONE or MERGED if every writer and reader of the cells happens before the read."""
-    fields, taken, before = i64(shadow), shadow + _TAKEN, shadow + _REPLACED
+    """Return DONE if every writer and reader of the cells happens before the read."""
+    fields = i64(shadow)
     writers, readers, epochs = i32(fields[WRITERS]), i32(fields[READERS]), i64(i64(fields[EPOCHS])[0])
-    noted, notes, noting = u8(fields[NOTED]), i64(fields[NOTES]), fields[NOTED] != 0
-    i64(taken)[0] = i64(before)[0] = i64(before + _LIST)[0] = 0
-    store, writer, reader, old_writer, old_reader = -1, NOBODY, NOBODY, NOBODY, NOBODY
+    noted, noting = u8(fields[NOTED]), fields[NOTED] != 0
+    writer = reader = NOBODY
     for run in range(i64(cells)[RUNS]):
         cell = _start(cells, run)
         end = cell + i64(cells)[LENGTH]
         while cell < end:
-            eight = end - cell >= EIGHT
-            if eight and _same(writers, readers, cell, writer, reader) and _quiet(noted, noting, cell):
+            if end - cell >= EIGHT and _same(writers, readers, cell, writer, reader) and _quiet(noted, noting, cell):
                 cell += EIGHT
                 continue
             if noting and noted[cell] != 0:
-                if (
-                    eight
-                    and _same(writers, readers, cell, old_writer, old_reader)
-                    and _stored(noted, notes, cell, store)
-                ):
-                    cell += EIGHT
-                    continue
-                if noted[cell] != WRITTEN or notes[cell] & ID < FIRST_ID:
-                    return FLUSH
-                if notes[cell] & ~LANE != store:
-                    store = notes[cell] & ~LANE
-                    if not _seen(store & ~ID | GENERIC, clock, width, follows, agent, pattern):
-                        return ASK
-                    if not _add(i64(taken + 8), i64(taken), store):
-                        return FLUSH
-                old_writer, old_reader = writers[cell], readers[cell]
-                if not (_listed(before, old_writer) and _listed(before + _LIST, old_reader)):
-                    return FLUSH
-            else:
-                if writers[cell] != writer:
-                    writer = writers[cell]
-                    if not _seen(epochs[writer], clock, width, follows, agent, pattern):
-                        return ASK
-                if readers[cell] != reader:
-                    reader = readers[cell]
-                    if reader != 0 and not _seen(epochs[reader], clock, width, follows, 0, 0):
-                        return ASK
+                return FLUSH
+            if writers[cell] != writer:
+                writer = writers[cell]
+                if not _seen(epochs[writer], clock, width, follows, agent, pattern):
+                    return ASK
+            if readers[cell] != reader:
+                reader = readers[cell]
+                if reader != 0 and not _seen(epochs[reader], clock, width, follows, 0, 0):
+                    return ASK
             cell += 1
-    return MERGED if i64(taken)[0] != 0 else DONE
+    return DONE
 
 
 def _prove_write(shadow: int, cells: int, clock: int, width: int, follows: int, agent: int, pattern: int) -> int:
@@ -200,17 +203,14 @@ def _prove_write(shadow: int, cells: int, clock: int, width: int, follows: int, 
 
 
 def _note_read(shadow: int, cells: int, agent: int, number: int) -> None:
-    """Note a proved read, and merge the compiled stores that it found: their numbers follow its own."""
-    fields, place, taken = i64(shadow), i64(cells), shadow + _TAKEN
-    first_taken = number + place[RUNS] // place[TOGETHER]
+    """Note a proved read."""
+    fields, place = i64(shadow), i64(cells)
     for run in range(place[RUNS]):
-        start, own = _start(cells, run), number + run // place[TOGETHER]
+        start = _start(cells, run)
         end = start + place[LENGTH]
-        _fill(i32(fields[READERS]), start, end, own)
+        _fill(i32(fields[READERS]), start, end, number + run // place[TOGETHER])
         if fields[READER_LANES] != 0 and agent == 0:
             _fill(i32(fields[READER_LANES]), start, end, 0)
-        if i64(taken)[0] != 0:
-            _merge(fields, taken, start, end, first_taken)
 
 
 def _note_write(shadow: int, cells: int, agent: int, number: int) -> None:
@@ -227,38 +227,6 @@ def _note_write(shadow: int, cells: int, agent: int, number: int) -> None:
             _fill(i32(fields[WRITER_LANES]), start, end, 0)
         if fields[NOTES] != 0:
             _fill(i64(fields[NOTES]), start, end, note)
-
-
-def _merge(fields: Any, taken: int, start: int, end: int, first: int) -> None:
-    """Have the shadow know what compiled stores wrote in one run of cells. first: the number of the first store."""
-    writers, lanes = i32(fields[WRITERS]), u32(fields[WRITER_LANES])
-    noted, notes, stores = u8(fields[NOTED]), i64(fields[NOTES]), i64(taken + 8)
-    store, number, cell = -1, -1, start
-    while cell < end:
-        if noted[cell] != 0 and notes[cell] & ~LANE != store:
-            store, number = notes[cell] & ~LANE, first
-            while stores[number - first] != store:
-                number += 1
-        if end - cell >= EIGHT and _stored(noted, notes, cell, store):
-            for each in range(EIGHT):
-                lanes[cell + each] = _bits(notes[cell + each] & LANE)
-            for each in range(EIGHT):
-                notes[cell + each] &= ~ID
-            for each in range(EIGHT):
-                writers[cell + each] = number
-            for each in range(EIGHT):
-                noted[cell + each] = 0
-            cell += EIGHT
-            continue
-        if noted[cell] != 0:
-            writers[cell], lanes[cell] = number, _bits(notes[cell] & LANE)
-            notes[cell] &= ~ID
-            noted[cell] = 0
-        cell += 1
-
-
-def _bits(lane: int) -> int:
-    return ALL_LANES if lane == MANY else 1 << lane
 
 
 def _seen(epoch: int, clock: int, width: int, follows: int, agent: int, pattern: int) -> bool:
@@ -279,19 +247,20 @@ def _start(cells: int, run: int) -> int:
 
 
 def _listed(replaced: int, number: int) -> bool:
-    return _add(i32(replaced + 8), i64(replaced), number)
+    return _place(i32(replaced + 8), i64(replaced), number) >= 0
 
 
-def _add(numbers: Any, count: Any, number: int) -> bool:
-    """Add a number to different ones, of which there are `count[0]`. False if they are too many."""
+def _place(numbers: Any, count: Any, number: int) -> int:
+    """Return the place of a number among `count[0]` different ones, added if it is new. -1 if they are too many."""
     for i in range(count[0]):
         if numbers[i] == number:
-            return True
+            return i
     if count[0] == DIFFERENT:
-        return False
+        return -1
     numbers[count[0]] = number
-    count[0] += 1
-    return True
+    added: int = count[0]
+    count[0] = added + 1
+    return added
 
 
 def _fill(words: Any, start: int, end: int, word: int) -> None:
@@ -316,18 +285,7 @@ def _quiet(noted: Any, noting: bool, cell: int) -> bool:
     return quiet
 
 
-def _stored(noted: Any, notes: Any, cell: int, store: int) -> bool:
-    """Return whether eight neighbours were last written by this store."""
-    same = True
-    for i in range(EIGHT):
-        same &= (noted[cell + i] == WRITTEN) & (notes[cell + i] & ~LANE == store)
-    return same
-
-
-ENTRIES: Final = (read, write)
-INLINED: Final = (
-    *(_prove_read, _prove_write, _note_read, _note_write),
-    *(_bits, _seen, _start, _same, _quiet, _stored, _fill, _listed),
-)
-CALLED: Final = (_merge, _add)
-"""The functions that the checks call. Inlining these as well costs compile time at each start and gains nothing."""
+ENTRIES: Final = (read, write, merge)
+INLINED: Final = (_prove_read, _prove_write, _note_read, _note_write, _seen, _start, _same, _quiet, _fill, _listed)
+CALLED: Final = (_place,)
+"""The function that the checks call. Inlining it as well costs compile time at each start and gains nothing."""

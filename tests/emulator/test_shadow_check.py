@@ -108,45 +108,53 @@ def test_cells_beyond_the_last_are_left_to_numpy() -> None:
         shadow.write(pieces(np.array([CELLS]), 1), me, Clock(COMPONENTS))
 
 
-class Stored:
-    """Records of compiled stores: half of the cells by component 0, lane 3, time 2; the rest by 1, all lanes."""
-
-    def __init__(self, shadow: Shadow) -> None:
-        self.noted = np.full(CELLS, WRITTEN, np.uint8)
-        both = [2 << TIME_BITS | who << COMPONENT_BITS | FIRST_ID | lane for who, lane in ((0, 3), (1, MANY))]
-        self.writes = np.repeat(np.array(both), CELLS // 2)
-        self.notified: list[tuple[list[int], list[Any]]] = []
-        shadow.attach(self)  # type: ignore[arg-type]
-
-    def record_flushed(self, notes: list[int], replaced: Any) -> None:
-        self.notified.append(([note >> COMPONENT_BITS & COMPONENTS_MAX - 1 for note in notes], list(replaced)))
+def _stored() -> tuple[np.ndarray, np.ndarray]:
+    """Return notes of stores, half of them by component 0, lane 3, the rest by 1, all lanes, and their marks."""
+    both = [2 << TIME_BITS | who << COMPONENT_BITS | FIRST_ID | lane for who, lane in ((0, 3), (1, MANY))]
+    return np.repeat(np.array(both), CELLS // 2), np.full(CELLS, WRITTEN, np.uint8)
 
 
-@pytest.mark.parametrize("seen", [True, False])
-def test_a_read_takes_over_what_compiled_stores_wrote(seen: bool) -> None:
-    """If its clock has observed both stores, through the proxy that it reads by. Otherwise nothing changes."""
+@pytest.mark.parametrize("several", [False, True])
+def test_a_merge_records_what_compiled_stores_wrote(several: bool) -> None:
+    """If the cells had more different writers than a list holds, it takes several passes."""
     history = History(COMPONENTS)
     shadow = Shadow(CELLS, history, lambda *_: None, by_lane=lambda *_: None)
     warp: Any = SimpleNamespace(time=0)
-    clock = Clock(COMPONENTS)
-    before = Access(3, 1, True, None, warp, "before")  # type: ignore[arg-type]
-    shadow.write(span(0, CELLS), before, clock)
-    stored, written, old = Stored(shadow), history.record(before), shadow.writer.copy()
-    clock.v[ORDERED] = 2
-    clock.v[ASYNC_VISIBLE] = [2, 2 if seen else 1, 0, 0, 0]
-    reads = [Access(4, 1, False, None, warp, f"step {i}") for i in range(2)]  # type: ignore[arg-type]
-    cells = pieces(np.arange(0, CELLS, 4), 4, 2)
-    assert shadow.read_at_once(cells, reads, clock, None) == seen
-    if not seen:
-        assert stored.noted.all()
-        assert not stored.notified
-        assert (shadow.writer == old).all()
-        return
-    first = history.record_all(reads)
+    earlier = [Access(3, 1, True, None, warp, f"before {i}") for i in range(CELLS if several else 1)]  # type: ignore[arg-type]
+    shadow.writer[:] = [history.record(earlier[cell % len(earlier)]) for cell in range(CELLS)]
+    old, first = shadow.writer.tolist(), len(history.accesses)
+    notes, noted = _stored()
+    places = np.arange(CELLS - 1)
+
+    def access(note: int) -> Access:
+        return Access(note >> COMPONENT_BITS & COMPONENTS_MAX - 1, 2, True, None, warp, "a store")  # type: ignore[arg-type]
+
+    shadow.settle_writes(places, notes, noted, ID, access)
+    made = [history.accesses[number] for number in shadow.writer.tolist()]
     half = CELLS // 2
-    assert stored.notified == [([0, 1], [[written], [0]])]
-    assert shadow.writer.tolist() == [first + 2] * half + [first + 3] * half
-    assert shadow.writer_lanes.tolist() == [1 << 3] * half + [ALL_LANES] * half
-    assert shadow.reader.tolist() == [first] * half + [first + 1] * half
-    assert not stored.noted.any()
-    assert not (stored.writes & ID).any()
+    assert [each.component for each in made[:-1] if each is not None] == [0] * half + [1] * (half - 1)
+    assert shadow.writer[-1] == old[-1]
+    assert shadow.writer_lanes.tolist() == [1 << 3] * half + [ALL_LANES] * (half - 1) + [0]
+    replaced = {number for each in history.accesses[first:] if each is not None for number in each.replaced[0]}
+    assert replaced == set(old[:-1])
+    assert noted.tolist() == [0] * (CELLS - 1) + [WRITTEN]
+    assert not (notes[:-1] & ID).any()
+    assert notes[-1] & ID
+
+
+def test_notes_are_merged_before_a_read() -> None:
+    shadow = Shadow(CELLS, History(COMPONENTS), lambda *_: None)
+    clock, warp = Clock(COMPONENTS), SimpleNamespace(time=0)
+    clock.v[:] = 2
+    merged: list[Any] = []
+
+    class Pending:
+        writes, noted = _stored()
+
+        def flush(self, cells: Any, write: bool) -> None:
+            merged.append((cells, write))
+            self.noted[cells] = 0
+
+    shadow.attach(Pending())  # type: ignore[arg-type]
+    shadow.write(span(8, 8), Access(3, 1, True, None, warp, "a store"), clock)  # type: ignore[arg-type]
+    assert merged == [(slice(8, 16), False)]

@@ -5,9 +5,9 @@ Before a handler touches shared memory, the notes of its cells are merged into t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,12 +33,6 @@ from ..order.clocks import ORDERED, Clock
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
     from ..topology import Cta, Warp
-
-
-GAP: Final = 64
-RUNS: Final = 8
-"""If all notes lie in fewer runs than this, with gaps of at most GAP cells, each run is flushed as a slice. Slices are
-many times faster than indices."""
 
 
 class Notes:
@@ -88,7 +82,7 @@ class Notes:
 
     def end(self) -> None:
         """Merge all notes into the shadow, and make compiled code ask from now on."""
-        self.flush(slice(None), write=False)
+        self.flush_all()
         self._shadow.attach(None)
         for warp in self.warps:
             if warp.cta is self._cta:
@@ -108,38 +102,20 @@ class Notes:
 
     def flush_all(self) -> None:
         """Merge all pending notes into the shadow."""
-        fours = np.flatnonzero(self.noted.view(np.uint32))
-        ends = np.flatnonzero(np.diff(fours) > GAP // 4)
-        if len(ends) >= RUNS:
-            self.flush(np.flatnonzero(self.noted), write=False)
-            return
-        for run in np.split(fours, ends + 1):
-            if run.size:
-                self.flush(slice(4 * run.item(0), 4 * run.item(-1) + 4), write=False)
+        self.flush(np.flatnonzero(self.noted), write=False)
 
     def flush(self, cells: Any, write: bool) -> None:
         """Merge the notes of cells (any numpy index) into the shadow. write: invalidate them for compiled code."""
-        notes = self.writes[cells]
-        own = notes & ID >= FIRST_ID
-        places = _places(self._shadow.writer.size)[cells]
-        if own.any():
-            written = cells if own.ndim == 1 and own.all() else places[own]
-            self._shadow.settle_writes(written, notes[own], self._access)
-            self._shadow.reader[written] = 0
-        if (self.noted[cells] & READ).any():
+        places = np.ascontiguousarray(_places(self.writes.size)[cells]).reshape(-1)
+        self._shadow.settle_writes(places, self.writes, self.noted, ID, self._access)
+        if self.noted[cells].any():
             reads = self.reads[: len(self.warps)]
-            for row in reads[:, cells]:
+            for row in reads[:, places]:
                 self._shadow.settle_reads(places, row, lambda note, _: self._access(note))
-            reads[:, cells] = 0
-        self.noted[cells] = 0
-        self.writes[cells] = ASK if write else np.where(own, notes & ~ID, notes)
-
-    def record_flushed(self, notes: Sequence[int], replaced: Sequence[Iterable[int]]) -> None:
-        """Record the stores of notes that compiled code merged itself. replaced: the accesses that they replaced."""
-        for note in notes:
-            access = self._access(note)
-            access.replaced = replaced
-            self._shadow.history.record(access)
+            reads[:, places] = 0
+            self.noted[places] = 0
+        if write:
+            self.writes[places] = ASK
 
     def _access(self, note: int) -> Access:
         instr, what = self._accesses[(note & ID) - FIRST_ID >> ID_BITS]

@@ -433,17 +433,13 @@ class Area:
 
     def _flush(self, cells: np.ndarray) -> None:
         """Merge the notes of compiled code about cells into the shadow."""
-        shadow = self.touch()
-        for notes in (self.writes, self.reads):
-            there = notes[cells]
-            noted = there & GLOBAL_ID != 0
-            if not noted.any():
-                continue
-            if notes is self.writes:
-                shadow.settle_writes(cells[noted], there[noted], self._noted)
-            else:
-                shadow.settle_reads(cells[noted], there[noted], self._noted_read)
-            notes[cells] = there & ~GLOBAL_ID
+        shadow, places = self.touch(), cells.reshape(-1)
+        shadow.settle_writes(places, self.writes, None, GLOBAL_ID, self._noted)
+        reads = self.reads[places]
+        noted = reads & GLOBAL_ID != 0
+        if noted.any():
+            shadow.settle_reads(places[noted], reads[noted], self._noted_read)
+            self.reads[places] = reads & ~GLOBAL_ID
 
     def _noted_read(self, epoch: int, lanes: np.ndarray) -> GlobalAccess:
         me = self._noted(epoch)

@@ -80,7 +80,7 @@ class SharedMemory:
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         shadow = self.shadow
         if shadow.notes is not None:
-            shadow.notes.flush(slice(None), write=False)
+            shadow.notes.flush_all()
         hit = shadow.done_by(cells, number, kind)
         where = np.arange(shadow.writer.size)[cells][hit]
         part = part_of_load(me, hit)

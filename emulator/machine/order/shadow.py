@@ -9,7 +9,7 @@ import numpy as np
 
 from ...chip import LANES
 from ...native.memory_layout import ALL_LANES, LANE, LANE_BITS, address_of
-from ...native.shadow_check import ACCESSES, DONE, FLUSH, MERGED, REPLACED, SHADOW, checks
+from ...native.shadow_check import ACCESSES, DONE, FLUSH, REPLACED, SHADOW, checks
 from ...ptx.kinds import Kind
 from .access import GPU, Access, LaneAgent
 from .cells import Cells
@@ -77,9 +77,6 @@ class PendingNotes(Protocol):
     def flush(self, cells: Any, write: bool) -> None:
         """Merge the notes of cells (any numpy index) into the shadow. write: invalidate them for compiled code."""
 
-    def record_flushed(self, notes: Sequence[int], replaced: Sequence[Iterable[int]]) -> None:
-        """Record the stores of notes that compiled code merged itself. replaced: the accesses that they replaced."""
-
     def end(self) -> None:
         """Merge all notes, and take none from then on."""
 
@@ -131,7 +128,7 @@ class Shadow:
         self._row = np.zeros(1, SHADOW)
         self._at = address_of(self._row)
         self._row["epochs"] = history.epochs
-        self._replaced, self._taken = self._row["replaced"][0], self._row["taken"][0]
+        self._replaced, self._merged = self._row["replaced"][0], self._row["merged"][0]
         self._update_row()
 
     def _update_row(self) -> None:
@@ -214,15 +211,12 @@ class Shadow:
         )
         answer = check(*arguments)
         if answer == FLUSH and self.notes is not None:
-            self.notes.flush_all()
+            self.notes.flush(cells.index, write=False)
             answer = check(*arguments)
-        if answer == MERGED and self.notes is not None:
-            count, replaced = self._taken["count"].item(), Replaced(self._replaced[0].tobytes())
-            self.notes.record_flushed(self._taken["notes"][:count].tolist(), replaced)
         if write and answer == DONE:
             for access, found in zip(accesses, self._replaced, strict=False):
                 access.replaced = Replaced(found.tobytes())
-        return answer in (DONE, MERGED)
+        return answer == DONE
 
     def unwritten(self, cells: Cells) -> bool:
         """Return whether any of the cells is unwritten."""
@@ -359,21 +353,23 @@ class Shadow:
             assert self.by_lane is not None
             self.by_lane(me, "reads", cells, apart, lanes, number, "write")
 
-    def settle_writes(self, cells: Any, notes: np.ndarray, access: Callable[[int], Access]) -> None:
-        """Record the writes of compiled code that `notes` of cells stand for. access: returns the access of a note.
+    def settle_writes(
+        self, cells: np.ndarray, notes: np.ndarray, noted: np.ndarray | None, ids: int, access: Callable[[int], Access]
+    ) -> None:
+        """Record the writes of compiled code that the `notes` of cells (intp[n]) stand for, in no order.
 
-        cells: a numpy index of one dimension.
+        noted, ids: see `native.shadow_check.merge`. access: returns the access of a note.
         """
-        replaced = distinct(self.writer[cells]), distinct(self.reader[cells])
-        epochs = notes & ~LANE
-        starts = np.flatnonzero(np.diff(epochs, prepend=-1))  # most come in runs
-        found, places = np.unique(epochs[starts], return_inverse=True)
-        accesses = [access(note) for note in found.tolist()]
-        for each in accesses:
-            each.replaced = replaced
-        numbers = np.array([self.history.record(each) for each in accesses])[places]
-        self.writer[cells] = np.repeat(numbers, np.diff(starts, append=epochs.size))
-        self.writer_lanes[cells] = LANE_BITS[notes & LANE]
+        _, _, merge = checks()
+        arrays, done = (self._at, address_of(notes), 0 if noted is None else address_of(noted)), 0
+        while done < cells.size:
+            left = cells[done:]
+            done += merge(*arrays, address_of(left), left.size, ids, len(self.history.accesses))
+            replaced = Replaced(self._replaced[0].tobytes())
+            for note in self._merged["notes"][: self._merged["count"]].tolist():
+                made = access(note)
+                made.replaced = replaced
+                self.history.record(made)
 
     def settle_reads(self, cells: np.ndarray, notes: np.ndarray, access: Callable[[int, np.ndarray], Access]) -> None:
         """Record the reads of compiled code that `notes` of cells (intp[n]) stand for, 0 for none.
