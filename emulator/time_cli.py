@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .bridge.device import EmulatedDevice
 from .clock.chips import names
-from .clock.conditions import USUAL, Code, Conditions, Data, L2State
+from .clock.conditions import USUAL, Branches, Code, Conditions, Data, L2State
 from .errors import AssemblerError, EmulatorError
 from .findings import report_lines
 from .machine_code import assembler, disassembler
@@ -65,6 +65,13 @@ def add_command(commands: Any) -> None:
         "ptxas makes of it, which needs ptxas and nvdisasm (default: %(default)s)",
     )
     timed.add_argument(
+        "--branches",
+        choices=get_args(Branches),
+        default=USUAL.branches,
+        help="how branches go that comparisons of data decide: as if all of these were false, or as in one cluster "
+        "that is executed on the script's data (default: %(default)s)",
+    )
+    timed.add_argument(
         "--trace",
         type=Path,
         metavar="FOLDER",
@@ -104,7 +111,7 @@ def _compare(options: argparse.Namespace) -> int:
     from .comparison.sides import ComparisonError, NotPredicted
     from .comparison.text import text
 
-    conditions = {name: getattr(options, name) for name in ("chip", "l2", "data", "ghz", "code")}
+    conditions = {name: getattr(options, name) for name in ("chip", "l2", "data", "ghz", "code", "branches")}
     rest = [*([options.script] if options.script is not None else []), *options.args]
     try:
         _conditions(options)
@@ -129,7 +136,7 @@ def _conditions(options: argparse.Namespace) -> Conditions:
     if options.code == "sass":
         assembler()
         disassembler()
-    return Conditions(options.l2, options.data, options.ghz, options.code)
+    return Conditions(options.l2, options.data, options.ghz, options.code, options.branches)
 
 
 def _time(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from typing import Literal
 
 
 class Emulated:
@@ -51,12 +52,13 @@ class Emulated:
         trace: bool = False,
         ranges: bool = False,
         ghz: float | None = None,
+        branches: Literal["assumed", "executed"] = "assumed",
     ) -> AbstractContextManager[object]:
         """Predict the time of launches in the body on a chip; they compute nothing. For `mbarriers` see `running`.
 
-        ghz: a fixed clock rate; None for the chip's own.
+        ghz: a fixed clock rate; None for the chip's own. branches: see emulator/clock/conditions.py.
         """
-        conditions = self._conditions(ranges=ranges, ghz=ghz)
+        conditions = self._conditions(ranges=ranges, ghz=ghz, branches=branches)
         return self._emulate(clock=chip, trace=trace, names=lambda _kernel: mbarriers or {}, conditions=conditions)
 
 

@@ -32,6 +32,7 @@ from .warps import Sm, TimedCluster
 if TYPE_CHECKING:
     from ..machine.launch.launch import Dim3, Launch
     from ..program import Program
+    from .outcomes import Outcomes
     from .skeleton import Skeleton
 
 PROBES: Final = 24
@@ -114,6 +115,10 @@ class Grid:
     ) -> None:
         self._chip, self._launch, self._program, self._skeleton = chip, launch, program, skeleton
         self._warm = conditions.l2 == "warm"
+        self.outcomes: Outcomes | None = None
+        """The outcomes of comparisons of data."""
+        if conditions.branches == "executed" and skeleton.decided:
+            self.outcomes = skeleton.recording.executed(launch)
         x, y, z = launch.grid_of_clusters
         self._indices: list[Dim3] = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
         self._size = prod(launch.cluster)
@@ -244,7 +249,7 @@ class Grid:
         """Return a timeline of SMs that share the chip with those of `clusters` clusters in all."""
         sharers = min(self._chip.sms, clusters * self._size)
         how |= {"recorder": recorder, "first_misses": self._first_misses, "merged": self._merged}
-        how |= {"holds": self._holds, "ordinary_misses": self._ordinary}
+        how |= {"holds": self._holds, "ordinary_misses": self._ordinary, "outcomes": self.outcomes}
         return Timeline(self._chip, self._launch, self._program, self._skeleton.stretches, sharers, self._misses, **how)
 
     def _occupancy(self, tmem_columns: int) -> Occupancy:

@@ -21,6 +21,7 @@ from .uncertainty import LAUNCH, extremes, never_compared
 if TYPE_CHECKING:
     from ..machine.launch.launch import Launch
     from ..program import Program
+    from .outcomes import Outcomes
     from .skeleton import Skeleton
 
 READ_ONCE: Final = "each tensor that TMA loads is read from HBM once; repeated loads of the same bytes hit L2"
@@ -111,7 +112,7 @@ def predict(
         tuple(roles(time, places)),
         tuple(lines(time, skeleton.stretches, places)),
         issued(time, skeleton.stretches, places),
-        tuple(_assumptions(chip, skeleton, time, figures)),
+        tuple(_assumptions(chip, skeleton, time, figures, timed.grid.outcomes)),
         tuple(never_compared(chip, figures, shares)),
         pace.why,
         sustained,
@@ -171,11 +172,16 @@ def busy(chip: Chip, time: GridTime, ghz: float) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _assumptions(chip: Chip, skeleton: Skeleton, time: GridTime, figures: set[str]) -> Iterator[str]:
+def _assumptions(
+    chip: Chip, skeleton: Skeleton, time: GridTime, figures: set[str], outcomes: Outcomes | None
+) -> Iterator[str]:
     """Yield what this launch's prediction takes for granted."""
     if skeleton.decided:
         at = ", ".join(str(instr.line) for instr in skeleton.decided)
-        yield f"comparisons of data that decide a branch are false: PTX lines {at}"
+        if outcomes is None:
+            yield f"comparisons of data that decide a branch are false: PTX lines {at}"
+        else:
+            yield f"all clusters branch as cluster {outcomes.cluster} did, which was executed: PTX lines {at}"
     if time.used.get("TMA"):
         yield READ_ONCE
     yield from (text for name, text in chip.assumptions.items() if name in figures)

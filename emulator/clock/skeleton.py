@@ -19,7 +19,8 @@ from ..sass import MachineKernel
 from .chips import Chip, reading
 from .lane_addresses import LaneAddresses
 from .machine_schedule import MachineSchedule
-from .operations import AWAIT_LOAD, SPIN, STRETCH, is_global_store, operation, waits_at_first_use
+from .operations import AWAIT_LOAD, OUTCOME, SPIN, STRETCH, is_global_store, operation, waits_at_first_use
+from .outcomes import Recording
 from .registers import Registers, estimated
 from .schedule import AwaitedLoad, Between, Charges, Scheduler
 from .spins import repeats
@@ -35,7 +36,8 @@ MATRICES = frozenset({Kind.TENSOR_LOAD, Kind.MATRIX_LOAD, Kind.WARP_MMA})
 class Skeleton:
     """A kernel that `Program` runs with `operations.find`, and its stretches by number.
 
-    decided: floating-point comparisons that decide a branch. They are taken to be false.
+    decided: floating-point comparisons that decide a branch. recording: executes a cluster to record their outcomes;
+    without these they are taken to be false.
     figures: the names of the chip's figures that the stretches depend on.
     registers: returns those of a thread. schedule: where the order of instructions is from.
     """
@@ -43,6 +45,7 @@ class Skeleton:
     kernel: Kernel
     stretches: tuple[Stretch, ...]
     decided: tuple[Instr, ...]
+    recording: Recording
     figures: frozenset[str]
     registers: Callable[[], Registers]
     schedule: str = "a list schedule of the PTX"
@@ -70,6 +73,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
         charges = _listed(flow, found, operations.keys(), alone, noting)
     else:
         charges = MachineSchedule(flow, found, operations.keys(), code, noting).charges()
+    recording = Recording(kernel, sliced.compared, variables)
     instrs: list[Instr] = []
     stretches: list[Stretch] = []
     moved: dict[int, int] = {}
@@ -92,7 +96,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
             if instr.kind in MATRICES:
                 instrs.extend(_zeros(instr, [r for r in effect.writes if r in needed]))
         elif i in cut:
-            instrs.extend(_zeros(instr, effect.writes))
+            instrs.extend(_outcomes(recording, i) if i in recording.compared else _zeros(instr, effect.writes))
         elif i in keep:
             instrs.append(instr)
 
@@ -106,8 +110,9 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
     end = len(instrs)
     labels = {name: moved.get(at, end) for name, at in kernel.labels.items()}
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
-    decided = tuple(kernel.instrs[i] for i in sorted(cut) if kernel.instrs[i].kind is Kind.COMPARE)
-    plain = Skeleton(left, tuple(stretches), decided, frozenset(figures), lambda: estimated(kernel, found, flow))
+    decided = tuple(kernel.instrs[i] for i in recording.compared)
+    names = frozenset(figures)
+    plain = Skeleton(left, tuple(stretches), decided, recording, names, lambda: estimated(kernel, found, flow))
     if code is None:
         return plain
     exact, schedule = Registers(code.resources.registers, "machine code"), f"machine code of ptxas {code.version}"
@@ -192,6 +197,13 @@ def _zeros(instr: Instr, written: Sequence[Reg]) -> Iterator[Instr]:
         yield Instr("mov", (register.type,), (register, Imm(0)), None, instr.line, f"{instr.text} {n}")
 
 
+def _outcomes(recording: Recording, i: int) -> Iterator[Instr]:
+    """Yield what gives each predicate of a comparison of data its recorded value."""
+    for register in recording.compared[i]:
+        number = recording.number(i, register)
+        yield Instr(OUTCOME, (), (register, Imm(number)), None, recording.kernel.instrs[i].line, f"{OUTCOME} {number}")
+
+
 class _Slice:
     """A backward slice: the kept instructions, and the data instructions whose results are replaced by zero."""
 
@@ -214,6 +226,11 @@ class _Slice:
         hints = self._hints()
         needed = {r for i in self.keep for r in _needed(self._found[i])} | hints
         return self.keep, self.cut, needed
+
+    @property
+    def compared(self) -> dict[int, tuple[Reg, ...]]:
+        """The comparisons of data that something depends on, each with the predicates that it writes."""
+        return {i: self._found[i].writes for i in sorted(self.cut) if self._found[i].instr.kind is Kind.COMPARE}
 
     def _hints(self) -> set[Reg]:
         """Keep what the hints of operations depend on; return their registers."""

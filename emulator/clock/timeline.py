@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..program import Program
     from ..ptx.syntax import Instr
     from .barriers import TimedMBarrier
+    from .outcomes import Outcomes
     from .trace import Recorder, Track
 
 INFINITY = float("inf")
@@ -39,6 +40,7 @@ class Timeline:
     merged: the share of a tensor's loaded bytes that another SM is fetching from HBM at the same time, default 0.
     holds: L2 holds all that the launch reads and writes.
     ordinary_misses: the shares of the bytes of warps' own loads that come from L2 and from HBM.
+    outcomes: of comparisons of data; without them they are false.
     untimed: warps only run through their programs, each alone, and no time is modelled.
     """
 
@@ -57,11 +59,12 @@ class Timeline:
         merged: Mapping[int, float] = MappingProxyType({}),
         holds: bool = False,
         ordinary_misses: tuple[float, float] = (1.0, 1.0),
+        outcomes: Outcomes | None = None,
     ) -> None:
         self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
         self.misses, self.first_misses, self.merged = misses, first_misses, merged
         self.recorder, self.untimed = recorder, untimed
-        self.holds = holds
+        self.holds, self.outcomes = holds, outcomes
         self.ordinary_l2, self.ordinary_hbm = ordinary_misses
         self.ghz = ghz or chip.max_clock_ghz
         self.hbm_share = min(chip.hbm_share(sharers, self.ghz), chip.sm_bytes_per_cycle)

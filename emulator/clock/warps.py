@@ -220,6 +220,8 @@ class TimedWarp:
         self.go: Callable[[float], None]
 
     def __str__(self) -> str:
+        self.compared: Counter[int] = Counter()
+        """How often the warp computed each predicate of a comparison of data."""
         return f"warp {self.index} of {self.cta}"
 
     def sreg(self, name: str) -> Any:

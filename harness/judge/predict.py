@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from emulator.clock.uncertainty import mean_error
 from emulator.comparison.places import source_text
@@ -25,12 +25,14 @@ def predicted(
     trace: bool = False,
     ranges: bool = False,
     ghz: float | None = None,
+    branches: Literal["assumed", "executed"] = "assumed",
 ) -> list[Any]:
     """Return the clock's prediction of each launch that `launches` makes. `mbarriers` are names for the report.
 
-    ghz: a fixed clock rate; None for the chip's own.
+    ghz: a fixed clock rate; None for the chip's own. branches: "executed" if the inputs are those of the prediction, so
+    that a cluster may be executed to see how comparisons of data decide.
     """
-    with device.timing(device.chip, mbarriers, trace, ranges, ghz) as emulated:
+    with device.timing(device.chip, mbarriers, trace, ranges, ghz, branches) as emulated:
         launches()
     done: Any = emulated
     return [launched.prediction for launched in done.launches]

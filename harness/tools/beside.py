@@ -1,8 +1,9 @@
 """Predictions beside the times that a GPU took: `EMULATOR_DEVICE=h100 python -m harness.tools.beside FOLDER`.
 
 FOLDER has the measured.json that `make perf TARGET=...` fetches. Every problem that this repository's kernel was timed
-on is predicted for the emulated chip, at the clock rate of its measurement and with L2 as it was there. `--write`
-writes FOLDER/predicted.csv.
+on is predicted for the emulated chip, at the clock rate of its measurement and with L2 as it was there. Inputs are
+random, as they were there: a cluster of each launch is executed to see how comparisons of data decide. `--write` writes
+FOLDER/predicted.csv.
 """
 
 from __future__ import annotations
@@ -92,10 +93,10 @@ def predictions(device: Emulated, times: dict[str, Times]) -> Iterator[Beside]:
     """Yield the problems that were timed, each with its prediction."""
     from harness.judge.problems import problems  # imports CuTeDSL, which must happen after the device is created
 
-    for problem in problems(torch.zeros, "cpu"):
+    for problem in problems(torch.randn, "cpu"):
         if problem.name in times:
             measured = times[problem.name]
-            launches = predicted(device, problem.ours, ghz=measured.sm_mhz / 1000)
+            launches = predicted(device, problem.ours, ghz=measured.sm_mhz / 1000, branches="executed")
             longest = max(launches, key=lambda each: each.seconds)
             seconds = sum(each.seconds for each in launches)
             yield Beside(problem.name, measured.median, seconds, measured.sm_mhz, longest.bound)

@@ -3,10 +3,11 @@
 import importlib
 import pkgutil
 
-from .registry import AWAIT_LOAD, SPIN, STRETCH, find, is_global_store, operation, waits_at_first_use
+from .registry import AWAIT_LOAD, OUTCOME, SPIN, STRETCH, find, is_global_store, operation, waits_at_first_use
 
 __all__ = [
     "AWAIT_LOAD",
+    "OUTCOME",
     "SPIN",
     "STRETCH",
     "find",

@@ -17,6 +17,8 @@ from ..warps import TimedWarp
 
 STRETCH: Final = "clock.stretch"
 AWAIT_LOAD: Final = "clock.loaded"
+OUTCOME: Final = "clock.outcome"
+"""A predicate that a comparison of data computes."""
 SPIN: Final = "clock.spin"
 """An mbarrier.try_wait that the kernel repeats until it succeeds."""
 
@@ -65,7 +67,7 @@ def timed(
     def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
         for opcode in opcodes:
             _OPERATIONS[opcode] = Operation(
-                make=make if opcode in (STRETCH, AWAIT_LOAD) else partial(_counted, make),
+                make=make if opcode in (STRETCH, AWAIT_LOAD, OUTCOME) else partial(_counted, make),
                 keep=keep,
                 hints=hints,
                 blocking=blocking,
@@ -126,6 +128,19 @@ def _stretch(ins: Instr) -> Action:
         warp.ops.append((begin, number))
 
     return run
+
+@timed(OUTCOME, keep=everything, dst=1)
+def _outcome(ins: Instr) -> Action:
+    def run(warp: TimedWarp, mask: Any, number: int) -> Any:
+        outcomes = warp.timeline.outcomes
+        if outcomes is None:
+            return 0
+        time = warp.compared[number]
+        warp.compared[number] += 1
+        return outcomes.value((warp.cta.rank, warp.index, number), time)
+
+    return run
+
 
 
 def idle(warp: TimedWarp, now: float, done: float, ins: Instr, what: str) -> float:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import Interrupted
 from ..launch.statistics import Stats
@@ -44,6 +44,31 @@ the attention kernel's process of 1 GB) and start with cold caches."""
 def can_fork() -> bool:
     """Return whether this process can be forked: on Linux, and with no other thread that might hold a lock."""
     return sys.platform == "linux" and threading.active_count() == 1
+
+
+def in_child(work: Callable[[], object]) -> Any:
+    """Return what a function returns in a forked process, which has a copy of memory.
+
+    Return None if it fails, or if no process can be forked.
+    """
+    if not can_fork():
+        return None
+    with tempfile.TemporaryFile() as notes:
+        launching, pid = os.getpid(), os.fork()
+        if pid == 0:
+            try:
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                if os.getppid() == launching:  # it could have ended before the call of prctl
+                    pickle.dump(work(), notes, pickle.HIGHEST_PROTOCOL)
+                    notes.flush()
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        notes.seek(0)
+        try:
+            return pickle.load(notes)
+        except (EOFError, pickle.UnpicklingError):  # UnpicklingError: killed while it wrote
+            return None
 
 
 def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int | None, foreseen: bool) -> bool:

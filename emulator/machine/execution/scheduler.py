@@ -95,8 +95,8 @@ class Program(Protocol):
         """Return the PTX line at which a warp is."""
 
 
-def run(launch: Launch, program: Program, options: RunOptions) -> Stats:
-    """Run a launch to its end. Raises subclasses of emulator.errors.EmulatorError."""
+def run(launch: Launch, program: Program, options: RunOptions, only: Dim3 | None = None) -> Stats:
+    """Run a launch to its end, or one of its clusters. Raises subclasses of emulator.errors.EmulatorError."""
 
     def start(index: Dim3) -> Cluster:
         cluster = Cluster(launch, index, options.completion, Random(f"{options.seed}:{index}"))
@@ -111,7 +111,9 @@ def run(launch: Launch, program: Program, options: RunOptions) -> Stats:
     GlobalShadow.of(launch).expect(*program.stored)
     try:
         with one_thread(), locating_errors(launch.kernel), uncollected():  # collecting would take 7% of a launch
-            if options.processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
+            if only is not None:
+                run_cluster(only)
+            elif options.processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
                 program.foreseen = spread(launch, run_cluster, options.processes, program.foreseen)
             else:
                 drawn = options.completion == "random" and not program.independent

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from harness.judge.gpu_time import OURS, Times
 from harness.judge.measure import NAME, Measured
@@ -32,7 +33,7 @@ def test_a_problem_is_predicted_at_the_rate_of_its_measurement(tmp_path: Path) -
     assert (comment, head.split(",")[0]) == ("# a comment that stays", "problem")
     name, measured, mhz, predicted, error, _bound = row.split(",")
     assert (name, measured, mhz) == (PROBLEM, "15.00", "1900")
-    assert float(error.rstrip("%")) / 100 == round(float(predicted) / 15 - 1, 3)
+    assert float(error.rstrip("%")) / 100 == pytest.approx(float(predicted) / 15 - 1, abs=0.001)  # both are rounded
 
 
 def test_a_pattern_without_a_problem_is_rejected(tmp_path: Path) -> None:
