@@ -113,6 +113,7 @@ class Chip:
     fma_beside_mma: float = 1.0
     alu_beside_mma: float = 1.0
     mufu_beside_mma: float = 1.0
+    fetch_cycles: float = 0.0
 
     @property
     def sms(self) -> int:

@@ -200,7 +200,7 @@ class Grid:
         together = min(occupancy.resident, -(-count * self._size // self._chip.sms))
         for work in _spread(sorted(set(works)), 1 if count <= slots else MAX_EXECUTED):
             index = self._indices[sampled[works.index(work)]]
-            timeline = self._timeline(count, recorder if not executed else None, ghz=ghz)
+            timeline = self._timeline(count, recorder if not executed else None, ghz=ghz, has_code=count > slots)
             ran = timeline.run([index] * together, together)
             times[work.instructions] = sum(c.end - c.start for c in ran) / len(ran)
             executed.append((work, ran[0], timeline.sms))
@@ -208,7 +208,7 @@ class Grid:
         if count > slots and (left := count % slots):
             alone = min(together, -(-left * self._size // self._chip.sms))
             if alone < together or _waits_for_memory(timeline):  # the last wave's clusters share with fewer others
-                timeline = self._timeline(left, ghz=ghz)
+                timeline = self._timeline(left, ghz=ghz, has_code=True)
                 ran = timeline.run([index] * alone, alone)
                 faster = sum(c.end - c.start for c in ran) / len(ran) / times[work.instructions]
                 each[-left:] = [cycles * min(faster, 1.0) for cycles in each[-left:]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import Deadlock
 from .chips import Chip
-from .stretch import ALU, FMA, LSU, MUFU, PIPES, SUB_PARTITIONS, Stretch
+from .stretch import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, Stretch
 from .warps import Prefetch, Sm, Tensor, TimedCluster, TimedWarp
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Timeline:
     holds: L2 holds all that the launch reads and writes.
     ordinary_misses: the shares of the bytes of warps' own loads that come from L2 and from HBM.
     outcomes: of comparisons of data; without them they are false.
+    has_code: earlier clusters have run on the SMs, so that their instruction caches hold the code.
     untimed: warps only run through their programs, each alone, and no time is modelled.
     """
 
@@ -60,11 +61,13 @@ class Timeline:
         holds: bool = False,
         ordinary_misses: tuple[float, float] = (1.0, 1.0),
         outcomes: Outcomes | None = None,
+        has_code: bool = False,
     ) -> None:
         self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
         self.misses, self.first_misses, self.merged = misses, first_misses, merged
         self.recorder, self.untimed = recorder, untimed
         self.holds, self.outcomes = holds, outcomes
+        self.fetch_cycles = 0.0 if has_code else chip.fetch_cycles
         self.ordinary_l2, self.ordinary_hbm = ordinary_misses
         self.ghz = ghz or chip.max_clock_ghz
         self.hbm_share = min(chip.hbm_share(sharers, self.ghz), chip.sm_bytes_per_cycle)
@@ -232,8 +235,8 @@ class Timeline:
         sm.use("flops", flops)
         sm.use("products", flops / self.chip.mma_flops_per_cycle)
 
-    def begin(self, warp: TimedWarp, number: int) -> None:
-        """Start a stretch on a warp."""
+    def begin(self, warp: TimedWarp, number: int, now: float) -> float:
+        """Start a stretch on a warp; return the time at which its code is there."""
         warp.stretch, warp.at = self.stretches[number], 0
         warp.sm.stretches[number] += 1
         if flops := warp.stretch.flops:
@@ -242,6 +245,9 @@ class Timeline:
         for pipe, cycles in enumerate(warp.stretch.demand):
             if cycles:
                 busy[pipe] = busy.get(pipe, 0.0) + cycles
+        if number not in warp.sm.code:
+            warp.sm.code[number] = now + warp.stretch.demand[ISSUE] * self.fetch_cycles
+        return max(now, warp.sm.code[number])
 
     def wake(self, warps: Iterable[TimedWarp], now: float, latency: float, by: Track | None = None) -> None:
         """End waits at `now`; the warps continue after `latency`. by: the track of the cause."""

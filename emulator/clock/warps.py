@@ -85,6 +85,8 @@ class Sm:
         """Cycles (or bytes) of use, by the number of a pipe or the name of a part."""
         self.stretches: Counter[int] = Counter()
         """Number of times that warps began each stretch, by its number."""
+        self.code: dict[int, float] = {}
+        """The time at which the code of each stretch was there, by its number."""
         self.executed: Counter[int] = Counter()
         """Number of times that warps executed each operation, by its PTX line."""
 
@@ -216,12 +218,12 @@ class TimedWarp:
         self.in_flight: deque[float] = deque(maxlen=IN_FLIGHT)
         """Completion times of the last warp group MMAs."""
         self.cluster_generation = 0
+        self.compared: Counter[int] = Counter()
+        """How often the warp computed each predicate of a comparison of data."""
         self.timeline: Any = None
         self.go: Callable[[float], None]
 
     def __str__(self) -> str:
-        self.compared: Counter[int] = Counter()
-        """How often the warp computed each predicate of a comparison of data."""
         return f"warp {self.index} of {self.cta}"
 
     def sreg(self, name: str) -> Any:

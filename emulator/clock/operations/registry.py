@@ -117,8 +117,7 @@ def waits_at_first_use(instr: Instr) -> bool:
 @timed(STRETCH, keep=everything)
 def _stretch(ins: Instr) -> Action:
     def begin(warp: TimedWarp, now: float, number: int) -> float:
-        warp.timeline.begin(warp, number)
-        return now
+        return float(warp.timeline.begin(warp, number, now))
 
     def run(warp: TimedWarp, mask: Any, number: int) -> None:
         timeline = warp.timeline
@@ -128,6 +127,7 @@ def _stretch(ins: Instr) -> Action:
         warp.ops.append((begin, number))
 
     return run
+
 
 @timed(OUTCOME, keep=everything, dst=1)
 def _outcome(ins: Instr) -> Action:
@@ -140,7 +140,6 @@ def _outcome(ins: Instr) -> Action:
         return outcomes.value((warp.cta.rank, warp.index, number), time)
 
     return run
-
 
 
 def idle(warp: TimedWarp, now: float, done: float, ins: Instr, what: str) -> float:
