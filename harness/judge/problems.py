@@ -36,14 +36,29 @@ class Problem:
     peers: Callable[[], dict[str, Callable[[], object]]] = dict
 
 
-def problems(make: Callable[..., torch.Tensor], device: str) -> Iterator[Problem]:
-    """Yield every problem with its inputs on a device. make: torch.zeros or torch.randn."""
+def problems(
+    make: Callable[..., torch.Tensor], device: str, wanted: Callable[[str], bool] = lambda name: True
+) -> Iterator[Problem]:
+    """Yield the problems whose names are wanted with their inputs on a device. make: torch.zeros or torch.randn."""
     for width, causal, length in product((64, 128, 256), (False, True), LENGTHS):
-        yield plain(inputs(make, device, width, length), causal)
+        if wanted(plain_name(width, length, causal)):
+            yield plain(inputs(make, device, width, length), causal)
     for width in (64, 128):
-        yield windowed(inputs(make, device, width, LENGTHS[-1]))
+        if wanted(windowed_name(width, LENGTHS[-1])):
+            yield windowed(inputs(make, device, width, LENGTHS[-1]))
     for shape in SHAPES:
-        yield Problem(shape.name, shape.flops, shape.prepared(make, device))
+        if wanted(shape.name):
+            yield Problem(shape.name, shape.flops, shape.prepared(make, device))
+
+
+def plain_name(width: int, length: int, causal: bool) -> str:
+    """Return the name of plain attention of a head dim to so many keys."""
+    return f"head dim {width}, {length:,} keys{', causal' if causal else ''}"
+
+
+def windowed_name(width: int, length: int) -> str:
+    """Return the name of attention to a window of so many keys."""
+    return f"head dim {width}, {length:,} keys, window {WINDOW:,}"
 
 
 def plain(qkv: QKV, causal: bool) -> Problem:
@@ -59,7 +74,7 @@ def plain(qkv: QKV, causal: bool) -> Problem:
         return calls | flash_attention(qkv, causal=causal)
 
     return Problem(
-        f"head dim {width}, {length:,} keys{', causal' if causal else ''}",
+        plain_name(width, length, causal),
         4.0 * TOKENS * HIDDEN * length / (1 + causal),
         lambda: fmha(q, k, v, causal=causal, partials=False),
         peers,
@@ -86,7 +101,7 @@ def windowed(qkv: QKV) -> Problem:
 
     seen = WINDOW - WINDOW * (WINDOW - 1) / 2 / length  # keys of a query on average
     return Problem(
-        f"head dim {width}, {length:,} keys, window {WINDOW:,}",
+        windowed_name(width, length),
         4.0 * TOKENS * HIDDEN * seen,
         lambda: fmha(q, k, v, causal=True, window=WINDOW, partials=False),
         peers,

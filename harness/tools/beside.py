@@ -93,13 +93,12 @@ def predictions(device: Emulated, times: dict[str, Times]) -> Iterator[Beside]:
     """Yield the problems that were timed, each with its prediction."""
     from harness.judge.problems import problems  # imports CuTeDSL, which must happen after the device is created
 
-    for problem in problems(torch.randn, "cpu"):
-        if problem.name in times:
-            measured = times[problem.name]
-            launches = predicted(device, problem.ours, ghz=measured.sm_mhz / 1000, branches="executed")
-            longest = max(launches, key=lambda each: each.seconds)
-            seconds = sum(each.seconds for each in launches)
-            yield Beside(problem.name, measured.median, seconds, measured.sm_mhz, longest.bound)
+    for problem in problems(torch.randn, "cpu", times.__contains__):
+        measured = times[problem.name]
+        launches = predicted(device, problem.ours, ghz=measured.sm_mhz / 1000, branches="executed")
+        longest = max(launches, key=lambda each: each.seconds)
+        seconds = sum(each.seconds for each in launches)
+        yield Beside(problem.name, measured.median, seconds, measured.sm_mhz, longest.bound)
 
 
 def report(device: Emulated, found: Sequence[Beside]) -> None:
