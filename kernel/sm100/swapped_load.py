@@ -1,8 +1,9 @@
 """The load role with operands swapped for quantised keys: warps convert by integers and products of bf16.
 
 The bits of an e4m3, shifted to the places of bf16's, are its value over 2^120. Products of bf16 by that power and by a
-scale of ue8m0 are exact unless the result is subnormal. The code of NaN is read as 480: tests for it took 13% of the
-time of a launch.
+scale of ue8m0 are exact unless the result is subnormal. One product does both, unless a scale of the lane is above 1:
+2^120 times the scale might not be a bf16 then. The code of NaN is read as 480, so it is looked for, and gives a scale
+of NaN to the last columns of its key.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ WORDS = VECTOR_BYTES // WORD_BYTES  # of a vector
 KEYS = 8  # that a warp converts at a time: four lanes a key, each with 16 of a chunk's columns
 LANES = 4
 ONES = 0x3F803F80  # 1 in bf16, twice
+E4M3_UNIT = 0x7B807B80  # 2^120 in bf16, twice
+UE8M0_UNIT = 0x78787878  # added to four ue8m0 from 0 to 127, it multiplies them by 2^120
+UE8M0_ONES = 0xF7F7F7F7  # 2^120 in ue8m0, four times
+TOP_BITS = 0x80808080  # of four bytes; set in a ue8m0 above 1
+NANS = 0x7FFF7FFF  # of bf16, twice
 VECTORS = 2  # of a lane's 16 columns in bf16
 ROWS = 32  # of Q that are permuted at a time: more need more registers than the queries warp has
 
@@ -101,7 +107,9 @@ class FastWarp(CacheWarp):
             self.wait_for_qk(slice_, number)
             base = self.slot(slot).iterator.toint() + self.first_key * SWIZZLE_BYTES
             for c in cutlass.range_constexpr(per_slice):
-                columns = [key.columns(slice_ * per_slice + c) for key in keys]
+                chunk = slice_ * per_slice + c
+                columns = [key.columns(chunk) for key in keys]
+                scale_large(keys, chunk, columns)
                 for step in cutlass.range_constexpr(self.steps):
                     self.write(base + (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES, columns[step])
                 self.write_tmem(slice_ % config.tmem_slices * per_slice + c, columns)
@@ -156,6 +164,7 @@ class Key(LoopInvariant):
         place, scales = (cutlass.select_(self.exists, each, tiles.caches[cache].base) for each in (place, scales))
         bits = CODE_BITS[layout.code]
         first, words = place + Int64(self.unit * (CODES * bits // 8)), CODES * bits // 8 // WORD_BYTES
+        self.marks = Int32(0)
         self.codes = [loaded(first + Int64(c * bits // 8), words) for c in range(0, layout.code_columns, CHUNK)]
         first = place + Int64(layout.others_offset + self.unit * (CODES * BF16_BYTES))
         others = VECTORS if layout.code_columns < layout.columns else 0
@@ -163,16 +172,24 @@ class Key(LoopInvariant):
         self.scales = self.loaded_scales(scales)
 
     def loaded_scales(self, address: Any) -> list[Int32]:
-        """Load all scales: pairs of bf16 from ue8m0, or four e4m3 in a word; a pair of ones if there are none."""
+        """Load all scales as words of four bytes; those of ue8m0 times 2^120. 0 if there is no key.
+
+        large: a scale of ue8m0 is above 1, and all that are returned are 2^120. unscaled: the scales then.
+        """
         layout = self.layout
         if layout.scale == "none":
-            return [cutlass.select_(self.exists, Int32(ONES), Int32(0))]
-        size = -(-layout.code_columns // layout.scale_columns // 8) * 8
+            return [cutlass.select_(self.exists, Int32(UE8M0_ONES), Int32(0))]
+        count = layout.code_columns // layout.scale_columns
+        size = -(-count // 8) * 8
         width = min(size, VECTOR_BYTES)
         parts = [loaded(address + Int64(at), width // WORD_BYTES) for at in range(0, size, width)]
         words = [part[w] for part in parts for w in range(width // WORD_BYTES)]
         if layout.scale == "ue8m0":
-            words = [bf16x2_of(word >> shift) for word in words for shift in (0, 16)]
+            self.unscaled, bits = words, Int32(0)
+            for w, word in enumerate(words):
+                bits |= word & (TOP_BITS >> 8 * max(WORD_BYTES * (w + 1) - count, 0))
+            self.large = self.exists & (bits != 0)
+            words = [cutlass.select_(self.large, Int32(UE8M0_ONES), word + UE8M0_UNIT) for word in words]
         return [cutlass.select_(self.exists, word, Int32(0)) for word in words]
 
     def or_zeros(self, words: cute.Tensor) -> cute.Tensor:
@@ -185,23 +202,51 @@ class Key(LoopInvariant):
         """Return the lane's 16 columns of a chunk as two vectors of bf16."""
         if chunk * CHUNK >= self.layout.code_columns:
             return self.others
-        codes, scale = self.codes[chunk], self.scale(chunk)
+        codes, factor = self.codes[chunk], self.factor(chunk)
+        if self.layout.code == "e4m3":
+            for w in range(cute.size(codes)):
+                self.marks = marked(self.marks, codes[w])
+        if (chunk + 1) * CHUNK == self.layout.code_columns:
+            nan = self.exists & (self.marks & TOP_BITS != 0)
+            factor = cutlass.select_(nan, Int32(NANS), factor)
         converted = scaled_e4m3 if self.layout.code == "e4m3" else scaled_e2m1
         vectors = [cute.make_rmem_tensor(WORDS, Int32) for _ in range(VECTORS)]
-        found = [pair for w in range(cute.size(codes)) for pair in converted(codes[w], scale)]
+        found = [pair for w in range(cute.size(codes)) for pair in converted(codes[w], factor)]
         for n, pair in enumerate(found):
             vectors[n // WORDS][n % WORDS] = pair
         return vectors
 
-    def scale(self, chunk: int) -> Int32:
-        """Return the scale of the lane's codes of a chunk, twice."""
-        if self.layout.scale == "none":
-            return self.scales[0]
-        per_chunk = CHUNK // self.layout.scale_columns
+    def factor(self, chunk: int) -> Int32:
+        """Return the factor of the lane's codes of a chunk, a pair of bf16: the scale, for e4m3 codes times 2^120."""
         if self.layout.scale == "e4m3":
-            return scaled_e4m3(permuted(self.scales[chunk], self.unit * 0x1111), Int32(ONES))[0]
-        half = chunk % 2 if per_chunk == 1 else self.unit // 2
-        return permuted(self.scales[chunk * per_chunk // 2], half * 0x2222 + 0x1010)
+            scale = permuted(self.scales[chunk], self.unit * 0x1111)
+            self.marks = marked(self.marks, scale)
+            return scaled_e4m3(scale, Int32(E4M3_UNIT))[0]
+        word, byte = self.place_of_scale(chunk)
+        return normal_ue8m0(self.scales[word], 0x4040 + byte * 0x0101)
+
+    def place_of_scale(self, chunk: int) -> tuple[int, Int32]:
+        """Return the number of the word with the ue8m0 of the lane's codes of a chunk, and that of its byte there."""
+        first = chunk * CHUNK // self.layout.scale_columns
+        second_half = self.layout.scale_columns < CHUNK
+        return first // WORD_BYTES, first % WORD_BYTES + (self.unit // 2 if second_half else Int32(0))
+
+
+@cute.jit
+def scale_large(keys: list[Key], chunk: int, columns: list[list[cute.Tensor]]) -> None:
+    """Multiply the columns of a chunk by their scales if those are not in the factors of their codes."""
+    if cutlass.const_expr(keys[0].layout.scale == "ue8m0" and chunk * CHUNK < keys[0].layout.code_columns):
+        large = keys[0].large
+        for key in keys[1:]:
+            large = large | key.large
+        if large:
+            for key, vectors in zip(keys, columns, strict=True):
+                word, byte = key.place_of_scale(chunk)
+                scale = bf16x2_of(permuted(key.unscaled[word], byte * 0x11))
+                scale = cutlass.select_(key.large, scale, Int32(ONES))
+                for vector in vectors:
+                    for w in cutlass.range_constexpr(WORDS):
+                        vector[w] = product(vector[w], scale)
 
 
 @cute.jit
@@ -269,15 +314,30 @@ def loaded(address: Any, count: int) -> cute.Tensor:
 
 
 @dsl_user_op
-def scaled_e4m3(word: Int32, scale: Int32, *, loc: Any = None, ip: Any = None) -> tuple[Int32, Int32]:
-    """Convert the four e4m3 codes of a word to two pairs of bf16, times a scale, a pair of bf16.
+def marked(marks: Int32, word: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return marks with the top bit of a byte set if the word has a code of NaN, 0x7F or 0xFF.
+
+    Adding one moves a carry into the top bit of such a byte alone, or of one above such a byte.
+    """
+    code = "{ .reg .b32 t; mad.lo.u32 t, $2, 1, 0x01010101; lop3.b32 $0, $1, t, $2, 0xF6; }"
+    return _words(code, 1, (marks, word), loc, ip)
+
+
+@dsl_user_op
+def product(pair: Int32, scale: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return the products of two pairs of bf16."""
+    return _words("mul.rn.bf16x2 $0, $1, $2;", 1, (pair, scale), loc, ip)
+
+
+@dsl_user_op
+def scaled_e4m3(word: Int32, factor: Int32, *, loc: Any = None, ip: Any = None) -> tuple[Int32, Int32]:
+    """Convert the four e4m3 codes of a word to two pairs of bf16: their values over 2^120, times a pair of bf16.
 
     prmt widens a code to 16 bits by its sign. Shifted by four, its sign, exponent and mantissa are where bf16 has them.
     """
-    half = "prmt.b32 p, $2, 0, {}; mul.lo.u32 p, p, 16; and.b32 p, p, 0x87F087F0; mul.rn.bf16x2 p, p, c; "
-    half += "mul.rn.bf16x2 {}, p, $3; "
-    code = "{ .reg .b32 p, c; mov.b32 c, 0x7B807B80; " + half.format("0x9180", "$0") + half.format("0xB3A2", "$1") + "}"
-    return _words(code, 2, (word, scale), loc, ip)
+    half = "prmt.b32 p, $2, 0, {}; mul.lo.u32 p, p, 16; and.b32 p, p, 0x87F087F0; mul.rn.bf16x2 {}, p, $3; "
+    code = "{ .reg .b32 p; " + half.format("0x9180", "$0") + half.format("0xB3A2", "$1") + "}"
+    return _words(code, 2, (word, factor), loc, ip)
 
 
 @dsl_user_op
@@ -291,6 +351,12 @@ def scaled_e2m1(word: Int32, scale: Int32, *, loc: Any = None, ip: Any = None) -
     pair += "mul.rn.bf16x2 p, p, c; mul.rn.bf16x2 ${0}, p, $5; "
     code = "{ .reg .b32 p, b, c; mov.b32 c, 0x7E807E80; " + "".join(pair.format(n) for n in range(4)) + "}"
     return _words(code, 4, (word, scale), loc, ip)
+
+
+@dsl_user_op
+def normal_ue8m0(word: Int32, selector: Any, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return the pair of bf16 of the ue8m0 that a selector puts into the low byte of each half, neither 0 nor 255."""
+    return _words("{ .reg .b32 p; prmt.b32 p, $1, 0, $2; mul.lo.u32 $0, p, 128; }", 1, (word, selector), loc, ip)
 
 
 @dsl_user_op
