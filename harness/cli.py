@@ -169,7 +169,7 @@ def update_notes() -> int:
 def sweep(milestone: str, seeds: int, target: str) -> int:
     """Measure a milestone for many seeds in every completion mode, and print the resulting pins."""
     place = targets.load().find(target)
-    chosen = runnable(milestone, place.arch)
+    chosen = runnable(milestone)
     from harness.tools.measure import pins
     from harness.tools.measure import sweep as measured_for_seeds
 
@@ -194,7 +194,7 @@ def perf(milestone: str, target: str) -> int:
     Without a milestone, it times the problems of harness/judge/problems.py.
     """
     place = targets.load().find(target)
-    chosen = [runnable(milestone, place.arch).id] if milestone else []
+    chosen = [runnable(milestone).id] if milestone else []
     if place.device != "cuda":
         predict = " ".join(["make perf", *chosen])
         raise TargetError(f"target {place.name!r} has no GPU to measure on; to predict instead: {predict}")

@@ -9,28 +9,21 @@ from typing import Any
 FOLDER = Path(__file__).parent
 
 
-B200 = ("b200",)
-
-
 class UnknownMilestone(ValueError):
     """The name is not in the catalog."""
 
 
 class NotBuilt(ValueError):
-    """The milestone is in the catalog, but has no module yet, or none for the target's chip."""
+    """The milestone is in the catalog, but has no module yet."""
 
 
 @dataclass(frozen=True)
 class Milestone:
-    """One row of the catalog. needs: the milestone that it builds on. summary: what the kernel can do with it.
-
-    chips: those that it can be judged on.
-    """
+    """One row of the catalog. needs: the milestone that it builds on. summary: what the kernel can do with it."""
 
     id: str
     needs: str | None
     summary: str
-    chips: tuple[str, ...] = ("b200", "h200")
 
     @property
     def module(self) -> Path:
@@ -41,10 +34,6 @@ class Milestone:
     def built(self) -> bool:
         """True if its module exists."""
         return self.module.exists()
-
-    def runs_on(self, arch: str) -> bool:
-        """Return True if it can be judged on chips of an architecture, such as sm_90a."""
-        return ("h200" if arch.startswith("sm_90") else "b200") in self.chips
 
     def launched(self) -> list[Any]:
         """Return the cases that its tests launch: CASES, and those of TWINS if it has them."""
@@ -76,7 +65,7 @@ CATALOG = (
     Milestone("D6f", "D6d", "decode: split keys, several tokens, and bits that do not depend on the batch"),
     Milestone("D6e", "D6f", "keys of 576 columns, values of 512: bf16, and DeepSeek-V3.2's FP8 of 656 bytes"),
     Milestone("D6g", "D6e", "caches of DeepSeek-V4.1: FP8 of 528 bytes a key, FP4 of 288"),
-    Milestone("D6h", "D6g", "few heads at full speed: operands swapped, keys converted by integers", B200),
+    Milestone("D6h", "D6g", "few heads at full speed: on a B200 operands swapped, keys converted by integers"),
 )
 
 GATE = CATALOG[0]
@@ -94,13 +83,10 @@ def find(name: str) -> Milestone:
     raise UnknownMilestone(f"{f'no milestone {name!r}' if name else 'no milestone was given'}; there are {known}")
 
 
-def runnable(name: str, arch: str = "sm_100a") -> Milestone:
-    """Find a milestone that has a module and runs on an architecture. Raises UnknownMilestone or NotBuilt."""
+def runnable(name: str) -> Milestone:
+    """Find a milestone that has a module. Raises UnknownMilestone or NotBuilt."""
     milestone = find(name)
     if not milestone.built:
         built = ", ".join(each.id for each in CATALOG if each.built)
         raise NotBuilt(f"{milestone.id} is not built yet ({milestone.summary}); built so far: {built}")
-    if not milestone.runs_on(arch):
-        there = ", ".join(each.id for each in CATALOG if each.built and each.runs_on(arch))
-        raise NotBuilt(f"{milestone.id} is not built for {arch} ({milestone.summary}); built for it: {there}")
     return milestone

@@ -50,9 +50,8 @@ def stage(milestone: str, target: str, unpin: list[str], because: str, again: bo
 
 
 def stages(target: str, unpin: list[str], because: str, no_cache: bool) -> int:
-    """Judge the working tree on every milestone that is built for the target, in one run with one report."""
-    arch = targets.load().find(target).arch
-    built = [each.id for each in CATALOG if each.built and each.runs_on(arch)]
+    """Judge the working tree on every milestone, in one run with one report."""
+    built = [each.id for each in CATALOG if each.built]
     return _judge(built, target, unpin, because, True, no_cache)
 
 
@@ -62,9 +61,9 @@ def gate(target: str, unpin: list[str], because: str, again: bool) -> int:
 
 
 def ratchet(target: str, unpin: list[str], because: str) -> int:
-    """Judge the working tree on every milestone that was ever accepted and is built for the target, in one run."""
-    arch, held = targets.load().find(target).arch, acceptance.accepted_milestones(candidate.find(ROOT))
-    wanted = [milestone.id for milestone in CATALOG if milestone.id in held and milestone.runs_on(arch)]
+    """Judge the working tree on every milestone that was ever accepted, in one run."""
+    held = acceptance.accepted_milestones(candidate.find(ROOT))
+    wanted = [milestone.id for milestone in CATALOG if milestone.id in held]
     if not wanted:
         raise NothingToDo("nothing was accepted yet: make stage D1.1 comes first")
     console.print(f"rerunning {', '.join(wanted)}", highlight=False)
@@ -215,7 +214,7 @@ def _judge(
 ) -> int:
     """Judge the working tree on `milestones`, show how that ended, and return the verdict's exit code."""
     chosen = targets.load().find(name)
-    milestones = [runnable(each, chosen.arch).id for each in milestones]
+    milestones = [runnable(each).id for each in milestones]
     if chosen.why_not_from_here:
         raise TargetError(chosen.why_not_from_here)
     with driving() as driver, ThreadPoolExecutor() as beside:

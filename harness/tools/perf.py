@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument(
         "--pin",
         action="store_true",
-        help="write the cycles of MILESTONE, or of all that the chip has, to stages/cycles.toml",
+        help="write the cycles of MILESTONE, or of all, to stages/cycles.toml",
     )
     parser.add_argument(
         "--write", action="store_true", help="write the figures of all shapes to bench/data/predicted.csv"
@@ -51,8 +51,7 @@ def main() -> int:
     use(KeptKernels(KEPT, device))
     try:
         if options.pin:
-            named = [runnable(options.milestone)] if options.milestone else CATALOG
-            for line in pin(device, [each for each in named if device.chip in each.chips]):
+            for line in pin(device, [runnable(options.milestone)] if options.milestone else CATALOG):
                 print(line, flush=True)
             return 0
         works = list(_cases(options.milestone) if options.milestone else _shapes(options.shape))

@@ -41,9 +41,3 @@ def test_a_milestone_without_a_module_is_rejected(monkeypatch: pytest.MonkeyPatc
         NotBuilt, match=rf"D99 is not built yet \(the next feature\); built so far: D1.1, .*, {IDS[-1]}$"
     ):
         runnable("D99")
-
-
-def test_a_milestone_of_another_chip_is_rejected() -> None:
-    assert runnable("D6h").id == "D6h" and runnable("D6f", "sm_90a").id == "D6f"
-    with pytest.raises(NotBuilt, match=r"D6h is not built for sm_90a \(.*\); built for it: D1.1, .*, D6e, D6g$"):
-        runnable("D6h", "sm_90a")
