@@ -56,7 +56,7 @@ def test_a_case_without_pins_is_an_error() -> None:
 
 def test_every_milestone_pins_its_cycles() -> None:
     for chip in ("b200", "h200"):
-        built = [milestone.id for milestone in CATALOG if milestone.built and chip in milestone.chips]
+        built = [milestone.id for milestone in CATALOG if milestone.built]
         assert all(most_cycles(milestone, 0.0, chip) > 1000 for milestone in built)
         assert most_cycles("D1.1", 0.5, chip) == 1.5 * most_cycles("D1.1", 0.0, chip)
     with pytest.raises(PinError, match=r"no cycles for D99: make pin-cycles"):
