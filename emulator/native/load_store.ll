@@ -35,7 +35,7 @@ define internal fastcc void @0(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %32 = load i64, ptr %31, align 8
   %33 = add nsw i64 %32, %1
   %34 = inttoptr i64 %33 to ptr
-  %35 = getelementptr i8, ptr %34, i64 144
+  %35 = getelementptr i8, ptr %34, i64 136
   %36 = load i64, ptr %35, align 8
   %37 = shl i64 %36, 22
   %38 = getelementptr i8, ptr %30, i64 8
@@ -201,238 +201,238 @@ define i64 @load_global(i64 %0, i64 %1, i64 %2) {
   %53 = inttoptr i64 %38 to ptr
   %54 = getelementptr i8, ptr %53, i64 16
   %55 = load i64, ptr %54, align 8
-  %56 = icmp eq i64 %55, 0
-  %57 = getelementptr i8, ptr %53, i64 24
-  %58 = load i64, ptr %57, align 8
-  %59 = getelementptr i8, ptr %35, i64 120
-  %60 = load i64, ptr %59, align 8
-  %61 = inttoptr i64 %60 to ptr
-  %62 = getelementptr i8, ptr %35, i64 136
-  %63 = load i64, ptr %62, align 8
-  %64 = getelementptr i64, ptr %61, i64 %63
-  %65 = load i64, ptr %64, align 8
-  %66 = shl i64 %65, 40
-  %67 = getelementptr i8, ptr %35, i64 144
-  %68 = load i64, ptr %67, align 8
-  %69 = shl i64 %68, 22
-  %70 = shl i64 %9, 6
-  %71 = add i64 %70, 64
-  %72 = and i64 %7, 2
-  %73 = icmp eq i64 %72, 0
-  %74 = inttoptr i64 %49 to ptr
-  %75 = trunc i64 %51 to i32
-  %76 = add nsw i64 %52, %0
-  %77 = lshr i64 %7, 24
-  %78 = and i64 %77, 255
-  %79 = icmp eq i64 %40, 4
-  %80 = icmp eq i64 %78, 4
-  %81 = and i1 %79, %80
-  %82 = and i1 %31, %81
-  %83 = icmp eq i64 %42, 0
-  %84 = trunc i64 %39 to i8
-  %85 = and i64 %7, 1
-  %86 = icmp ne i64 %85, 0
-  %87 = icmp ult i64 %40, 8
-  %88 = and i1 %86, %87
-  %89 = shl nuw nsw i64 %40, 3
-  %90 = add nsw i64 %89, -1
-  %91 = shl nuw nsw i64 1, %90
-  %92 = tail call i64 @llvm.umax.i64(i64 %78, i64 4)
-  %93 = shl nuw nsw i64 %92, 5
-  %94 = trunc i64 %77 to i8
-  %95 = ashr i64 %7, 32
-  %96 = lshr i64 %43, %95
-  %97 = icmp eq i64 %96, 0
-  %98 = tail call i64 @llvm.ctpop.i64(i64 %26)
-  %99 = icmp ult i64 %98, 2
-  %100 = select i1 %31, i1 true, i1 %99
-  %101 = or i64 %66, %71
-  %102 = or i64 %101, %69
-  %103 = select i1 %56, i1 true, i1 %97
+  %56 = getelementptr i8, ptr %53, i64 24
+  %57 = load i64, ptr %56, align 8
+  %58 = getelementptr i8, ptr %35, i64 112
+  %59 = load i64, ptr %58, align 8
+  %60 = inttoptr i64 %59 to ptr
+  %61 = getelementptr i8, ptr %35, i64 128
+  %62 = load i64, ptr %61, align 8
+  %63 = getelementptr i64, ptr %60, i64 %62
+  %64 = load i64, ptr %63, align 8
+  %65 = shl i64 %64, 40
+  %66 = getelementptr i8, ptr %35, i64 136
+  %67 = load i64, ptr %66, align 8
+  %68 = shl i64 %67, 22
+  %69 = shl i64 %9, 6
+  %70 = add i64 %69, 64
+  %71 = and i64 %7, 2
+  %72 = icmp eq i64 %71, 0
+  %73 = inttoptr i64 %49 to ptr
+  %74 = trunc i64 %51 to i32
+  %75 = tail call i64 @llvm.ctpop.i64(i64 %26)
+  %76 = icmp ult i64 %75, 2
+  %77 = select i1 %31, i1 true, i1 %76
+  %78 = or i64 %65, %70
+  %79 = or i64 %78, %68
+  %80 = icmp eq i64 %55, 0
+  %81 = ashr i64 %7, 32
+  %82 = lshr i64 %43, %81
+  %83 = select i1 %80, i64 0, i64 %82
+  %84 = icmp eq i64 %83, 0
+  %85 = add nsw i64 %52, %0
+  %86 = lshr i64 %7, 24
+  %87 = and i64 %86, 255
+  %88 = icmp eq i64 %40, 4
+  %89 = icmp eq i64 %87, 4
+  %90 = and i1 %88, %89
+  %91 = and i1 %31, %90
+  %92 = icmp eq i64 %42, 0
+  %93 = trunc i64 %39 to i8
+  %94 = and i64 %7, 1
+  %95 = icmp ne i64 %94, 0
+  %96 = icmp ult i64 %40, 8
+  %97 = and i1 %95, %96
+  %98 = shl nuw nsw i64 %40, 3
+  %99 = add nsw i64 %98, -1
+  %100 = shl nuw nsw i64 1, %99
+  %101 = tail call i64 @llvm.umax.i64(i64 %87, i64 4)
+  %102 = shl nuw nsw i64 %101, 5
+  %103 = trunc i64 %86 to i8
   br label %222
 
 104:
-  br i1 %73, label %109, label %105
+  br i1 %72, label %109, label %105
 
 105:
-  %106 = getelementptr i64, ptr %74, i64 %223
+  %106 = getelementptr i64, ptr %73, i64 %223
   %107 = load i64, ptr %106, align 8
   %108 = add nsw i64 %107, %51
   br label %114
 
 109:
-  %110 = getelementptr i32, ptr %74, i64 %223
+  %110 = getelementptr i32, ptr %73, i64 %223
   %111 = load i32, ptr %110, align 4
-  %112 = add i32 %111, %75
+  %112 = add i32 %111, %74
   %113 = zext i32 %112 to i64
   br label %114
 
 114:
   %115 = phi i64 [ %113, %109 ], [ %108, %105 ]
-  br i1 %82, label %120, label %116
+  %116 = select i1 %77, i64 %223, i64 32
+  %117 = or i64 %79, %116
+  br i1 %84, label %120, label %118
 
-116:
-  br i1 %83, label %193, label %117
-
-117:
-  %118 = mul nuw nsw i64 %223, %78
-  %119 = add i64 %118, %76
-  br label %166
+118:
+  %119 = ashr i64 %115, %81
+  br label %228
 
 120:
-  br i1 %83, label %193, label %121
+  br i1 %91, label %125, label %121
 
 121:
-  %122 = inttoptr i64 %115 to ptr
-  br label %156
+  br i1 %92, label %198, label %122
 
-123:
-  %124 = xor i64 %186, %91
-  %125 = sub nsw i64 %124, %91
-  br label %126
+122:
+  %123 = mul nuw nsw i64 %223, %87
+  %124 = add i64 %123, %85
+  br label %171
+
+125:
+  br i1 %92, label %198, label %126
 
 126:
-  %127 = phi i64 [ %125, %123 ], [ %186, %185 ], [ %176, %175 ]
-  %128 = mul nuw nsw i64 %93, %167
-  br i1 %31, label %144, label %129
+  %127 = inttoptr i64 %115 to ptr
+  br label %161
 
-129:
-  %130 = add nsw i64 %128, %76
-  %131 = trunc i64 %127 to i16
-  %132 = trunc i64 %127 to i32
-  %133 = trunc i64 %127 to i8
-  br label %187
+128:
+  %129 = xor i64 %191, %100
+  %130 = sub nsw i64 %129, %100
+  br label %131
+
+131:
+  %132 = phi i64 [ %130, %128 ], [ %191, %190 ], [ %181, %180 ]
+  %133 = mul nuw nsw i64 %102, %172
+  br i1 %31, label %149, label %134
 
 134:
-  %135 = mul nuw nsw i64 %188, %78
-  %136 = add nsw i64 %130, %135
-  %137 = inttoptr i64 %136 to ptr
-  switch i8 %94, label %141 [
-    i8 4, label %138
-    i8 8, label %139
-    i8 2, label %140
-  ]
-
-138:
-  store i32 %132, ptr %137, align 4
-  br label %142
+  %135 = add nsw i64 %133, %85
+  %136 = trunc i64 %132 to i16
+  %137 = trunc i64 %132 to i32
+  %138 = trunc i64 %132 to i8
+  br label %192
 
 139:
-  store i64 %127, ptr %137, align 8
-  br label %142
+  %140 = mul nuw nsw i64 %193, %87
+  %141 = add nsw i64 %135, %140
+  %142 = inttoptr i64 %141 to ptr
+  switch i8 %103, label %146 [
+    i8 4, label %143
+    i8 8, label %144
+    i8 2, label %145
+  ]
 
-140:
-  store i16 %131, ptr %137, align 2
-  br label %142
-
-141:
-  store i8 %133, ptr %137, align 1
-  br label %142
-
-142:
-  %143 = icmp eq i64 %189, 32
-  br i1 %143, label %154, label %187
+143:
+  store i32 %137, ptr %142, align 4
+  br label %147
 
 144:
-  %145 = add i64 %119, %128
-  %146 = inttoptr i64 %145 to ptr
-  switch i8 %94, label %152 [
-    i8 4, label %147
-    i8 8, label %149
-    i8 2, label %150
-  ]
+  store i64 %132, ptr %142, align 8
+  br label %147
+
+145:
+  store i16 %136, ptr %142, align 2
+  br label %147
+
+146:
+  store i8 %138, ptr %142, align 1
+  br label %147
 
 147:
-  %148 = trunc i64 %127 to i32
-  store i32 %148, ptr %146, align 4
-  br label %154
+  %148 = icmp eq i64 %194, 32
+  br i1 %148, label %159, label %192
 
 149:
-  store i64 %127, ptr %146, align 8
-  br label %154
-
-150:
-  %151 = trunc i64 %127 to i16
-  store i16 %151, ptr %146, align 2
-  br label %154
-
-152:
-  %153 = trunc i64 %127 to i8
-  store i8 %153, ptr %146, align 1
-  br label %154
-
-154:
-  %155 = icmp eq i64 %168, %42
-  br i1 %155, label %193, label %166
-
-156:
-  %157 = phi i64 [ 0, %121 ], [ %158, %156 ]
-  %158 = add nuw nsw i64 %157, 1
-  %159 = getelementptr i32, ptr %122, i64 %157
-  %160 = load i32, ptr %159, align 4
-  %161 = shl nsw i64 %157, 7
-  %162 = add nsw i64 %161, %76
-  %163 = inttoptr i64 %162 to ptr
-  %164 = getelementptr i32, ptr %163, i64 %223
-  store i32 %160, ptr %164, align 4
-  %165 = icmp eq i64 %158, %42
-  br i1 %165, label %193, label %156
-
-166:
-  %167 = phi i64 [ 0, %117 ], [ %168, %154 ]
-  %168 = add nuw nsw i64 %167, 1
-  %169 = mul nuw nsw i64 %167, %40
-  %170 = add nsw i64 %169, %115
-  %171 = inttoptr i64 %170 to ptr
-  switch i8 %84, label %179 [
-    i8 4, label %172
-    i8 8, label %175
-    i8 2, label %177
+  %150 = add i64 %124, %133
+  %151 = inttoptr i64 %150 to ptr
+  switch i8 %103, label %157 [
+    i8 4, label %152
+    i8 8, label %154
+    i8 2, label %155
   ]
 
-172:
-  %173 = load i32, ptr %171, align 4
-  %174 = zext i32 %173 to i64
-  br label %185
+152:
+  %153 = trunc i64 %132 to i32
+  store i32 %153, ptr %151, align 4
+  br label %159
 
-175:
-  %176 = load i64, ptr %171, align 8
-  br label %126
+154:
+  store i64 %132, ptr %151, align 8
+  br label %159
+
+155:
+  %156 = trunc i64 %132 to i16
+  store i16 %156, ptr %151, align 2
+  br label %159
+
+157:
+  %158 = trunc i64 %132 to i8
+  store i8 %158, ptr %151, align 1
+  br label %159
+
+159:
+  %160 = icmp eq i64 %173, %42
+  br i1 %160, label %198, label %171
+
+161:
+  %162 = phi i64 [ 0, %126 ], [ %163, %161 ]
+  %163 = add nuw nsw i64 %162, 1
+  %164 = getelementptr i32, ptr %127, i64 %162
+  %165 = load i32, ptr %164, align 4
+  %166 = shl nsw i64 %162, 7
+  %167 = add nsw i64 %166, %85
+  %168 = inttoptr i64 %167 to ptr
+  %169 = getelementptr i32, ptr %168, i64 %223
+  store i32 %165, ptr %169, align 4
+  %170 = icmp eq i64 %163, %42
+  br i1 %170, label %198, label %161
+
+171:
+  %172 = phi i64 [ 0, %122 ], [ %173, %159 ]
+  %173 = add nuw nsw i64 %172, 1
+  %174 = mul nuw nsw i64 %172, %40
+  %175 = add nsw i64 %174, %115
+  %176 = inttoptr i64 %175 to ptr
+  switch i8 %93, label %184 [
+    i8 4, label %177
+    i8 8, label %180
+    i8 2, label %182
+  ]
 
 177:
-  %178 = load i16, ptr %171, align 2
-  br label %182
+  %178 = load i32, ptr %176, align 4
+  %179 = zext i32 %178 to i64
+  br label %190
 
-179:
-  %180 = load i8, ptr %171, align 1
-  %181 = zext i8 %180 to i16
-  br label %182
+180:
+  %181 = load i64, ptr %176, align 8
+  br label %131
 
 182:
-  %183 = phi i16 [ %178, %177 ], [ %181, %179 ]
-  %184 = zext i16 %183 to i64
-  br label %185
+  %183 = load i16, ptr %176, align 2
+  br label %187
 
-185:
-  %186 = phi i64 [ %184, %182 ], [ %174, %172 ]
-  br i1 %88, label %123, label %126
+184:
+  %185 = load i8, ptr %176, align 1
+  %186 = zext i8 %185 to i16
+  br label %187
 
 187:
-  %188 = phi i64 [ 0, %129 ], [ %189, %142 ]
-  %189 = add nuw nsw i64 %188, 1
-  %190 = shl nuw i64 1, %188
-  %191 = and i64 %190, %26
-  %192 = icmp eq i64 %191, 0
-  br i1 %192, label %142, label %134
+  %188 = phi i16 [ %183, %182 ], [ %186, %184 ]
+  %189 = zext i16 %188 to i64
+  br label %190
 
-193:
-  br i1 %103, label %198, label %194
+190:
+  %191 = phi i64 [ %189, %187 ], [ %179, %177 ]
+  br i1 %97, label %128, label %131
 
-194:
-  %195 = select i1 %100, i64 %223, i64 32
-  %196 = or i64 %102, %195
-  %197 = ashr i64 %115, %95
-  br label %228
+192:
+  %193 = phi i64 [ 0, %134 ], [ %194, %147 ]
+  %194 = add nuw nsw i64 %193, 1
+  %195 = shl nuw i64 1, %193
+  %196 = and i64 %195, %26
+  %197 = icmp eq i64 %196, 0
+  br i1 %197, label %147, label %139
 
 198:
   %199 = icmp eq i64 %224, 32
@@ -476,15 +476,15 @@ define i64 @load_global(i64 %0, i64 %1, i64 %2) {
   br i1 %227, label %198, label %104
 
 228:
-  %229 = phi i64 [ 0, %194 ], [ %230, %228 ]
+  %229 = phi i64 [ 0, %118 ], [ %230, %228 ]
   %230 = add nuw nsw i64 %229, 1
-  %231 = add nsw i64 %229, %197
+  %231 = add nsw i64 %229, %119
   %232 = shl nsw i64 %231, 3
-  %233 = add nsw i64 %232, %58
+  %233 = add nsw i64 %232, %57
   %234 = inttoptr i64 %233 to ptr
-  store i64 %196, ptr %234, align 8
-  %235 = icmp eq i64 %230, %96
-  br i1 %235, label %198, label %228
+  store i64 %117, ptr %234, align 8
+  %235 = icmp eq i64 %230, %83
+  br i1 %235, label %120, label %228
 
 236:
   %237 = phi i64 [ %221, %217 ], [ 0, %24 ]
@@ -545,185 +545,185 @@ define i64 @store_global(i64 %0, i64 %1, i64 %2) {
   br i1 %45, label %261, label %46
 
 46:
-  %47 = getelementptr i8, ptr %35, i64 112
+  %47 = getelementptr i8, ptr %5, i64 8
   %48 = load i64, ptr %47, align 8
-  %49 = inttoptr i64 %48 to ptr
-  %50 = getelementptr i32, ptr %49, i64 %9
-  %51 = load i32, ptr %50, align 4
-  %52 = trunc nuw i64 %26 to i32
-  %53 = or i32 %51, %52
-  store i32 %53, ptr %50, align 4
-  %54 = getelementptr i8, ptr %5, i64 8
+  %49 = add nsw i64 %48, %0
+  %50 = getelementptr i8, ptr %5, i64 16
+  %51 = load i64, ptr %50, align 8
+  %52 = load i64, ptr %5, align 8
+  %53 = inttoptr i64 %38 to ptr
+  %54 = getelementptr i8, ptr %53, i64 16
   %55 = load i64, ptr %54, align 8
-  %56 = add nsw i64 %55, %0
-  %57 = getelementptr i8, ptr %5, i64 16
-  %58 = load i64, ptr %57, align 8
-  %59 = load i64, ptr %5, align 8
-  %60 = inttoptr i64 %38 to ptr
-  %61 = getelementptr i8, ptr %60, i64 16
+  %56 = getelementptr i8, ptr %53, i64 24
+  %57 = load i64, ptr %56, align 8
+  %58 = getelementptr i8, ptr %35, i64 112
+  %59 = load i64, ptr %58, align 8
+  %60 = inttoptr i64 %59 to ptr
+  %61 = getelementptr i8, ptr %35, i64 128
   %62 = load i64, ptr %61, align 8
-  %63 = icmp eq i64 %62, 0
-  %64 = getelementptr i8, ptr %60, i64 24
-  %65 = load i64, ptr %64, align 8
-  %66 = getelementptr i8, ptr %35, i64 120
+  %63 = getelementptr i64, ptr %60, i64 %62
+  %64 = load i64, ptr %63, align 8
+  %65 = shl i64 %64, 40
+  %66 = getelementptr i8, ptr %35, i64 136
   %67 = load i64, ptr %66, align 8
-  %68 = inttoptr i64 %67 to ptr
-  %69 = getelementptr i8, ptr %35, i64 136
-  %70 = load i64, ptr %69, align 8
-  %71 = getelementptr i64, ptr %68, i64 %70
-  %72 = load i64, ptr %71, align 8
-  %73 = shl i64 %72, 40
-  %74 = getelementptr i8, ptr %35, i64 144
-  %75 = load i64, ptr %74, align 8
-  %76 = shl i64 %75, 22
-  %77 = shl i64 %9, 6
-  %78 = add i64 %77, 64
-  %79 = and i64 %7, 2
-  %80 = icmp eq i64 %79, 0
-  %81 = inttoptr i64 %56 to ptr
-  %82 = trunc i64 %58 to i32
-  %83 = ashr i64 %7, 32
-  %84 = lshr i64 %43, %83
-  %85 = icmp eq i64 %84, 0
-  %86 = lshr i64 %40, 1
-  %87 = lshr i64 %40, 3
-  %88 = sub nsw i64 %86, %87
-  %89 = and i64 %7, 32
-  %90 = icmp eq i64 %89, 0
-  %91 = lshr i64 %7, 24
-  %92 = and i64 %91, 255
-  %93 = tail call i64 @llvm.umax.i64(i64 %92, i64 4)
-  %94 = shl nuw nsw i64 %93, 5
-  %95 = add nsw i64 %59, %0
-  %96 = trunc i64 %91 to i8
-  %97 = trunc i64 %39 to i8
-  %98 = icmp eq i64 %40, 8
-  %99 = shl nuw nsw i64 %40, 3
-  %100 = shl nsw i64 -1, %99
-  %101 = xor i64 %100, -1
-  %102 = select i1 %98, i64 -1, i64 %101
-  %103 = tail call i64 @llvm.ctpop.i64(i64 %26)
-  %104 = icmp ult i64 %103, 2
-  %105 = select i1 %31, i1 true, i1 %104
-  %106 = or i64 %73, %78
-  %107 = or i64 %106, %76
-  %108 = icmp eq i64 %42, 0
-  %109 = select i1 %63, i1 true, i1 %85
+  %68 = shl i64 %67, 22
+  %69 = shl i64 %9, 6
+  %70 = add i64 %69, 64
+  %71 = and i64 %7, 2
+  %72 = icmp eq i64 %71, 0
+  %73 = inttoptr i64 %49 to ptr
+  %74 = trunc i64 %51 to i32
+  %75 = tail call i64 @llvm.ctpop.i64(i64 %26)
+  %76 = icmp ult i64 %75, 2
+  %77 = select i1 %31, i1 true, i1 %76
+  %78 = icmp eq i64 %55, 0
+  %79 = ashr i64 %7, 32
+  %80 = lshr i64 %43, %79
+  %81 = select i1 %78, i64 0, i64 %80
+  %82 = icmp eq i64 %81, 0
+  %83 = lshr i64 %40, 1
+  %84 = lshr i64 %40, 3
+  %85 = sub nsw i64 %83, %84
+  %86 = and i64 %7, 32
+  %87 = icmp eq i64 %86, 0
+  %88 = lshr i64 %7, 24
+  %89 = and i64 %88, 255
+  %90 = tail call i64 @llvm.umax.i64(i64 %89, i64 4)
+  %91 = shl nuw nsw i64 %90, 5
+  %92 = add nsw i64 %52, %0
+  %93 = trunc i64 %88 to i8
+  %94 = trunc i64 %39 to i8
+  %95 = icmp eq i64 %40, 8
+  %96 = shl nuw nsw i64 %40, 3
+  %97 = shl nsw i64 -1, %96
+  %98 = xor i64 %97, -1
+  %99 = select i1 %95, i64 -1, i64 %98
+  %100 = or i64 %65, %70
+  %101 = or i64 %68, %100
+  %102 = icmp eq i64 %42, 0
   br label %191
 
-110:
-  br i1 %80, label %115, label %111
+103:
+  br i1 %72, label %108, label %104
 
-111:
-  %112 = getelementptr i64, ptr %81, i64 %192
-  %113 = load i64, ptr %112, align 8
-  %114 = add nsw i64 %113, %58
-  br label %120
+104:
+  %105 = getelementptr i64, ptr %73, i64 %192
+  %106 = load i64, ptr %105, align 8
+  %107 = add nsw i64 %106, %51
+  br label %113
+
+108:
+  %109 = getelementptr i32, ptr %73, i64 %192
+  %110 = load i32, ptr %109, align 4
+  %111 = add i32 %110, %74
+  %112 = zext i32 %111 to i64
+  br label %113
+
+113:
+  %114 = phi i64 [ %112, %108 ], [ %107, %104 ]
+  br i1 %82, label %121, label %115
 
 115:
-  %116 = getelementptr i32, ptr %81, i64 %192
-  %117 = load i32, ptr %116, align 4
-  %118 = add i32 %117, %82
-  %119 = zext i32 %118 to i64
-  br label %120
-
-120:
-  %121 = phi i64 [ %119, %115 ], [ %114, %111 ]
-  br i1 %109, label %128, label %122
-
-122:
-  %123 = mul nuw nsw i64 %192, %92
-  %124 = add i64 %95, %123
-  %125 = ashr i64 %121, %83
-  %126 = select i1 %105, i64 %192, i64 32
-  %127 = or i64 %107, %126
+  %116 = select i1 %77, i64 %192, i64 32
+  %117 = ashr i64 %114, %79
+  %118 = mul nuw nsw i64 %192, %89
+  %119 = add i64 %92, %118
+  %120 = or i64 %116, %101
   br label %197
 
-128:
-  br i1 %108, label %166, label %129
+121:
+  br i1 %102, label %159, label %122
 
-129:
-  %130 = mul nuw nsw i64 %192, %92
-  %131 = add i64 %95, %130
-  br label %132
+122:
+  %123 = mul nuw nsw i64 %192, %89
+  %124 = add i64 %92, %123
+  br label %125
+
+125:
+  %126 = phi i64 [ 0, %122 ], [ %127, %157 ]
+  %127 = add nuw nsw i64 %126, 1
+  br i1 %87, label %128, label %145
+
+128:
+  %129 = mul nuw nsw i64 %91, %126
+  %130 = add i64 %124, %129
+  %131 = inttoptr i64 %130 to ptr
+  switch i8 %93, label %139 [
+    i8 4, label %132
+    i8 8, label %135
+    i8 2, label %137
+  ]
 
 132:
-  %133 = phi i64 [ 0, %129 ], [ %134, %164 ]
-  %134 = add nuw nsw i64 %133, 1
-  br i1 %90, label %135, label %152
+  %133 = load i32, ptr %131, align 4
+  %134 = zext i32 %133 to i64
+  br label %145
 
 135:
-  %136 = mul nuw nsw i64 %94, %133
-  %137 = add i64 %131, %136
-  %138 = inttoptr i64 %137 to ptr
-  switch i8 %96, label %146 [
-    i8 4, label %139
-    i8 8, label %142
-    i8 2, label %144
-  ]
+  %136 = load i64, ptr %131, align 8
+  br label %145
+
+137:
+  %138 = load i16, ptr %131, align 2
+  br label %142
 
 139:
-  %140 = load i32, ptr %138, align 4
-  %141 = zext i32 %140 to i64
-  br label %152
+  %140 = load i8, ptr %131, align 1
+  %141 = zext i8 %140 to i16
+  br label %142
 
 142:
-  %143 = load i64, ptr %138, align 8
-  br label %152
+  %143 = phi i16 [ %138, %137 ], [ %141, %139 ]
+  %144 = zext i16 %143 to i64
+  br label %145
 
-144:
-  %145 = load i16, ptr %138, align 2
-  br label %149
-
-146:
-  %147 = load i8, ptr %138, align 1
-  %148 = zext i8 %147 to i16
-  br label %149
-
-149:
-  %150 = phi i16 [ %145, %144 ], [ %148, %146 ]
-  %151 = zext i16 %150 to i64
-  br label %152
-
-152:
-  %153 = phi i64 [ %59, %132 ], [ %151, %149 ], [ %141, %139 ], [ %143, %142 ]
-  %154 = mul nuw nsw i64 %133, %40
-  %155 = add nsw i64 %154, %121
-  %156 = inttoptr i64 %155 to ptr
-  switch i8 %97, label %162 [
-    i8 4, label %157
-    i8 8, label %159
-    i8 2, label %160
+145:
+  %146 = phi i64 [ %52, %125 ], [ %144, %142 ], [ %134, %132 ], [ %136, %135 ]
+  %147 = mul nuw nsw i64 %126, %40
+  %148 = add nsw i64 %147, %114
+  %149 = inttoptr i64 %148 to ptr
+  switch i8 %94, label %155 [
+    i8 4, label %150
+    i8 8, label %152
+    i8 2, label %153
   ]
 
+150:
+  %151 = trunc i64 %146 to i32
+  store i32 %151, ptr %149, align 4
+  br label %157
+
+152:
+  store i64 %146, ptr %149, align 8
+  br label %157
+
+153:
+  %154 = trunc i64 %146 to i16
+  store i16 %154, ptr %149, align 2
+  br label %157
+
+155:
+  %156 = trunc i64 %146 to i8
+  store i8 %156, ptr %149, align 1
+  br label %157
+
 157:
-  %158 = trunc i64 %153 to i32
-  store i32 %158, ptr %156, align 4
-  br label %164
+  %158 = icmp eq i64 %127, %42
+  br i1 %158, label %159, label %125
 
 159:
-  store i64 %153, ptr %156, align 8
-  br label %164
+  %160 = icmp eq i64 %193, 32
+  br i1 %160, label %161, label %191
 
-160:
-  %161 = trunc i64 %153 to i16
-  store i16 %161, ptr %156, align 2
-  br label %164
-
-162:
-  %163 = trunc i64 %153 to i8
-  store i8 %163, ptr %156, align 1
-  br label %164
-
-164:
-  %165 = icmp eq i64 %134, %42
-  br i1 %165, label %166, label %132
-
-166:
-  %167 = icmp eq i64 %193, 32
-  br i1 %167, label %168, label %191
-
-168:
+161:
+  %162 = getelementptr i8, ptr %35, i64 104
+  %163 = load i64, ptr %162, align 8
+  %164 = inttoptr i64 %163 to ptr
+  %165 = getelementptr i32, ptr %164, i64 %9
+  %166 = load i32, ptr %165, align 4
+  %167 = trunc nuw i64 %26 to i32
+  %168 = or i32 %166, %167
+  store i32 %168, ptr %165, align 4
   %169 = getelementptr i8, ptr %35, i64 8
   %170 = load i64, ptr %169, align 8
   %171 = inttoptr i64 %170 to ptr
@@ -734,9 +734,9 @@ define i64 @store_global(i64 %0, i64 %1, i64 %2) {
   br label %176
 
 176:
-  %177 = phi i64 [ 0, %168 ], [ %183, %176 ]
-  %178 = phi <4 x i64> [ zeroinitializer, %168 ], [ %182, %176 ]
-  %179 = phi <4 x i64> [ <i64 0, i64 1, i64 2, i64 3>, %168 ], [ %184, %176 ]
+  %177 = phi i64 [ 0, %161 ], [ %183, %176 ]
+  %178 = phi <4 x i64> [ zeroinitializer, %161 ], [ %182, %176 ]
+  %179 = phi <4 x i64> [ <i64 0, i64 1, i64 2, i64 3>, %161 ], [ %184, %176 ]
   %180 = lshr <4 x i64> %175, %179
   %181 = and <4 x i64> %180, splat (i64 1)
   %182 = add <4 x i64> %181, %178
@@ -754,119 +754,119 @@ define i64 @store_global(i64 %0, i64 %1, i64 %2) {
   br label %261
 
 191:
-  %192 = phi i64 [ 0, %46 ], [ %193, %166 ]
+  %192 = phi i64 [ 0, %46 ], [ %193, %159 ]
   %193 = add nuw nsw i64 %192, 1
   %194 = shl nuw i64 1, %192
   %195 = and i64 %194, %34
   %196 = icmp eq i64 %195, 0
-  br i1 %196, label %166, label %110
+  br i1 %196, label %159, label %103
 
 197:
-  %198 = phi i64 [ 0, %122 ], [ %199, %257 ]
+  %198 = phi i64 [ 0, %115 ], [ %199, %257 ]
   %199 = add nuw nsw i64 %198, 1
-  %200 = shl i64 %198, %83
-  %201 = ashr i64 %200, %88
-  br i1 %90, label %202, label %219
-
-202:
-  %203 = mul nsw i64 %94, %201
-  %204 = add i64 %124, %203
-  %205 = inttoptr i64 %204 to ptr
-  switch i8 %96, label %213 [
-    i8 4, label %206
-    i8 8, label %209
-    i8 2, label %211
-  ]
+  %200 = add nsw i64 %198, %117
+  %201 = shl nsw i64 %200, 3
+  %202 = add nsw i64 %201, %57
+  %203 = inttoptr i64 %202 to ptr
+  %204 = shl i64 %198, %79
+  %205 = ashr i64 %204, %85
+  br i1 %87, label %206, label %223
 
 206:
-  %207 = load i32, ptr %205, align 4
-  %208 = zext i32 %207 to i64
-  br label %219
-
-209:
-  %210 = load i64, ptr %205, align 8
-  br label %219
-
-211:
-  %212 = load i16, ptr %205, align 2
-  br label %216
-
-213:
-  %214 = load i8, ptr %205, align 1
-  %215 = zext i8 %214 to i16
-  br label %216
-
-216:
-  %217 = phi i16 [ %212, %211 ], [ %215, %213 ]
-  %218 = zext i16 %217 to i64
-  br label %219
-
-219:
-  %220 = phi i64 [ %59, %197 ], [ %218, %216 ], [ %208, %206 ], [ %210, %209 ]
-  %221 = mul nsw i64 %201, %40
-  %222 = add nsw i64 %221, %121
-  %223 = inttoptr i64 %222 to ptr
-  switch i8 %97, label %231 [
-    i8 4, label %224
-    i8 8, label %227
-    i8 2, label %229
+  %207 = mul nsw i64 %91, %205
+  %208 = add i64 %119, %207
+  %209 = inttoptr i64 %208 to ptr
+  switch i8 %93, label %217 [
+    i8 4, label %210
+    i8 8, label %213
+    i8 2, label %215
   ]
 
-224:
-  %225 = load i32, ptr %223, align 4
-  %226 = zext i32 %225 to i64
-  br label %237
+210:
+  %211 = load i32, ptr %209, align 4
+  %212 = zext i32 %211 to i64
+  br label %223
 
-227:
-  %228 = load i64, ptr %223, align 8
-  br label %237
+213:
+  %214 = load i64, ptr %209, align 8
+  br label %223
 
-229:
-  %230 = load i16, ptr %223, align 2
-  br label %234
+215:
+  %216 = load i16, ptr %209, align 2
+  br label %220
+
+217:
+  %218 = load i8, ptr %209, align 1
+  %219 = zext i8 %218 to i16
+  br label %220
+
+220:
+  %221 = phi i16 [ %216, %215 ], [ %219, %217 ]
+  %222 = zext i16 %221 to i64
+  br label %223
+
+223:
+  %224 = phi i64 [ %52, %197 ], [ %222, %220 ], [ %212, %210 ], [ %214, %213 ]
+  %225 = mul nsw i64 %205, %40
+  %226 = add nsw i64 %225, %114
+  %227 = inttoptr i64 %226 to ptr
+  switch i8 %94, label %235 [
+    i8 4, label %228
+    i8 8, label %231
+    i8 2, label %233
+  ]
+
+228:
+  %229 = load i32, ptr %227, align 4
+  %230 = zext i32 %229 to i64
+  br label %241
 
 231:
-  %232 = load i8, ptr %223, align 1
-  %233 = zext i8 %232 to i16
-  br label %234
+  %232 = load i64, ptr %227, align 8
+  br label %241
 
-234:
-  %235 = phi i16 [ %230, %229 ], [ %233, %231 ]
-  %236 = zext i16 %235 to i64
-  br label %237
+233:
+  %234 = load i16, ptr %227, align 2
+  br label %238
 
-237:
-  %238 = phi i64 [ %236, %234 ], [ %226, %224 ], [ %228, %227 ]
-  %239 = and i64 %220, %102
-  %240 = icmp ne i64 %238, %239
-  %241 = add nsw i64 %198, %125
-  %242 = shl nsw i64 %241, 3
-  %243 = add nsw i64 %242, %62
-  %244 = inttoptr i64 %243 to ptr
-  %245 = load i64, ptr %244, align 8
-  %246 = icmp eq i64 %245, 0
-  br i1 %246, label %247, label %254
+235:
+  %236 = load i8, ptr %227, align 1
+  %237 = zext i8 %236 to i16
+  br label %238
 
-247:
-  %248 = add nsw i64 %242, %65
-  %249 = inttoptr i64 %248 to ptr
-  %250 = load i64, ptr %249, align 8
+238:
+  %239 = phi i16 [ %234, %233 ], [ %237, %235 ]
+  %240 = zext i16 %239 to i64
+  br label %241
+
+241:
+  %242 = phi i64 [ %240, %238 ], [ %230, %228 ], [ %232, %231 ]
+  %243 = and i64 %224, %99
+  %244 = icmp ne i64 %242, %243
+  %245 = add nsw i64 %201, %55
+  %246 = inttoptr i64 %245 to ptr
+  %247 = load i64, ptr %246, align 8
+  %248 = icmp eq i64 %247, 0
+  br i1 %248, label %249, label %254
+
+249:
+  %250 = load i64, ptr %203, align 8
   %251 = icmp eq i64 %250, 0
-  %252 = select i1 %251, i1 true, i1 %240
+  %252 = select i1 %251, i1 true, i1 %244
   %253 = select i1 %252, i64 0, i64 2097152
   br label %257
 
 254:
-  %255 = and i64 %245, 3145728
-  %256 = select i1 %240, i64 1048576, i64 %255
+  %255 = and i64 %247, 3145728
+  %256 = select i1 %244, i64 1048576, i64 %255
   br label %257
 
 257:
-  %258 = phi i64 [ %256, %254 ], [ %253, %247 ]
-  %259 = or i64 %127, %258
-  store i64 %259, ptr %244, align 8
-  %260 = icmp eq i64 %199, %84
-  br i1 %260, label %128, label %197
+  %258 = phi i64 [ %256, %254 ], [ %253, %249 ]
+  %259 = or i64 %120, %258
+  store i64 %259, ptr %246, align 8
+  %260 = icmp eq i64 %199, %81
+  br i1 %260, label %121, label %197
 
 261:
   %262 = phi i64 [ %190, %186 ], [ 0, %24 ]
@@ -887,7 +887,7 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   br i1 %17, label %20, label %18
 
 18:
-  %19 = phi i8 [ 0, %23 ], [ 0, %146 ], [ 0, %8 ], [ 0, %190 ], [ 0, %136 ], [ 0, %78 ], [ 0, %70 ], [ 0, %81 ], [ 1, %215 ], [ 0, %101 ]
+  %19 = phi i8 [ 0, %23 ], [ 0, %141 ], [ 0, %8 ], [ 0, %173 ], [ 0, %131 ], [ 0, %78 ], [ 0, %70 ], [ 0, %81 ], [ 1, %200 ], [ 0, %97 ]
   store i8 %19, ptr %0, align 1
   ret void
 
@@ -925,25 +925,25 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %47 = and i64 %3, 128
   %48 = icmp eq i64 %47, 0
   %49 = inttoptr i64 %36 to ptr
-  %50 = getelementptr i8, ptr %49, i64 160
-  %51 = getelementptr i8, ptr %49, i64 152
+  %50 = getelementptr i8, ptr %49, i64 152
+  %51 = getelementptr i8, ptr %49, i64 144
   %52 = inttoptr i64 %37 to ptr
   %53 = icmp ult i64 %22, 2
   %54 = select i1 %14, i1 true, i1 %53
   %55 = add nsw i64 %42, -1
-  br label %224
+  br label %207
 
 56:
   br i1 %44, label %61, label %57
 
 57:
-  %58 = getelementptr i64, ptr %45, i64 %232
+  %58 = getelementptr i64, ptr %45, i64 %213
   %59 = load i64, ptr %58, align 8
   %60 = add nsw i64 %59, %33
   br label %66
 
 61:
-  %62 = getelementptr i32, ptr %45, i64 %232
+  %62 = getelementptr i32, ptr %45, i64 %213
   %63 = load i32, ptr %62, align 4
   %64 = add i32 %63, %46
   %65 = zext i32 %64 to i64
@@ -951,8 +951,8 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
 
 66:
   %67 = phi i64 [ %65, %61 ], [ %60, %57 ]
-  %68 = icmp slt i64 %231, 0
-  %69 = select i1 %68, i64 %67, i64 %231
+  %68 = icmp slt i64 %212, 0
+  %69 = select i1 %68, i64 %67, i64 %212
   br i1 %48, label %78, label %70
 
 70:
@@ -973,7 +973,7 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   br i1 %80, label %18, label %81
 
 81:
-  %82 = getelementptr i32, ptr %52, i64 %232
+  %82 = getelementptr i32, ptr %52, i64 %213
   %83 = load i32, ptr %82, align 4
   %84 = sub nsw i64 %67, %69
   %85 = trunc i64 %84 to i32
@@ -981,8 +981,8 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   br i1 %86, label %87, label %18
 
 87:
-  %88 = icmp eq i64 %79, %230
-  br i1 %88, label %101, label %89
+  %88 = icmp eq i64 %79, %211
+  br i1 %88, label %97, label %89
 
 89:
   %90 = inttoptr i64 %79 to ptr
@@ -992,210 +992,180 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %94 = load i64, ptr %93, align 8
   %95 = getelementptr i8, ptr %90, i64 48
   %96 = load i64, ptr %95, align 8
-  %97 = getelementptr i8, ptr %90, i64 120
-  %98 = load i64, ptr %97, align 8
-  %99 = getelementptr i8, ptr %90, i64 136
-  %100 = load i64, ptr %99, align 8
-  br label %101
+  br label %97
 
-101:
-  %102 = phi i64 [ %79, %89 ], [ %230, %87 ]
-  %103 = phi i64 [ %92, %89 ], [ %229, %87 ]
-  %104 = phi i64 [ %94, %89 ], [ %228, %87 ]
-  %105 = phi i64 [ %96, %89 ], [ %227, %87 ]
-  %106 = phi i64 [ %98, %89 ], [ %226, %87 ]
-  %107 = phi i64 [ %100, %89 ], [ %225, %87 ]
-  %108 = sub nsw i64 %67, %103
-  %109 = select i1 %54, i64 %232, i64 32
-  %110 = icmp sgt i64 %108, -1
-  %111 = icmp slt i64 %108, %104
-  %112 = select i1 %110, i1 %111, i1 false
-  %113 = and i64 %108, %55
-  %114 = icmp eq i64 %113, 0
-  %115 = select i1 %112, i1 %114, i1 false
-  br i1 %115, label %116, label %18
+97:
+  %98 = phi i64 [ %79, %89 ], [ %211, %87 ]
+  %99 = phi i64 [ %92, %89 ], [ %210, %87 ]
+  %100 = phi i64 [ %94, %89 ], [ %209, %87 ]
+  %101 = phi i64 [ %96, %89 ], [ %208, %87 ]
+  %102 = sub nsw i64 %67, %99
+  %103 = select i1 %54, i64 %213, i64 32
+  %104 = icmp sgt i64 %102, -1
+  %105 = icmp slt i64 %102, %100
+  %106 = select i1 %104, i1 %105, i1 false
+  %107 = and i64 %102, %55
+  %108 = icmp eq i64 %107, 0
+  %109 = select i1 %106, i1 %108, i1 false
+  br i1 %109, label %110, label %18
+
+110:
+  %111 = lshr i64 %102, 2
+  %112 = add nuw nsw i64 %102, %42
+  %113 = lshr i64 %112, 2
+  %114 = sub nsw i64 %113, %111
+  %115 = icmp slt i64 %114, 1
+  br i1 %115, label %200, label %116
 
 116:
-  %117 = lshr i64 %108, 2
-  %118 = add nuw nsw i64 %108, %42
-  %119 = lshr i64 %118, 2
-  %120 = sub nsw i64 %119, %117
-  %121 = icmp slt i64 %120, 1
-  br i1 %121, label %215, label %122
+  %117 = inttoptr i64 %101 to ptr
+  %118 = inttoptr i64 %98 to ptr
+  %119 = getelementptr i8, ptr %118, i64 128
+  %120 = load i64, ptr %119, align 8
+  %121 = getelementptr i8, ptr %118, i64 112
+  %122 = load i64, ptr %121, align 8
+  %123 = inttoptr i64 %122 to ptr
+  %124 = getelementptr i8, ptr %118, i64 72
+  %125 = getelementptr i8, ptr %118, i64 80
+  %126 = getelementptr i8, ptr %118, i64 64
+  %127 = getelementptr i8, ptr %118, i64 88
+  %128 = getelementptr i8, ptr %118, i64 56
+  %129 = getelementptr i8, ptr %118, i64 96
+  %130 = icmp eq i64 %103, 32
+  br label %218
 
-122:
-  %123 = inttoptr i64 %105 to ptr
-  %124 = inttoptr i64 %106 to ptr
-  %125 = inttoptr i64 %102 to ptr
-  %126 = getelementptr i8, ptr %125, i64 72
-  %127 = getelementptr i8, ptr %125, i64 80
-  %128 = getelementptr i8, ptr %125, i64 136
-  %129 = getelementptr i8, ptr %125, i64 120
-  %130 = getelementptr i8, ptr %125, i64 64
-  %131 = getelementptr i8, ptr %125, i64 96
-  %132 = getelementptr i8, ptr %125, i64 56
-  %133 = getelementptr i8, ptr %125, i64 104
-  %134 = getelementptr i8, ptr %125, i64 88
-  %135 = icmp eq i64 %109, 32
-  br label %237
+131:
+  %132 = icmp ne i64 %224, 9223371968135299073
+  %133 = or i1 %9, %132
+  br i1 %133, label %18, label %135
 
-136:
-  %137 = icmp ne i64 %243, 9223371968135299073
-  %138 = or i1 %9, %137
-  br i1 %138, label %18, label %140
+134:
+  br i1 %9, label %198, label %135
 
-139:
-  br i1 %9, label %213, label %140
+135:
+  %136 = load i64, ptr %124, align 8
+  %137 = inttoptr i64 %136 to ptr
+  %138 = getelementptr i32, ptr %137, i64 %220
+  %139 = load i32, ptr %138, align 4
+  %140 = icmp eq i32 %139, 0
+  br i1 %140, label %158, label %141
 
-140:
-  %141 = load i64, ptr %126, align 8
-  %142 = inttoptr i64 %141 to ptr
-  %143 = getelementptr i32, ptr %142, i64 %239
-  %144 = load i32, ptr %143, align 4
-  %145 = icmp eq i32 %144, 0
-  br i1 %145, label %166, label %146
+141:
+  %142 = sext i32 %139 to i64
+  %143 = load i64, ptr %125, align 8
+  %144 = inttoptr i64 %143 to ptr
+  %145 = load i64, ptr %144, align 8
+  %146 = inttoptr i64 %145 to ptr
+  %147 = getelementptr i64, ptr %146, i64 %142
+  %148 = load i64, ptr %147, align 8
+  %149 = lshr i64 %148, 24
+  %150 = and i64 %149, 4095
+  %151 = icmp eq i64 %150, %120
+  %152 = zext i1 %151 to i64
+  %153 = getelementptr i64, ptr %123, i64 %150
+  %154 = getelementptr i64, ptr %153, i64 %152
+  %155 = load i64, ptr %154, align 8
+  %156 = ashr i64 %148, 36
+  %157 = icmp slt i64 %155, %156
+  br i1 %157, label %18, label %158
 
-146:
-  %147 = sext i32 %144 to i64
-  %148 = load i64, ptr %127, align 8
-  %149 = inttoptr i64 %148 to ptr
-  %150 = load i64, ptr %149, align 8
-  %151 = inttoptr i64 %150 to ptr
-  %152 = getelementptr i64, ptr %151, i64 %147
-  %153 = load i64, ptr %152, align 8
-  %154 = lshr i64 %153, 24
-  %155 = and i64 %154, 4095
-  %156 = load i64, ptr %128, align 8
-  %157 = icmp eq i64 %155, %156
-  %158 = zext i1 %157 to i64
-  %159 = load i64, ptr %129, align 8
+158:
+  %159 = load i64, ptr %126, align 8
   %160 = inttoptr i64 %159 to ptr
-  %161 = getelementptr i64, ptr %160, i64 %155
-  %162 = getelementptr i64, ptr %161, i64 %158
-  %163 = load i64, ptr %162, align 8
-  %164 = ashr i64 %153, 36
-  %165 = icmp slt i64 %163, %164
-  br i1 %165, label %18, label %166
+  %161 = getelementptr i8, ptr %160, i64 %220
+  %162 = load i8, ptr %161, align 1
+  %163 = and i8 %162, 2
+  %164 = icmp eq i8 %163, 0
+  br i1 %164, label %198, label %165
 
-166:
-  %167 = load i64, ptr %130, align 8
-  %168 = inttoptr i64 %167 to ptr
-  %169 = getelementptr i8, ptr %168, i64 %239
-  %170 = load i8, ptr %169, align 1
-  %171 = and i8 %170, 2
-  %172 = icmp eq i8 %171, 0
-  br i1 %172, label %213, label %173
+165:
+  %166 = load i64, ptr %127, align 8
+  %167 = inttoptr i64 %166 to ptr
+  %168 = load i64, ptr %167, align 8
+  %169 = tail call i64 @llvm.smax.i64(i64 %168, i64 0)
+  br label %170
+
+170:
+  %171 = phi i64 [ 0, %165 ], [ %174, %173 ]
+  %172 = icmp eq i64 %171, %169
+  br i1 %172, label %198, label %173
 
 173:
-  %174 = load i64, ptr %129, align 8
-  %175 = inttoptr i64 %174 to ptr
-  %176 = load i64, ptr %128, align 8
-  %177 = load i64, ptr %131, align 8
-  %178 = inttoptr i64 %177 to ptr
-  %179 = load i64, ptr %178, align 8
-  %180 = tail call i64 @llvm.smax.i64(i64 %179, i64 0)
-  br label %181
+  %174 = add nuw i64 %171, 1
+  %175 = load i64, ptr %128, align 8
+  %176 = inttoptr i64 %175 to ptr
+  %177 = load i64, ptr %176, align 8
+  %178 = shl nsw i64 %171, 3
+  %179 = load i64, ptr %129, align 8
+  %180 = mul nsw i64 %178, %179
+  %181 = add nsw i64 %180, %177
+  %182 = inttoptr i64 %181 to ptr
+  %183 = getelementptr i64, ptr %182, i64 %220
+  %184 = load i64, ptr %183, align 8
+  %185 = and i64 %184, 63
+  %186 = icmp ne i64 %185, %103
+  %187 = or i1 %130, %186
+  %188 = lshr i64 %184, 24
+  %189 = and i64 %188, 4095
+  %190 = icmp eq i64 %189, %120
+  %191 = select i1 %190, i1 %187, i1 false
+  %192 = zext i1 %191 to i64
+  %193 = getelementptr i64, ptr %123, i64 %189
+  %194 = getelementptr i64, ptr %193, i64 %192
+  %195 = load i64, ptr %194, align 8
+  %196 = ashr i64 %184, 36
+  %197 = icmp slt i64 %195, %196
+  br i1 %197, label %18, label %170
 
-181:
-  %182 = phi i64 [ 0, %173 ], [ %197, %190 ]
-  %183 = icmp eq i64 %182, %180
-  br i1 %183, label %213, label %196
+198:
+  %199 = icmp sgt i64 %219, 1
+  br i1 %199, label %218, label %200
 
-184:
-  %185 = and i64 %207, 63
-  %186 = icmp ne i64 %185, %109
-  %187 = or i1 %135, %186
-  %188 = zext i1 %187 to i64
-  %189 = add nsw i64 %176, %188
-  br label %190
+200:
+  %201 = phi i64 [ %212, %207 ], [ %69, %110 ], [ %69, %198 ]
+  %202 = phi i64 [ %211, %207 ], [ %98, %110 ], [ %98, %198 ]
+  %203 = phi i64 [ %210, %207 ], [ %99, %110 ], [ %99, %198 ]
+  %204 = phi i64 [ %209, %207 ], [ %100, %110 ], [ %100, %198 ]
+  %205 = phi i64 [ %208, %207 ], [ %101, %110 ], [ %101, %198 ]
+  %206 = icmp eq i64 %214, 32
+  br i1 %206, label %18, label %207
 
-190:
-  %191 = phi i64 [ %189, %184 ], [ %211, %196 ]
-  %192 = getelementptr i64, ptr %175, i64 %191
-  %193 = load i64, ptr %192, align 8
-  %194 = ashr i64 %207, 36
-  %195 = icmp slt i64 %193, %194
-  br i1 %195, label %18, label %181
+207:
+  %208 = phi i64 [ 0, %27 ], [ %205, %200 ]
+  %209 = phi i64 [ 0, %27 ], [ %204, %200 ]
+  %210 = phi i64 [ 0, %27 ], [ %203, %200 ]
+  %211 = phi i64 [ 0, %27 ], [ %202, %200 ]
+  %212 = phi i64 [ -1, %27 ], [ %201, %200 ]
+  %213 = phi i64 [ 0, %27 ], [ %214, %200 ]
+  %214 = add nuw nsw i64 %213, 1
+  %215 = shl nuw i64 1, %213
+  %216 = and i64 %215, %5
+  %217 = icmp eq i64 %216, 0
+  br i1 %217, label %200, label %56
 
-196:
-  %197 = add nuw i64 %182, 1
-  %198 = load i64, ptr %132, align 8
-  %199 = inttoptr i64 %198 to ptr
-  %200 = load i64, ptr %199, align 8
-  %201 = shl nsw i64 %182, 3
-  %202 = load i64, ptr %133, align 8
-  %203 = mul nsw i64 %201, %202
-  %204 = add nsw i64 %203, %200
-  %205 = inttoptr i64 %204 to ptr
-  %206 = getelementptr i64, ptr %205, i64 %239
-  %207 = load i64, ptr %206, align 8
-  %208 = load i64, ptr %134, align 8
-  %209 = inttoptr i64 %208 to ptr
-  %210 = getelementptr i64, ptr %209, i64 %182
-  %211 = load i64, ptr %210, align 8
-  %212 = icmp eq i64 %211, %176
-  br i1 %212, label %184, label %190
-
-213:
-  %214 = icmp sgt i64 %238, 1
-  br i1 %214, label %237, label %215
-
-215:
-  %216 = phi i64 [ %231, %224 ], [ %69, %116 ], [ %69, %213 ]
-  %217 = phi i64 [ %230, %224 ], [ %102, %116 ], [ %102, %213 ]
-  %218 = phi i64 [ %229, %224 ], [ %103, %116 ], [ %103, %213 ]
-  %219 = phi i64 [ %228, %224 ], [ %104, %116 ], [ %104, %213 ]
-  %220 = phi i64 [ %227, %224 ], [ %105, %116 ], [ %105, %213 ]
-  %221 = phi i64 [ %226, %224 ], [ %106, %116 ], [ %106, %213 ]
-  %222 = phi i64 [ %225, %224 ], [ %107, %116 ], [ %107, %213 ]
-  %223 = icmp eq i64 %233, 32
-  br i1 %223, label %18, label %224
-
-224:
-  %225 = phi i64 [ 0, %27 ], [ %222, %215 ]
-  %226 = phi i64 [ 0, %27 ], [ %221, %215 ]
-  %227 = phi i64 [ 0, %27 ], [ %220, %215 ]
-  %228 = phi i64 [ 0, %27 ], [ %219, %215 ]
-  %229 = phi i64 [ 0, %27 ], [ %218, %215 ]
-  %230 = phi i64 [ 0, %27 ], [ %217, %215 ]
-  %231 = phi i64 [ -1, %27 ], [ %216, %215 ]
-  %232 = phi i64 [ 0, %27 ], [ %233, %215 ]
-  %233 = add nuw nsw i64 %232, 1
-  %234 = shl nuw i64 1, %232
-  %235 = and i64 %234, %5
-  %236 = icmp eq i64 %235, 0
-  br i1 %236, label %215, label %56
-
-237:
-  %238 = phi i64 [ %120, %122 ], [ %240, %213 ]
-  %239 = phi i64 [ %117, %122 ], [ %241, %213 ]
-  %240 = add nsw i64 %238, -1
-  %241 = add nuw nsw i64 %239, 1
-  %242 = getelementptr i64, ptr %123, i64 %239
-  %243 = load i64, ptr %242, align 8
-  %244 = lshr i64 %243, 24
-  %245 = and i64 %244, 4095
-  %246 = and i64 %243, 63
-  %247 = icmp eq i64 %246, %109
-  br i1 %247, label %251, label %248
-
-248:
-  %249 = icmp eq i64 %246, 32
-  %250 = and i1 %9, %249
-  br label %251
-
-251:
-  %252 = phi i1 [ %250, %248 ], [ true, %237 ]
-  %253 = icmp ne i64 %245, %107
-  %254 = select i1 %253, i1 true, i1 %252
-  %255 = xor i1 %254, true
-  %256 = zext i1 %255 to i64
-  %257 = getelementptr i64, ptr %124, i64 %245
-  %258 = getelementptr i64, ptr %257, i64 %256
-  %259 = load i64, ptr %258, align 8
-  %260 = ashr i64 %243, 36
-  %261 = icmp slt i64 %259, %260
-  br i1 %261, label %136, label %139
+218:
+  %219 = phi i64 [ %114, %116 ], [ %221, %198 ]
+  %220 = phi i64 [ %111, %116 ], [ %222, %198 ]
+  %221 = add nsw i64 %219, -1
+  %222 = add nuw nsw i64 %220, 1
+  %223 = getelementptr i64, ptr %117, i64 %220
+  %224 = load i64, ptr %223, align 8
+  %225 = and i64 %224, 63
+  %226 = icmp ne i64 %225, %103
+  %227 = select i1 %226, i1 %9, i1 false
+  %228 = select i1 %227, i64 32, i64 %103
+  %229 = icmp ne i64 %225, %228
+  %230 = lshr i64 %224, 24
+  %231 = and i64 %230, 4095
+  %232 = icmp eq i64 %231, %120
+  %233 = select i1 %232, i1 %229, i1 false
+  %234 = zext i1 %233 to i64
+  %235 = getelementptr i64, ptr %123, i64 %231
+  %236 = getelementptr i64, ptr %235, i64 %234
+  %237 = load i64, ptr %236, align 8
+  %238 = ashr i64 %224, 36
+  %239 = icmp slt i64 %237, %238
+  br i1 %239, label %131, label %134
 }
 
 define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
@@ -1272,8 +1242,8 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
   %61 = trunc i64 %56 to i32
   %62 = and i64 %7, 128
   %63 = icmp eq i64 %62, 0
-  %64 = getelementptr i8, ptr %35, i64 160
-  %65 = getelementptr i8, ptr %35, i64 152
+  %64 = getelementptr i8, ptr %35, i64 152
+  %65 = getelementptr i8, ptr %35, i64 144
   %66 = shl i64 %9, 6
   %67 = add nsw i64 %66, 128
   %68 = add nsw i64 %57, %0
@@ -1346,20 +1316,20 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
   %119 = load i64, ptr %118, align 8
   %120 = getelementptr i8, ptr %115, i64 64
   %121 = load i64, ptr %120, align 8
-  %122 = getelementptr i8, ptr %115, i64 128
+  %122 = getelementptr i8, ptr %115, i64 120
   %123 = load i64, ptr %122, align 8
   %124 = getelementptr i8, ptr %115, i64 56
   %125 = load i64, ptr %124, align 8
   %126 = inttoptr i64 %125 to ptr
   %127 = load i64, ptr %126, align 8
   %128 = shl nsw i64 %123, 3
-  %129 = getelementptr i8, ptr %115, i64 104
+  %129 = getelementptr i8, ptr %115, i64 96
   %130 = load i64, ptr %129, align 8
   %131 = mul nsw i64 %128, %130
   %132 = add nsw i64 %131, %127
-  %133 = getelementptr i8, ptr %115, i64 136
+  %133 = getelementptr i8, ptr %115, i64 128
   %134 = load i64, ptr %133, align 8
-  %135 = getelementptr i8, ptr %115, i64 120
+  %135 = getelementptr i8, ptr %115, i64 112
   %136 = load i64, ptr %135, align 8
   %137 = inttoptr i64 %136 to ptr
   %138 = getelementptr i64, ptr %137, i64 %134
@@ -1740,258 +1710,258 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
   br i1 %50, label %251, label %51
 
 51:
-  %52 = getelementptr i8, ptr %35, i64 112
+  %52 = getelementptr i8, ptr %5, i64 8
   %53 = load i64, ptr %52, align 8
-  %54 = inttoptr i64 %53 to ptr
-  %55 = getelementptr i32, ptr %54, i64 %9
-  %56 = load i32, ptr %55, align 4
-  %57 = trunc nuw i64 %26 to i32
-  %58 = or i32 %56, %57
-  store i32 %58, ptr %55, align 4
-  %59 = getelementptr i8, ptr %5, i64 8
-  %60 = load i64, ptr %59, align 8
-  %61 = add nsw i64 %60, %0
-  %62 = getelementptr i8, ptr %5, i64 16
-  %63 = load i64, ptr %62, align 8
-  %64 = load i64, ptr %5, align 8
-  %65 = and i64 %7, 2
-  %66 = icmp eq i64 %65, 0
-  %67 = inttoptr i64 %61 to ptr
-  %68 = trunc i64 %63 to i32
-  %69 = and i64 %7, 128
+  %54 = add nsw i64 %53, %0
+  %55 = getelementptr i8, ptr %5, i64 16
+  %56 = load i64, ptr %55, align 8
+  %57 = load i64, ptr %5, align 8
+  %58 = and i64 %7, 2
+  %59 = icmp eq i64 %58, 0
+  %60 = inttoptr i64 %54 to ptr
+  %61 = trunc i64 %56 to i32
+  %62 = and i64 %7, 128
+  %63 = icmp eq i64 %62, 0
+  %64 = getelementptr i8, ptr %35, i64 152
+  %65 = getelementptr i8, ptr %35, i64 144
+  %66 = shl i64 %9, 6
+  %67 = add nsw i64 %66, 128
+  %68 = icmp eq i64 %43, 0
+  %69 = and i64 %7, 32
   %70 = icmp eq i64 %69, 0
-  %71 = getelementptr i8, ptr %35, i64 160
-  %72 = getelementptr i8, ptr %35, i64 152
-  %73 = shl i64 %9, 6
-  %74 = add nsw i64 %73, 128
-  %75 = icmp eq i64 %43, 0
-  %76 = and i64 %7, 32
-  %77 = icmp eq i64 %76, 0
-  %78 = lshr i64 %7, 24
-  %79 = and i64 %78, 255
-  %80 = tail call i64 @llvm.umax.i64(i64 %79, i64 4)
-  %81 = shl nuw nsw i64 %80, 5
-  %82 = add nsw i64 %64, %0
-  %83 = trunc i64 %78 to i8
-  %84 = trunc i64 %40 to i8
-  %85 = tail call i64 @llvm.ctpop.i64(i64 %26)
-  %86 = icmp ult i64 %85, 2
-  %87 = select i1 %31, i1 true, i1 %86
+  %71 = lshr i64 %7, 24
+  %72 = and i64 %71, 255
+  %73 = tail call i64 @llvm.umax.i64(i64 %72, i64 4)
+  %74 = shl nuw nsw i64 %73, 5
+  %75 = add nsw i64 %57, %0
+  %76 = trunc i64 %71 to i8
+  %77 = trunc i64 %40 to i8
+  %78 = tail call i64 @llvm.ctpop.i64(i64 %26)
+  %79 = icmp ult i64 %78, 2
+  %80 = select i1 %31, i1 true, i1 %79
   br label %230
 
-88:
-  br i1 %66, label %93, label %89
+81:
+  br i1 %59, label %86, label %82
 
-89:
-  %90 = getelementptr i64, ptr %67, i64 %237
-  %91 = load i64, ptr %90, align 8
-  %92 = add nsw i64 %91, %63
-  br label %98
+82:
+  %83 = getelementptr i64, ptr %60, i64 %237
+  %84 = load i64, ptr %83, align 8
+  %85 = add nsw i64 %84, %56
+  br label %91
+
+86:
+  %87 = getelementptr i32, ptr %60, i64 %237
+  %88 = load i32, ptr %87, align 4
+  %89 = add i32 %88, %61
+  %90 = zext i32 %89 to i64
+  br label %91
+
+91:
+  %92 = phi i64 [ %90, %86 ], [ %85, %82 ]
+  br i1 %63, label %101, label %93
 
 93:
-  %94 = getelementptr i32, ptr %67, i64 %237
-  %95 = load i32, ptr %94, align 4
-  %96 = add i32 %95, %68
-  %97 = zext i32 %96 to i64
-  br label %98
+  %94 = ashr i64 %92, 24
+  %95 = load i64, ptr %64, align 8
+  %96 = icmp slt i64 %94, %95
+  br i1 %96, label %97, label %101
 
-98:
-  %99 = phi i64 [ %97, %93 ], [ %92, %89 ]
-  br i1 %70, label %108, label %100
+97:
+  %98 = load i64, ptr %65, align 8
+  %99 = shl nsw i64 %94, 8
+  %100 = add nsw i64 %98, %99
+  br label %101
 
-100:
-  %101 = ashr i64 %99, 24
-  %102 = load i64, ptr %71, align 8
-  %103 = icmp slt i64 %101, %102
-  br i1 %103, label %104, label %108
+101:
+  %102 = phi i64 [ %29, %91 ], [ %100, %97 ], [ 0, %93 ]
+  %103 = icmp eq i64 %102, %236
+  br i1 %103, label %125, label %104
 
 104:
-  %105 = load i64, ptr %72, align 8
-  %106 = shl nsw i64 %101, 8
-  %107 = add nsw i64 %105, %106
-  br label %108
-
-108:
-  %109 = phi i64 [ %29, %98 ], [ %107, %104 ], [ 0, %100 ]
-  %110 = icmp eq i64 %109, %236
-  br i1 %110, label %132, label %111
-
-111:
-  %112 = inttoptr i64 %109 to ptr
-  %113 = getelementptr i8, ptr %112, i64 24
-  %114 = load i64, ptr %113, align 8
-  %115 = getelementptr i8, ptr %112, i64 40
-  %116 = load i64, ptr %115, align 8
-  %117 = getelementptr i8, ptr %112, i64 64
-  %118 = load i64, ptr %117, align 8
-  %119 = getelementptr i8, ptr %112, i64 48
+  %105 = inttoptr i64 %102 to ptr
+  %106 = getelementptr i8, ptr %105, i64 24
+  %107 = load i64, ptr %106, align 8
+  %108 = getelementptr i8, ptr %105, i64 40
+  %109 = load i64, ptr %108, align 8
+  %110 = getelementptr i8, ptr %105, i64 64
+  %111 = load i64, ptr %110, align 8
+  %112 = getelementptr i8, ptr %105, i64 48
+  %113 = load i64, ptr %112, align 8
+  %114 = getelementptr i8, ptr %105, i64 128
+  %115 = load i64, ptr %114, align 8
+  %116 = getelementptr i8, ptr %105, i64 112
+  %117 = load i64, ptr %116, align 8
+  %118 = inttoptr i64 %117 to ptr
+  %119 = getelementptr i64, ptr %118, i64 %115
   %120 = load i64, ptr %119, align 8
-  %121 = getelementptr i8, ptr %112, i64 136
-  %122 = load i64, ptr %121, align 8
-  %123 = getelementptr i8, ptr %112, i64 120
-  %124 = load i64, ptr %123, align 8
-  %125 = inttoptr i64 %124 to ptr
-  %126 = getelementptr i64, ptr %125, i64 %122
-  %127 = load i64, ptr %126, align 8
-  %128 = shl i64 %127, 36
-  %129 = shl i64 %122, 24
-  %130 = or i64 %129, %74
-  %131 = or i64 %130, %128
-  br label %132
+  %121 = shl i64 %120, 36
+  %122 = shl i64 %115, 24
+  %123 = or i64 %122, %67
+  %124 = or i64 %123, %121
+  br label %125
+
+125:
+  %126 = phi i64 [ %102, %104 ], [ %236, %101 ]
+  %127 = phi i64 [ %107, %104 ], [ %235, %101 ]
+  %128 = phi i64 [ %109, %104 ], [ %234, %101 ]
+  %129 = phi i64 [ %111, %104 ], [ %233, %101 ]
+  %130 = phi i64 [ %113, %104 ], [ %232, %101 ]
+  %131 = phi i64 [ %124, %104 ], [ %231, %101 ]
+  br i1 %68, label %132, label %134
 
 132:
-  %133 = phi i64 [ %109, %111 ], [ %236, %108 ]
-  %134 = phi i64 [ %114, %111 ], [ %235, %108 ]
-  %135 = phi i64 [ %116, %111 ], [ %234, %108 ]
-  %136 = phi i64 [ %118, %111 ], [ %233, %108 ]
-  %137 = phi i64 [ %120, %111 ], [ %232, %108 ]
-  %138 = phi i64 [ %131, %111 ], [ %231, %108 ]
-  br i1 %75, label %139, label %141
+  %133 = sub nsw i64 %92, %127
+  br label %173
+
+134:
+  %135 = mul nuw nsw i64 %237, %72
+  %136 = add i64 %75, %135
+  %137 = sub i64 %92, %127
+  %138 = add i64 %137, %128
+  br label %139
 
 139:
-  %140 = sub nsw i64 %99, %134
-  br label %180
+  %140 = phi i64 [ 0, %134 ], [ %141, %171 ]
+  %141 = add nuw nsw i64 %140, 1
+  br i1 %70, label %142, label %159
 
-141:
-  %142 = mul nuw nsw i64 %237, %79
-  %143 = add i64 %82, %142
-  %144 = sub i64 %99, %134
-  %145 = add i64 %144, %135
-  br label %146
+142:
+  %143 = mul nuw nsw i64 %74, %140
+  %144 = add i64 %136, %143
+  %145 = inttoptr i64 %144 to ptr
+  switch i8 %76, label %153 [
+    i8 4, label %146
+    i8 8, label %149
+    i8 2, label %151
+  ]
 
 146:
-  %147 = phi i64 [ 0, %141 ], [ %148, %178 ]
-  %148 = add nuw nsw i64 %147, 1
-  br i1 %77, label %149, label %166
+  %147 = load i32, ptr %145, align 4
+  %148 = zext i32 %147 to i64
+  br label %159
 
 149:
-  %150 = mul nuw nsw i64 %81, %147
-  %151 = add i64 %143, %150
-  %152 = inttoptr i64 %151 to ptr
-  switch i8 %83, label %160 [
-    i8 4, label %153
-    i8 8, label %156
-    i8 2, label %158
-  ]
+  %150 = load i64, ptr %145, align 8
+  br label %159
+
+151:
+  %152 = load i16, ptr %145, align 2
+  br label %156
 
 153:
-  %154 = load i32, ptr %152, align 4
-  %155 = zext i32 %154 to i64
-  br label %166
+  %154 = load i8, ptr %145, align 1
+  %155 = zext i8 %154 to i16
+  br label %156
 
 156:
-  %157 = load i64, ptr %152, align 8
-  br label %166
+  %157 = phi i16 [ %152, %151 ], [ %155, %153 ]
+  %158 = zext i16 %157 to i64
+  br label %159
 
-158:
-  %159 = load i16, ptr %152, align 2
-  br label %163
-
-160:
-  %161 = load i8, ptr %152, align 1
-  %162 = zext i8 %161 to i16
-  br label %163
-
-163:
-  %164 = phi i16 [ %159, %158 ], [ %162, %160 ]
-  %165 = zext i16 %164 to i64
-  br label %166
-
-166:
-  %167 = phi i64 [ %64, %146 ], [ %165, %163 ], [ %155, %153 ], [ %157, %156 ]
-  %168 = mul nuw nsw i64 %147, %41
-  %169 = add nsw i64 %145, %168
-  %170 = inttoptr i64 %169 to ptr
-  switch i8 %84, label %176 [
-    i8 4, label %171
-    i8 8, label %173
-    i8 2, label %174
+159:
+  %160 = phi i64 [ %57, %139 ], [ %158, %156 ], [ %148, %146 ], [ %150, %149 ]
+  %161 = mul nuw nsw i64 %140, %41
+  %162 = add nsw i64 %138, %161
+  %163 = inttoptr i64 %162 to ptr
+  switch i8 %77, label %169 [
+    i8 4, label %164
+    i8 8, label %166
+    i8 2, label %167
   ]
 
+164:
+  %165 = trunc i64 %160 to i32
+  store i32 %165, ptr %163, align 4
+  br label %171
+
+166:
+  store i64 %160, ptr %163, align 8
+  br label %171
+
+167:
+  %168 = trunc i64 %160 to i16
+  store i16 %168, ptr %163, align 2
+  br label %171
+
+169:
+  %170 = trunc i64 %160 to i8
+  store i8 %170, ptr %163, align 1
+  br label %171
+
 171:
-  %172 = trunc i64 %167 to i32
-  store i32 %172, ptr %170, align 4
-  br label %178
+  %172 = icmp eq i64 %141, %43
+  br i1 %172, label %173, label %139
 
 173:
-  store i64 %167, ptr %170, align 8
-  br label %178
-
-174:
-  %175 = trunc i64 %167 to i16
-  store i16 %175, ptr %170, align 2
-  br label %178
-
-176:
-  %177 = trunc i64 %167 to i8
-  store i8 %177, ptr %170, align 1
-  br label %178
-
-178:
-  %179 = icmp eq i64 %148, %43
-  br i1 %179, label %180, label %146
+  %174 = phi i64 [ %133, %132 ], [ %137, %171 ]
+  %175 = ashr i64 %174, 2
+  %176 = add nsw i64 %174, %44
+  %177 = ashr i64 %176, 2
+  %178 = sub nsw i64 %177, %175
+  %179 = icmp slt i64 %178, 1
+  br i1 %179, label %210, label %180
 
 180:
-  %181 = phi i64 [ %140, %139 ], [ %144, %178 ]
-  %182 = ashr i64 %181, 2
-  %183 = add nsw i64 %181, %44
-  %184 = ashr i64 %183, 2
-  %185 = sub nsw i64 %184, %182
-  %186 = icmp slt i64 %185, 1
-  br i1 %186, label %217, label %187
-
-187:
-  %188 = inttoptr i64 %136 to ptr
-  %189 = inttoptr i64 %133 to ptr
-  %190 = getelementptr i8, ptr %189, i64 96
-  %191 = getelementptr i8, ptr %189, i64 56
-  %192 = getelementptr i8, ptr %189, i64 104
-  %193 = select i1 %87, i64 %237, i64 32
-  %194 = inttoptr i64 %137 to ptr
-  %195 = or i64 %138, %193
+  %181 = select i1 %80, i64 %237, i64 32
+  %182 = inttoptr i64 %129 to ptr
+  %183 = inttoptr i64 %126 to ptr
+  %184 = getelementptr i8, ptr %183, i64 88
+  %185 = getelementptr i8, ptr %183, i64 56
+  %186 = getelementptr i8, ptr %183, i64 96
+  %187 = inttoptr i64 %130 to ptr
+  %188 = or i64 %131, %181
   br label %242
 
-196:
-  %197 = load i64, ptr %190, align 8
+189:
+  %190 = load i64, ptr %184, align 8
+  %191 = inttoptr i64 %190 to ptr
+  %192 = load i64, ptr %191, align 8
+  %193 = icmp slt i64 %192, 1
+  br i1 %193, label %207, label %194
+
+194:
+  %195 = phi i64 [ %196, %194 ], [ 0, %189 ]
+  %196 = add nuw nsw i64 %195, 1
+  %197 = load i64, ptr %185, align 8
   %198 = inttoptr i64 %197 to ptr
   %199 = load i64, ptr %198, align 8
-  %200 = icmp slt i64 %199, 1
-  br i1 %200, label %214, label %201
+  %200 = shl nsw i64 %195, 3
+  %201 = load i64, ptr %186, align 8
+  %202 = mul nsw i64 %200, %201
+  %203 = add nsw i64 %202, %199
+  %204 = inttoptr i64 %203 to ptr
+  %205 = getelementptr i64, ptr %204, i64 %244
+  store i64 0, ptr %205, align 8
+  %206 = icmp eq i64 %192, %196
+  br i1 %206, label %207, label %194
 
-201:
-  %202 = phi i64 [ %203, %201 ], [ 0, %196 ]
-  %203 = add nuw nsw i64 %202, 1
-  %204 = load i64, ptr %191, align 8
-  %205 = inttoptr i64 %204 to ptr
-  %206 = load i64, ptr %205, align 8
-  %207 = shl nsw i64 %202, 3
-  %208 = load i64, ptr %192, align 8
-  %209 = mul nsw i64 %207, %208
-  %210 = add nsw i64 %209, %206
-  %211 = inttoptr i64 %210 to ptr
-  %212 = getelementptr i64, ptr %211, i64 %244
-  store i64 0, ptr %212, align 8
-  %213 = icmp eq i64 %199, %203
-  br i1 %213, label %214, label %201
-
-214:
-  %215 = getelementptr i64, ptr %194, i64 %244
-  store i64 %195, ptr %215, align 8
+207:
+  %208 = getelementptr i64, ptr %187, i64 %244
+  store i64 %188, ptr %208, align 8
   store i8 1, ptr %247, align 1
-  %216 = icmp ugt i64 %243, 1
-  br i1 %216, label %242, label %217
+  %209 = icmp ugt i64 %243, 1
+  br i1 %209, label %242, label %210
 
-217:
-  %218 = phi i64 [ %236, %230 ], [ %133, %180 ], [ %133, %214 ]
-  %219 = phi i64 [ %235, %230 ], [ %134, %180 ], [ %134, %214 ]
-  %220 = phi i64 [ %234, %230 ], [ %135, %180 ], [ %135, %214 ]
-  %221 = phi i64 [ %233, %230 ], [ %136, %180 ], [ %136, %214 ]
-  %222 = phi i64 [ %232, %230 ], [ %137, %180 ], [ %137, %214 ]
-  %223 = phi i64 [ %231, %230 ], [ %138, %180 ], [ %138, %214 ]
-  %224 = icmp eq i64 %238, 32
-  br i1 %224, label %225, label %230
+210:
+  %211 = phi i64 [ %236, %230 ], [ %126, %173 ], [ %126, %207 ]
+  %212 = phi i64 [ %235, %230 ], [ %127, %173 ], [ %127, %207 ]
+  %213 = phi i64 [ %234, %230 ], [ %128, %173 ], [ %128, %207 ]
+  %214 = phi i64 [ %233, %230 ], [ %129, %173 ], [ %129, %207 ]
+  %215 = phi i64 [ %232, %230 ], [ %130, %173 ], [ %130, %207 ]
+  %216 = phi i64 [ %231, %230 ], [ %131, %173 ], [ %131, %207 ]
+  %217 = icmp eq i64 %238, 32
+  br i1 %217, label %218, label %230
 
-225:
+218:
+  %219 = getelementptr i8, ptr %35, i64 104
+  %220 = load i64, ptr %219, align 8
+  %221 = inttoptr i64 %220 to ptr
+  %222 = getelementptr i32, ptr %221, i64 %9
+  %223 = load i32, ptr %222, align 4
+  %224 = trunc nuw i64 %26 to i32
+  %225 = or i32 %223, %224
+  store i32 %225, ptr %222, align 4
   %226 = inttoptr i64 %39 to ptr
   %227 = load i64, ptr %226, align 8
   %228 = add nsw i64 %227, 1
@@ -2000,32 +1970,32 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
   br label %251
 
 230:
-  %231 = phi i64 [ 0, %51 ], [ %223, %217 ]
-  %232 = phi i64 [ 0, %51 ], [ %222, %217 ]
-  %233 = phi i64 [ 0, %51 ], [ %221, %217 ]
-  %234 = phi i64 [ 0, %51 ], [ %220, %217 ]
-  %235 = phi i64 [ 0, %51 ], [ %219, %217 ]
-  %236 = phi i64 [ 0, %51 ], [ %218, %217 ]
-  %237 = phi i64 [ 0, %51 ], [ %238, %217 ]
+  %231 = phi i64 [ 0, %51 ], [ %216, %210 ]
+  %232 = phi i64 [ 0, %51 ], [ %215, %210 ]
+  %233 = phi i64 [ 0, %51 ], [ %214, %210 ]
+  %234 = phi i64 [ 0, %51 ], [ %213, %210 ]
+  %235 = phi i64 [ 0, %51 ], [ %212, %210 ]
+  %236 = phi i64 [ 0, %51 ], [ %211, %210 ]
+  %237 = phi i64 [ 0, %51 ], [ %238, %210 ]
   %238 = add nuw nsw i64 %237, 1
   %239 = shl nuw i64 1, %237
   %240 = and i64 %239, %34
   %241 = icmp eq i64 %240, 0
-  br i1 %241, label %217, label %88
+  br i1 %241, label %210, label %81
 
 242:
-  %243 = phi i64 [ %185, %187 ], [ %245, %214 ]
-  %244 = phi i64 [ %182, %187 ], [ %246, %214 ]
+  %243 = phi i64 [ %178, %180 ], [ %245, %207 ]
+  %244 = phi i64 [ %175, %180 ], [ %246, %207 ]
   %245 = add nsw i64 %243, -1
   %246 = add nsw i64 %244, 1
-  %247 = getelementptr i8, ptr %188, i64 %244
+  %247 = getelementptr i8, ptr %182, i64 %244
   %248 = load i8, ptr %247, align 1
   %249 = and i8 %248, 2
   %250 = icmp eq i8 %249, 0
-  br i1 %250, label %214, label %196
+  br i1 %250, label %207, label %189
 
 251:
-  %252 = phi i64 [ %47, %46 ], [ %229, %225 ], [ 0, %48 ]
+  %252 = phi i64 [ %47, %46 ], [ %229, %218 ], [ 0, %48 ]
   call void @llvm.lifetime.end.p0(ptr nonnull %4)
   ret i64 %252
 }

@@ -20,7 +20,6 @@ from .machine import machine_code
 from .memory_layout import (
     ALL_LANES,
     COMPONENT_BITS,
-    COMPONENTS_MAX,
     FIRST_ID,
     GLOBAL_TIME_BITS,
     GLOBAL_WHO,
@@ -37,6 +36,7 @@ from .memory_layout import (
     UNWRITTEN,
     WINDOW,
     WRITTEN,
+    component_of,
     offset_of,
 )
 from .words import i32, i64, u8, u16, u32
@@ -53,7 +53,7 @@ SIGNED, LONG, UNIFORM, GUARDED, GUARD_HOLDS, CONSTANT, ONCE, PEER = (1 << bit fo
 WIDTH_AT, COUNT_AT, REGISTER_AT, CELL_AT = 8, 16, 24, 32
 BYTE: Final = 0xFF
 WINDOWS, BYTES, PATTERNS, START, LIMIT_AT, HOST, WRITES, READS, NOTED, READERS, EPOCHS = range(11)
-COMPONENTS, WARPS, CELLS_OF, STORED, CLOCK_AT, WARP, COMPONENT, SERIAL, PEERS, CTAS = range(11, 21)
+WARPS, CELLS_OF, STORED, CLOCK_AT, WARP, COMPONENT, SERIAL, PEERS, CTAS = range(11, 20)
 """The fields of MEMORY_ROW."""
 ROW_BYTES: Final = MEMORY_ROW.itemsize
 WINDOW_START, WINDOW_COUNT, WINDOW_WRITES, WINDOW_READS = range(4)
@@ -122,104 +122,84 @@ def operations() -> dict[tuple[bool, bool], int]:
 
 def load_global(registers: int, active: int, step: int) -> int:
     """Load from global memory."""
-    form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
-    memory = registers + i64(step)[MEMORY]
-    asked, window, size = _asked(form, live), i64(memory)[WINDOWS] + number * WINDOW_BYTES, _bytes(form)
-    if not _global_in_order(registers, step, form, live, asked, window):
-        return 0
-    base, more, data = registers + i64(step)[ADDRESS], i64(step)[ADDEND], i64(step)[DATA]
-    tracked, reads, note = i64(window)[WINDOW_WRITES] != 0, i64(window)[WINDOW_READS], _global_note(memory, number)
-    for lane in range(LANES):
-        if asked >> lane & 1:
-            address = _address(base, more, form, lane)
-            _load(registers + data, form, live, lane, address)
-            if tracked:
-                for cell in range(size >> (form >> CELL_AT)):
-                    i64(_note_at(reads, form, address, cell))[0] = note | _named(form, live, lane)
-    i64(i64(memory)[BYTES])[0] += size * _count(asked)
-    return step + NEXT
+    return _global(registers, active, step, False)
 
 
 def store_global(registers: int, active: int, step: int) -> int:
     """Store to global memory."""
+    return _global(registers, active, step, True)
+
+
+def load_shared(registers: int, active: int, step: int) -> int:
+    """Load from shared memory."""
+    return _shared(registers, active, step, False)
+
+
+def store_shared(registers: int, active: int, step: int) -> int:
+    """Store to shared memory."""
+    return _shared(registers, active, step, True)
+
+
+def _global(registers: int, active: int, step: int, store: bool) -> int:
     form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
     memory = registers + i64(step)[MEMORY]
     asked, window, size = _asked(form, live), i64(memory)[WINDOWS] + number * WINDOW_BYTES, _bytes(form)
     if not _global_in_order(registers, step, form, live, asked, window):
         return 0
-    u32(i64(memory)[STORED])[number] |= live
     base, more, data = registers + i64(step)[ADDRESS], i64(step)[ADDEND], i64(step)[DATA]
-    tracked, writes, reads = i64(window)[WINDOW_WRITES] != 0, i64(window)[WINDOW_WRITES], i64(window)[WINDOW_READS]
-    width, note = _width(form), _global_note(memory, number)
+    writes, reads, width = i64(window)[WINDOW_WRITES], i64(window)[WINDOW_READS], _width(form)
+    note = _global_note(memory, number)
     for lane in range(LANES):
         if asked >> lane & 1:
             address = _address(base, more, form, lane)
-            if tracked:
-                for cell in range(size >> (form >> CELL_AT)):
+            own, cells = note | _named(form, live, lane), size >> (form >> CELL_AT) if writes != 0 else 0
+            for cell in range(cells):
+                read = i64(_note_at(reads, form, address, cell))
+                if store:
                     index = (cell << (form >> CELL_AT)) >> (width >> 1) - (width >> 3)  # widths are 1, 2, 4 and 8
                     value = _value(registers, data, form, lane, index)
                     same = _get(address + index * width, width) == _cut(value, width)
                     there = i64(_note_at(writes, form, address, cell))
-                    read = i64(_note_at(reads, form, address, cell))[0] != 0
-                    there[0] = note | _named(form, live, lane) | _kept(there[0], read, same)
-            _store(registers, data, form, lane, address)
-    i64(i64(memory)[BYTES])[1] += size * _count(asked)
+                    there[0] = own | _kept(there[0], read[0] != 0, same)
+                else:
+                    read[0] = own
+            _move(registers, form, live, data, lane, address, store)
+    if store:
+        u32(i64(memory)[STORED])[number] |= live
+    i64(i64(memory)[BYTES])[1 if store else 0] += size * _count(asked)
     return step + NEXT
 
 
-def load_shared(registers: int, active: int, step: int) -> int:
-    """Load from shared memory."""
+def _shared(registers: int, active: int, step: int, store: bool) -> int:
     form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
     memory = registers + i64(step)[MEMORY]
     asked, pattern, size = _asked(form, live), i64(memory)[PATTERNS] + number * PATTERN_BYTES, _bytes(form)
     if live == 0:
         return step + NEXT
-    if not _shared_in_order(registers, step, form, live, asked, pattern, False):
+    if not _shared_in_order(registers, step, form, live, asked, pattern, store):
         return 0
     base, more, data = registers + i64(step)[ADDRESS], i64(step)[ADDEND], i64(step)[DATA]
-    row = start = host = noted = reads = note = met = 0
+    row = start = host = noted = notes = note = met = 0
     for lane in range(LANES):
         if asked >> lane & 1:
             address = _address(base, more, form, lane)
             found = _row(memory, form, address)
             if found != row:
                 row, start, host, noted = found, i64(found)[START], i64(found)[HOST], i64(found)[NOTED]
-                reads, note = _reads(row, i64(row)[WARP]), _shared_note(row, number)
-                met = i64(i64(row)[CLOCK_AT])[i64(row)[COMPONENT] + 1]
-            _load(registers + data, form, live, lane, host + address - start)
-            who = _named(form, live, lane) if form & UNIFORM else u32(pattern + PATTERN_WHO)[lane]
+                notes = i64(row)[WRITES] if store else _reads(row, i64(row)[WARP])
+                note, met = _shared_note(row, number), i64(i64(row)[CLOCK_AT])[i64(row)[COMPONENT] + 1]
+            _move(registers, form, live, data, lane, host + address - start, store)
+            who = _named(form, live, lane) if store or form & UNIFORM else u32(pattern + PATTERN_WHO)[lane]
             for cell in range(address - start >> 2, address - start + size >> 2):
-                i64(reads)[cell] = note | _merged(i64(reads)[cell], who, met)
-                u8(noted)[cell] = WRITTEN | READ
-    i64(pattern)[0] += 1
-    return step + NEXT
-
-
-def store_shared(registers: int, active: int, step: int) -> int:
-    """Store to shared memory."""
-    form, number, live = i64(step)[FORM], i64(step)[NUMBER], _live(registers, active, step)
-    memory = registers + i64(step)[MEMORY]
-    asked, pattern, size = _asked(form, live), i64(memory)[PATTERNS] + number * PATTERN_BYTES, _bytes(form)
-    if live == 0:
-        return step + NEXT
-    if not _shared_in_order(registers, step, form, live, asked, pattern, True):
-        return 0
-    u32(i64(memory)[STORED])[number] |= live
-    base, more, data = registers + i64(step)[ADDRESS], i64(step)[ADDEND], i64(step)[DATA]
-    row = start = host = noted = writes = note = 0
-    for lane in range(LANES):
-        if asked >> lane & 1:
-            address = _address(base, more, form, lane)
-            found = _row(memory, form, address)
-            if found != row:
-                row, start, host, noted = found, i64(found)[START], i64(found)[HOST], i64(found)[NOTED]
-                writes, note = i64(row)[WRITES], _shared_note(row, number)
-            _store(registers, data, form, lane, host + address - start)
-            for cell in range(address - start >> 2, address - start + size >> 2):
-                if u8(noted)[cell] & READ:
-                    _forget_reads(row, cell)
-                i64(writes)[cell] = note | _named(form, live, lane)
-                u8(noted)[cell] = WRITTEN
+                if store:
+                    if u8(noted)[cell] & READ:
+                        _forget_reads(row, cell)
+                    i64(notes)[cell] = note | who
+                else:
+                    i64(notes)[cell] = note | _merged(i64(notes)[cell], who, met)
+                u8(noted)[cell] = WRITTEN if store else WRITTEN | READ
+    if store:
+        u32(i64(memory)[STORED])[number] |= live
     i64(pattern)[0] += 1
     return step + NEXT
 
@@ -309,6 +289,13 @@ def _value(registers: int, data: int, form: int, lane: int, index: int) -> int:
     return _get(registers + data + index * _apart(form) + lane * size, size)
 
 
+def _move(registers: int, form: int, live: int, data: int, lane: int, there: int, store: bool) -> None:
+    if store:
+        _store(registers, data, form, lane, there)
+    else:
+        _load(registers + data, form, live, lane, there)
+
+
 def _store(registers: int, data: int, form: int, lane: int, there: int) -> None:
     """Store a lane's elements at an address."""
     width = _width(form)
@@ -395,7 +382,7 @@ def _shared_in_order(registers: int, step: int, form: int, live: int, asked: int
         return False
     base, more, first = registers + i64(step)[ADDRESS], i64(step)[ADDEND], -1
     memory, offsets, size = registers + i64(step)[MEMORY], pattern + PATTERN_OFFSETS, _bytes(form)
-    row = start = limit = writes = clock = own = 0
+    row = start = limit = writes = 0
     for lane in range(LANES):
         if asked >> lane & 1:
             address = _address(base, more, form, lane)
@@ -405,39 +392,30 @@ def _shared_in_order(registers: int, step: int, form: int, live: int, asked: int
                 return False
             if found != row:
                 row, start, limit, writes = found, i64(found)[START], i64(found)[LIMIT_AT], i64(found)[WRITES]
-                clock, own = i64(row)[CLOCK_AT], i64(row)[COMPONENT]
             offset, who = address - start, _named(form, live, lane)
             if not (0 <= offset < limit and offset & size - 1 == 0):
                 return False
             for cell in range(offset >> 2, offset + size >> 2):
                 note = i64(writes)[cell]
-                if not _written_before(clock, own, note, who, store) and not (store and note == UNWRITTEN):
+                other = note & LANE != who and (store or note & LANE != MANY)
+                if not _seen(row, note, other) and not (store and note == UNWRITTEN):
                     return False
                 if store and not (_unread(row, cell) and _read_before(row, cell, who)):
                     return False
     return True
 
 
-def _component(note: int) -> int:
-    return note >> COMPONENT_BITS & COMPONENTS_MAX - 1
-
-
-def _written_before(clock: int, own: int, note: int, lane: int, store: bool) -> bool:
-    """Return whether the writer of a cell is ordered before. Another lane of the warp has to be synchronised."""
-    component = _component(note)
-    other = note & LANE != lane and (store or note & LANE != MANY)
-    return i64(clock)[component + (1 if component == own and other else 0)] >= note >> TIME_BITS
+def _seen(row: int, note: int, other: bool) -> bool:
+    """Return whether an access with this note or epoch happens before. other: lanes may have to synchronise first."""
+    component = component_of(note)
+    own = component == i64(row)[COMPONENT]
+    return i64(i64(row)[CLOCK_AT])[component + (1 if own and other else 0)] >= note >> TIME_BITS
 
 
 def _unread(row: int, cell: int) -> bool:
     """Return whether the shadow has no reader of a cell, or one that all lanes have seen."""
     reader = i32(i64(row)[READERS])[cell]
-    if reader == 0:
-        return True
-    epoch = i64(i64(i64(row)[EPOCHS])[0])[reader]
-    component = _component(epoch)
-    place = component + 1 if component == i64(row)[COMPONENT] else component
-    return i64(i64(row)[CLOCK_AT])[place] >= epoch >> TIME_BITS
+    return reader == 0 or _seen(row, i64(i64(i64(row)[EPOCHS])[0])[reader], True)
 
 
 def _reads(row: int, reader: int) -> int:
@@ -449,12 +427,9 @@ def _read_before(row: int, cell: int, lane: int) -> bool:
     """Return whether all noted reads of a cell are ordered before the store of a lane."""
     if not u8(i64(row)[NOTED])[cell] & READ:
         return True
-    clock, own = i64(i64(row)[CLOCK_AT]), i64(row)[COMPONENT]
     for reader in range(i64(i64(row)[WARPS])[0]):
         note = i64(_reads(row, reader))[cell]
-        component = i64(i64(row)[COMPONENTS])[reader]
-        other = component == own and (note & LANE != lane or lane == MANY)
-        if clock[component + 1 if other else component] < note >> TIME_BITS:
+        if not _seen(row, note, note & LANE != lane or lane == MANY):
             return False
     return True
 
@@ -480,6 +455,6 @@ ENTRIES: Final = (load_global, store_global, load_shared, store_shared)
 CALLED: Final = (_global_in_order, _shared_in_order)
 INLINED: Final = (
     *(_live, _asked, _count, _one_or_all, _named, _width, _bytes, _address, _get, _put, _cut, _apart, _value, _store),
-    *(_load, _note_at, _global_note, _kept, _row, _component, _written_before, _unread, _reads, _read_before),
-    *(_shared_note, _merged, _forget_reads),
+    *(_load, _move, _note_at, _global_note, _kept, _row, component_of, _seen, _unread, _reads, _read_before),
+    *(_shared_note, _merged, _forget_reads, _global, _shared),
 )

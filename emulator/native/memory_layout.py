@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from ctypes import addressof, c_char
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -36,10 +36,10 @@ MEMORY_ROW: Final = np.dtype(
             *("windows", "bytes", "patterns"),
             *("start", "limit", "data"),
             *("writes", "reads", "noted", "readers", "epochs"),
-            *("components", "warps", "cells"),
+            *("warps", "cells"),
             *("stored", "clock", "warp", "component", "serial", "peers", "ctas"),
         ),
-        "formats": ("u8",) * 21,
+        "formats": ("u8",) * 20,
         "itemsize": LANES * 8,
     }
 )
@@ -50,9 +50,8 @@ stored: for each compiled store, the lanes of the warp that ever executed it, as
 data: the bytes of the CTA's shared memory. writes: the notes of writes [cells]. reads: a word that holds the address of
 the notes of reads, [warps, cells]. noted: a byte per cell, the kinds of notes not in the shadow yet, WRITTEN and READ.
 readers: the shadow's array. epochs: a word that holds the address of the epochs of accesses, by the numbers in
-`readers`. clock: the first row of the warp's clock. warps: a word that holds the number of warps with notes.
-components: the clock components of these warps. peers: a row like this for each CTA of the cluster, by rank, for
-accesses of .shared::cluster.
+`readers`. clock: the first row of the warp's clock. warps: a word that holds the number of warps with notes. peers: a
+row like this for each CTA of the cluster, by rank, for accesses of .shared::cluster.
 
 These are numbers. start, limit: the address of the CTA's shared memory and its size (0 while there are no notes, or for
 a peer that did not admit the warp). cells: the number of cells with notes. warp: the warp's index in the notes.
@@ -76,6 +75,13 @@ TIME_BITS, COMPONENT_BITS, ID_BITS = 36, 24, 6
 """A note consists of an epoch, an instruction and a lane: time << 36 | component << 24 | id << 6 | lane. The id 0 means
 that the shadow has the access."""
 COMPONENTS_MAX: Final = 1 << TIME_BITS - COMPONENT_BITS
+
+
+def component_of(note: Any) -> Any:
+    """Return the clock component in a note or an epoch, or in an array of them."""
+    return note >> COMPONENT_BITS & COMPONENTS_MAX - 1
+
+
 LANE: Final = (1 << ID_BITS) - 1
 ID: Final = (1 << COMPONENT_BITS) - 1 & ~LANE
 FIRST_ID: Final = 2 << ID_BITS

@@ -25,11 +25,11 @@ from .machine import machine_code
 from .memory_layout import (
     ALL_LANES,
     COMPONENT_BITS,
-    COMPONENTS_MAX,
     LANE,
     MANY,
     READ,
     TIME_BITS,
+    component_of,
     offset_of,
 )
 from .memory_layout import ASK as NEVER
@@ -231,7 +231,7 @@ def _note_write(shadow: int, cells: int, agent: int, number: int) -> None:
 
 def _seen(epoch: int, clock: int, width: int, follows: int, agent: int, pattern: int) -> bool:
     """Return whether an access happens before one with this clock, and was not made by another swizzle."""
-    component = epoch >> COMPONENT_BITS & COMPONENTS_MAX - 1
+    component = component_of(epoch)
     row = epoch & GENERIC & agent
     past = component < width and i64(clock)[row * width + component] >= epoch >> TIME_BITS
     other = epoch >> PATTERN_BITS & PATTERNS
@@ -286,6 +286,18 @@ def _quiet(noted: Any, noting: bool, cell: int) -> bool:
 
 
 ENTRIES: Final = (read, write, merge)
-INLINED: Final = (_prove_read, _prove_write, _note_read, _note_write, _seen, _start, _same, _quiet, _fill, _listed)
+INLINED: Final = (
+    _prove_read,
+    _prove_write,
+    _note_read,
+    _note_write,
+    _seen,
+    component_of,
+    _start,
+    _same,
+    _quiet,
+    _fill,
+    _listed,
+)
 CALLED: Final = (_place,)
 """The function that the checks call. Inlining it as well costs compile time at each start and gains nothing."""

@@ -70,14 +70,14 @@ class State:
         """Run an access on a copy. Return whether it proceeded, and the copy's contents."""
         at = State(**{name: array.copy() for name, array in vars(self).items()})
         words = [np.array([value]) for value in (address_of(at.epochs), address_of(at.reads), WARPS)]
-        components, peers = np.array([OWN, 4]), np.zeros(2, MEMORY_ROW)
+        peers = np.zeros(2, MEMORY_ROW)
         window = np.zeros(1, WINDOW)
         row = at.file[MEMORY_AT:].view(MEMORY_ROW)
         row["windows"], row["bytes"], row["patterns"] = map(address_of, (window, at.counts, at.pattern))
         row["start"], row["limit"], row["data"] = BASE, BYTES, address_of(at.memory)
         row["writes"], row["noted"], row["readers"] = map(address_of, (at.writes, at.noted, at.readers))
         row["epochs"], row["reads"], row["warps"] = map(address_of, words)
-        row["components"], row["cells"], row["stored"] = address_of(components), CELLS, address_of(at.stored)
+        row["cells"], row["stored"] = CELLS, address_of(at.stored)
         row["clock"], row["component"], row["serial"], row["warp"] = address_of(at.clock), OWN, SERIAL, 0
         peers[1] = row[0]
         row["peers"], row["ctas"] = address_of(peers), 2

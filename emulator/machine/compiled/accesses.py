@@ -230,7 +230,6 @@ def _known(cta: Cta, notes: Notes) -> np.ndarray:
     row["writes"], row["cells"] = address_of(notes.writes), notes.writes.size
     row["noted"], row["readers"] = address_of(notes.noted), address_of(smem.shadow.reader)
     row["epochs"] = cta.cluster.history.epochs
-    row["components"] = address_of(notes.components)
     row["reads"], row["warps"] = address_of(notes.words) + 8 * np.arange(2)
     return known
 

@@ -23,6 +23,7 @@ from ...native.memory_layout import (
     TIME_BITS,
     UNWRITTEN,
     address_of,
+    component_of,
     lane_of,
     untouched,
 )
@@ -53,8 +54,6 @@ class Notes:
         """The MEMORY_ROW of these notes, uint64[32]."""
         self.words = np.array([address_of(self.reads), len(self.warps)])
         """The address of `reads`, and the number of warps, which grows when a guest comes."""
-        self.components = np.zeros(len(self._in_cluster), np.int64)
-        self.components[: len(self.warps)] = [warp.component for warp in self.warps]
         self._of_warp = np.zeros(COMPONENTS_MAX, bool)
         self._of_warp[[component for component in self._in_cluster if component < COMPONENTS_MAX]] = True
         self.copy_from_shadow(np.flatnonzero((shadow.writer | shadow.reader) != 0))
@@ -63,7 +62,6 @@ class Notes:
         """Return the number of a warp among `warps`. A new guest gets the next."""
         if warp.cta is self._cta:
             return warp.index
-        self.components[len(self.warps)] = warp.component
         self.warps.append(warp)
         self.words[1] = len(self.warps)
         return len(self.warps) - 1
@@ -74,11 +72,11 @@ class Notes:
         if guests.start == guests.stop:
             return False
         read = self.reads[guests, np.flatnonzero(self.noted & READ)].max(axis=1, initial=0)
-        if (read >> TIME_BITS > clock.v[ORDERED, self.components[guests]]).any():
+        if (read >> TIME_BITS > clock.v[ORDERED, component_of(read)]).any():
             return True
         written = self.writes[np.flatnonzero(self.noted)]
         own = written[written & ID >= FIRST_ID]
-        return bool((own >> TIME_BITS > clock.v[ORDERED, own >> COMPONENT_BITS & COMPONENTS_MAX - 1]).any())
+        return bool((own >> TIME_BITS > clock.v[ORDERED, component_of(own)]).any())
 
     def end(self) -> None:
         """Merge all notes into the shadow, and make compiled code ask from now on."""
@@ -94,7 +92,7 @@ class Notes:
         """Copy the last writers of cells (any numpy index) from the shadow, where clocks alone decide the order."""
         epochs = self._shadow.history.epochs_of(self._shadow.writer[cells])
         lanes = np.where(epochs & GENERIC, self._shadow.writer_lanes[cells], 0)
-        of_warp = self._of_warp[epochs >> COMPONENT_BITS & COMPONENTS_MAX - 1]
+        of_warp = self._of_warp[component_of(epochs)]
         asks = (epochs == NOT_KNOWN) | (lanes != 0) & ~of_warp  # cp.async: not every lane may read what is there
         if self._shadow.superseded.size:
             asks |= self._shadow.superseded[cells] != 0
@@ -119,7 +117,7 @@ class Notes:
 
     def _access(self, note: int) -> Access:
         instr, what = self._accesses[(note & ID) - FIRST_ID >> ID_BITS]
-        component = note >> COMPONENT_BITS & COMPONENTS_MAX - 1
+        component = component_of(note)
         access = Access(component, note >> TIME_BITS, True, instr, self._in_cluster[component], what, compiled=True)
         access.issued = access.time
         return access

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...native.memory_layout import COMPONENT_BITS, COMPONENTS_MAX, TIME_BITS, address_of
+from ...native.memory_layout import COMPONENT_BITS, COMPONENTS_MAX, TIME_BITS, address_of, component_of
 from ...native.shadow_check import NOT_KNOWN, PATTERN_BITS
 from .clocks import ORDERED, Clock
 
@@ -88,7 +88,7 @@ class History:
         """Yield those of the accesses that do not happen before the owner of a clock, each part separately."""
         among = np.fromiter(numbers, np.intp, len(numbers))
         epochs = self._table[among]
-        seen = clock.v[ORDERED, epochs >> COMPONENT_BITS & COMPONENTS_MAX - 1]
+        seen = clock.v[ORDERED, component_of(epochs)]
         for number in among[(epochs == NOT_KNOWN) | (epochs >> TIME_BITS > seen)].tolist():
             access = self.accesses[number]
             if access is not None:
