@@ -9,7 +9,6 @@ touches the allocation, so an output that is written once costs next to nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,30 +51,9 @@ STORED, REDUCED = np.uint8(1), np.uint8(2)
 """Kinds of agents' writes. Reductions need no order among themselves."""
 
 
-@dataclass(frozen=True)
-class Touched:
-    """The cells of one allocation that a process touched since `GlobalShadow.start_footprint`.
-
-    written, accessed: one bit for each of `cells`. None if agents alone wrote there; then `listed` has the first cells
-    and the length of the runs of each write.
-    """
-
-    cells: int
-    written: np.ndarray | None
-    accessed: np.ndarray | None
-    listed: Sequence[tuple[np.ndarray, int]]
-
-    def bits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the masks of written and of accessed cells, bool[cells]."""
-        if self.written is not None and self.accessed is not None:
-            written, accessed = (np.unpackbits(bits, count=self.cells) for bits in (self.written, self.accessed))
-            return written.view(bool), accessed.view(bool)
-        listed = np.zeros(self.cells, bool)
-        for cells in self.listed:
-            listed[cells[0][:, None] + np.arange(cells[1])] = True
-        return listed, listed
-
-
+Touched = tuple[np.ndarray, np.ndarray]
+"""The cells of one allocation that a process wrote, and those that it accessed, since
+`GlobalShadow.start_footprint`. One bit for each cell."""
 Footprint = dict[int, Touched] | None
 """Touched cells by the allocation's address; None if an allocation was written whose earlier readers are unknown."""
 
@@ -84,10 +62,8 @@ def disjoint(footprints: Sequence[Footprint]) -> bool:
     """Return whether no footprint certainly contains a cell that another one wrote."""
     known = [share for share in footprints if share is not None]
     for address in {address for share in known for address in share}:
-        touched = [share[address] for share in known if address in share]
-        written, accessed = touched[0].bits()
-        for each in touched[1:]:
-            more, seen = each.bits()
+        (written, accessed), *others = (share[address] for share in known if address in share)
+        for more, seen in others:
             if (more & accessed).any() or (seen & written).any():
                 return False
             written, accessed = written | more, accessed | seen
@@ -242,8 +218,8 @@ class Area:
         self._same: np.ndarray | None = None
         """For the store being checked: whether each address already holds the stored bits."""
         self.writes = self.reads = np.zeros(0, np.int64)
-        self._marked: list[tuple[np.ndarray, int, Access]] = []
         self._before: np.ndarray | None = None
+        """The cells that were accessed before `start_footprint`."""
 
     @property
     def _count(self) -> int:
@@ -254,8 +230,7 @@ class Area:
 
         Accesses of other clusters to the latter that matter are reported as races.
         """
-        self._marked = list(self._listed)
-        self._before = None if self._shadow is None else self._accessed(self._shadow)[1]
+        _, self._before = self._accessed()
 
     def release_warps(self, ended: Mapping[Issuer, EndedWarp]) -> None:
         """Release ended warps, except for what reports need."""
@@ -267,22 +242,17 @@ class Area:
 
     def touched(self) -> Touched | None:
         """Return the cells accessed since `start_footprint`; None for nothing."""
-        if self._shadow is None:
-            new = self._listed[len(self._marked) :]
-            listed = [(self.cells(addresses, self._cell)[:, 0], self._run(size)) for addresses, size, _ in new]
-            return Touched(self._count, None, None, listed) if new else None
-        before = self._before
-        if before is None:
-            before = np.zeros(self._count, bool)
-            for addresses, size, _ in self._marked:
-                before[self.cells(addresses, size)] = True
-        written, accessed = (np.packbits(bits & ~before) for bits in self._accessed(self._shadow))
-        return Touched(self._count, written, accessed, ()) if accessed.any() else None
+        new = True if self._before is None else ~self._before
+        written, accessed = (bits & new for bits in self._accessed())
+        return (np.packbits(written), np.packbits(accessed)) if accessed.any() else None
 
-    def _accessed(self, shadow: Shadow) -> tuple[np.ndarray, np.ndarray]:
+    def _accessed(self) -> Touched:
         """Return the masks of written and of accessed cells, bool[cells]."""
-        written = (shadow.writer != UNWRITTEN) | (self.writes != 0)
-        return written, written | (shadow.reader != UNWRITTEN) | (self.reads != 0)
+        if self._shadow is None:
+            listed = self._taken != 0 if self._taken.size else np.zeros(self._count, bool)
+            return listed, listed
+        written = (self._shadow.writer != UNWRITTEN) | (self.writes != 0)
+        return written, written | (self._shadow.reader != UNWRITTEN) | (self.reads != 0)
 
     def touch(self) -> Shadow:
         """Return the shadow, made from the listed writes at the first call."""
