@@ -83,8 +83,7 @@ class Elections:
         pointers = tensor_pointers(self._effects)
         accesses = [at for at, e in enumerate(self._effects) if _is_access(e) and pointers.isdisjoint(e.writes)]
         publishing = [at for at, effect in enumerate(self._effects) if effect.publishes is not Publishes.NOTHING]
-        block_of = {at: b.index for b in self._flow.blocks for at in range(b.start, b.end)}
-        chosen = {at: self._lanes(at, block_of[at]) for at in (*accesses, *publishing)}
+        chosen = {at: self._lanes(at) for at in (*accesses, *publishing)}
         several = [at for at in accesses if not chosen[at] & self._alone]
         found: dict[int, Published] = {}
         for at, pending in self._reaching(several, set(publishing)).items():
@@ -106,14 +105,13 @@ class Elections:
         waits = [at for at, effect in enumerate(self._effects) if effect.instr.kind is Kind.BULK_WAIT]
         writes = {at for at, e in enumerate(self._effects) if e.instr.kind in WRITES and _is_access(e)}
         found = [at for at in self._reaching(waits, writes) if "global" not in self._effects[at].instr.modifiers]
-        block_of = {at: b.index for b in self._flow.blocks for at in range(b.start, b.end)}
-        return frozenset(id(self._effects[at]) for at in found if not self._lanes(at, block_of[at]) & self._alone)
+        return frozenset(id(self._effects[at]) for at in found if not self._lanes(at) & self._alone)
 
-    def _lanes(self, at: int, block: int) -> set[Choice]:
+    def _lanes(self, at: int) -> set[Choice]:
         """Return the choices that decide which lanes execute an instruction."""
         guard = self._effects[at].instr.guard
         own: set[Choice] = {guard} if guard is not None and guard[0] in self._varying else set()
-        return self._choices[block] | own
+        return self._choices[self._flow.block_with(at).index] | own
 
     def _reaching(self, starts: Sequence[int], ends: Collection[int]) -> dict[int, list[int]]:
         """Return, for each of `ends`, those of `starts` that a path leads from without a synchronisation."""

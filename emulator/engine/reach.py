@@ -31,7 +31,7 @@ def reach(flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int], at: 
     stores: their numbers by the id of the effect. Values computed from the loaded one count as well.
     """
     followed = _Followed(flow, effects, stores)
-    (first,) = (block for block in flow.blocks if block.start <= at < block.end)
+    first = flow.block_with(at)
     try:
         holding = followed.to_end(first.index, frozenset(effects[at].writes), at + 1)
         forward(flow.ways, {s: holding for s in first.successors if s != EXIT}, followed.to_end, frozenset.__or__)
@@ -149,8 +149,7 @@ class Meetings:
 
     def behind(self, at: int) -> bool:
         """Return whether the lanes that execute instruction `at` always continue to an aligned barrier of the CTA."""
-        blocks, instrs = self._flow.blocks, self._flow.kernel.instrs
-        (block,) = (block for block in blocks if block.start <= at < block.end)
+        blocks, instrs, block = self._flow.blocks, self._flow.kernel.instrs, self._flow.block_with(at)
         while not any(_meets(instr) for instr in instrs[at + 1 : block.end]):
             following = block.index + 1
             if block.successors != (following,) or following in self._joined:

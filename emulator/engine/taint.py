@@ -35,7 +35,7 @@ class Choice:
 
 def choice(flow: Flow, effects: Sequence[Effect], at: int) -> Choice | None:
     """Return what the branch `at` skips, if that only computes values within each lane, without a loop; else None."""
-    (block,) = (block for block in flow.blocks if block.start <= at < block.end)
+    block = flow.block_with(at)
     region, _ = flow.divergent_region(block)
     if flow.post_dominator[block.index] == EXIT or block.index in region:
         return None

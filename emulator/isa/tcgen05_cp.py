@@ -132,7 +132,7 @@ def _check(copied: CopyShape, cta: Cta, me: Access, column: int, lanes: np.ndarr
     smem.check_span(low, high - low, me.instr, me.warp, f"the source of {me.what}")
     tmem.check(column, copied.columns, me.instr, me.warp, me.what)
     source, pattern, groups = smem.chunk_cells(chunks), operand_pattern(bits), np.unique(lanes // GROUP)
-    proved = smem.shadow.read_at_once(source, (me,), clock, pattern)
+    proved = smem.shadow.prove(source, (me,), clock, pattern)
     unwritten = not proved and smem.shadow.unwritten(source)
     if not proved and not unwritten:
         smem.shadow.read(source, me, clock, pattern)

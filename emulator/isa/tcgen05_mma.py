@@ -250,7 +250,7 @@ def _record_operands_if_ordered(
     except ValueError:
         return False
     clock, pattern = accesses[0].warp.clock, operand_pattern(descriptors[0])
-    return cells is not None and smem.shadow.read_at_once(cells, accesses, clock, pattern)
+    return cells is not None and smem.shadow.prove(cells, accesses, clock, pattern)
 
 
 def _record_columns_if_ordered(cta: Cta, accesses: list[Access], addresses: tuple[int, ...], shape: Shape) -> bool:
@@ -261,7 +261,7 @@ def _record_columns_if_ordered(cta: Cta, accesses: list[Access], addresses: tupl
         return False
     cells = rectangle(first, columns, shape.where.groups, len(addresses))
     clock = accesses[0].warp.tensor_clock
-    return tmem.owns(first, columns) and tmem.shadow.read_at_once(cells, accesses, clock, None)
+    return tmem.owns(first, columns) and tmem.shadow.prove(cells, accesses, clock)
 
 
 def _shift_a(ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], column: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,6 +42,10 @@ class Flow:
     def target(self, instr: Instr) -> int:
         """Return the block that a `bra` jumps to."""
         return _target(instr, self.kernel, self.of_instr)
+
+    def block_with(self, at: int) -> BasicBlock:
+        """Return the block of an instruction, given by its index."""
+        return self.blocks[bisect_right(self.blocks, at, key=lambda block: block.start) - 1]
 
     def before_each(
         self,

@@ -58,19 +58,19 @@ def _any_cells(rng: random.Random) -> Cells:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_proved_or_not_it_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def testprove_or_not_it_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Accesses in any order, with clocks that have observed some of the earlier accesses, often all of them."""
     rng = random.Random(seed)
     (proving, blamed), (looking, wanted) = _shadow(), _shadow()
     proved: list[bool] = []
-    prove = proving._proved
+    prove = proving.prove
 
     def noted(*arguments: Any, **options: Any) -> bool:
         proved.append(prove(*arguments, **options))
         return proved[-1]
 
-    monkeypatch.setattr(proving, "_proved", noted)
-    monkeypatch.setattr(looking, "_proved", lambda *_, **__: False)
+    monkeypatch.setattr(proving, "prove", noted)
+    monkeypatch.setattr(looking, "prove", lambda *_, **__: False)
     times = [0] * COMPONENTS
     for step in range(120):
         component = rng.randrange(COMPONENTS)
@@ -95,7 +95,7 @@ def test_several_reads_at_once_are_noted_each_by_its_own_number() -> None:
     clock.v[:] = 1
     shadow.write(span(0, CELLS), Access(0, 1, False, None, warp, "a copy"), clock)  # type: ignore[arg-type]
     reads = [Access(1, 1, False, None, warp, f"step {i}", (1,)) for i in range(3)]  # type: ignore[arg-type]
-    assert shadow.read_at_once(pieces(np.array([0, 8, 16, 24, 32, 40]), 8, 3), reads, clock, None)
+    assert shadow.prove(pieces(np.array([0, 8, 16, 24, 32, 40]), 8, 3), reads, clock)
     readers = [shadow.history.accesses[number] for number in shadow.reader.tolist()]
     assert readers == [None if at >= 48 else reads[at // 16] for at in range(CELLS)]
     assert not blamed

@@ -133,7 +133,7 @@ def _in_order(group: list[Load]) -> bool:
     first, smem = group[0], group[0].cta.smem
     cells = smem.spans(tuple([load.offset for load in group]), first.size)
     accesses = [load.me for load in group]
-    return cells is not None and smem.shadow.write_at_once(cells, accesses, first.me.warp.clock)
+    return cells is not None and smem.shadow.prove(cells, accesses, first.me.warp.clock, write=True)
 
 
 def _issue(loads: list[Load]) -> None:

@@ -29,7 +29,7 @@ from ...native.memory_layout import (
 )
 from ...native.shadow_check import GENERIC, NOT_KNOWN
 from ..order.access import Access
-from ..order.clocks import ORDERED, Clock
+from ..order.clocks import Clock
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
@@ -72,11 +72,8 @@ class Notes:
         if guests.start == guests.stop:
             return False
         read = self.reads[guests, np.flatnonzero(self.noted & READ)].max(axis=1, initial=0)
-        if (read >> TIME_BITS > clock.v[ORDERED, component_of(read)]).any():
-            return True
         written = self.writes[np.flatnonzero(self.noted)]
-        own = written[written & ID >= FIRST_ID]
-        return bool((own >> TIME_BITS > clock.v[ORDERED, component_of(own)]).any())
+        return bool(clock.misses(read).any() or clock.misses(written[written & ID >= FIRST_ID]).any())
 
     def end(self) -> None:
         """Merge all notes into the shadow, and make compiled code ask from now on."""
@@ -90,7 +87,7 @@ class Notes:
 
     def copy_from_shadow(self, cells: Any) -> None:
         """Copy the last writers of cells (any numpy index) from the shadow, where clocks alone decide the order."""
-        epochs = self._shadow.history.epochs_of(self._shadow.writer[cells])
+        epochs = self._shadow.history.table[self._shadow.writer[cells]]
         lanes = np.where(epochs & GENERIC, self._shadow.writer_lanes[cells], 0)
         of_warp = self._of_warp[component_of(epochs)]
         asks = (epochs == NOT_KNOWN) | (lanes != 0) & ~of_warp  # cp.async: not every lane may read what is there

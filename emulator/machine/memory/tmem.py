@@ -163,11 +163,8 @@ class TensorMemory:
 
     def allocate(self, columns: int, instr: Instr, warp: Issuer) -> int | None:
         """Allocate columns with undefined contents. Return the first column, or None if they do not fit."""
-        free = np.flatnonzero(~self.owned[::UNIT])
-        need = columns // UNIT
-        for first in free.tolist():
-            start = first * UNIT
-            if start + columns <= TMEM_COLUMNS and not self.owned[start : start + columns].any():
+        for start in range(0, TMEM_COLUMNS - columns + 1, UNIT):
+            if not self.owned[start : start + columns].any():
                 self.owned[start : start + columns] = True
                 self.allocations[start] = (columns, instr, warp)
                 self.cells[start : start + columns] = POISON
@@ -175,7 +172,6 @@ class TensorMemory:
                 self.shadow.reader[start : start + columns] = 0
                 self.copied_unwritten.clear()
                 return start
-        assert need > 0
         return None
 
     def free(self, column: int, columns: int, instr: Instr, warp: Issuer) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...native.memory_layout import address_of
+from ...native.memory_layout import TIME_BITS, address_of, component_of
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
@@ -166,6 +166,11 @@ class Clock:
     def at(self, component: int, row: int = ORDERED) -> int:
         """Return the time of a component."""
         return self.v.item(row, component) if component < self.v.shape[1] else 0
+
+    def misses(self, epochs: np.ndarray) -> np.ndarray:
+        """Return a mask of the accesses that did not happen before, by their epochs or their notes of shared memory."""
+        missed: np.ndarray = epochs >> TIME_BITS > self.v[ORDERED, component_of(epochs)]
+        return missed
 
     def advance(self, component: int, time: int, visible: bool = True) -> None:
         """Advance `component` to `time`, in all rows or, if not visible, in the first only."""

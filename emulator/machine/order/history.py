@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...native.memory_layout import COMPONENT_BITS, COMPONENTS_MAX, TIME_BITS, address_of, component_of
+from ...native.memory_layout import COMPONENT_BITS, COMPONENTS_MAX, TIME_BITS, address_of
 from ...native.shadow_check import NOT_KNOWN, PATTERN_BITS
-from .clocks import ORDERED, Clock
+from .clocks import Clock
 
 if TYPE_CHECKING:
     from .access import Access
@@ -29,7 +29,9 @@ class History:
         self._index: dict[Hashable, int] = {}
         self._word = np.zeros(1, np.uint64)
         self.epochs = address_of(self._word)
-        """The address of a word that holds the address of the epoch table, for `native.shadow_check`."""
+        """The address of a word that holds the address of `table`, for `native.shadow_check`."""
+        self.table: np.ndarray
+        """The epochs of accesses, int64, by their numbers."""
         self._resize(np.full(INITIAL_CAPACITY, NOT_KNOWN))
 
     def component(self, key: Hashable) -> int:
@@ -48,7 +50,7 @@ class History:
             return number - 1
         accesses.append(access)
         if number == len(self._epochs):
-            self._resize(np.concatenate([self._table, np.full(number, NOT_KNOWN)]))
+            self._resize(np.concatenate([self.table, np.full(number, NOT_KNOWN)]))
         self._epochs[number] = self._epoch(access)
         return number
 
@@ -65,7 +67,7 @@ class History:
             first, others, end = accesses[0], accesses[1:], number + len(accesses)
             self.accesses += others
             if end > len(self._epochs):
-                self._resize(np.concatenate([self._table, np.full(end, NOT_KNOWN)]))
+                self._resize(np.concatenate([self.table, np.full(end, NOT_KNOWN)]))
             word = self._epochs[number]
             for each, access in enumerate(others, number + 1):
                 self._epochs[each] = word if access.pattern is first.pattern else self._epoch(access)
@@ -79,21 +81,14 @@ class History:
         word = access.time << TIME_BITS | component << COMPONENT_BITS | access.generic
         return word if pattern is None else word | pattern.number << PATTERN_BITS
 
-    def epochs_of(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the epochs of accesses, int64, by their numbers."""
-        epochs: np.ndarray = self._table[numbers]
-        return epochs
-
     def unseen(self, clock: Clock, numbers: Collection[int]) -> Iterator[Access]:
         """Yield those of the accesses that do not happen before the owner of a clock, each part separately."""
         among = np.fromiter(numbers, np.intp, len(numbers))
-        epochs = self._table[among]
-        seen = clock.v[ORDERED, component_of(epochs)]
-        for number in among[(epochs == NOT_KNOWN) | (epochs >> TIME_BITS > seen)].tolist():
+        for number in among[clock.misses(self.table[among])].tolist():
             access = self.accesses[number]
             if access is not None:
                 yield from (part for part in access.parts or (access,) if not part.seen_by(clock))
 
     def _resize(self, table: np.ndarray) -> None:
-        self._table, self._epochs = table, memoryview(table)  # type: ignore[arg-type]
+        self.table, self._epochs = table, memoryview(table)  # type: ignore[arg-type]
         self._word[0] = address_of(table)

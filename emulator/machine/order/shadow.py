@@ -156,17 +156,6 @@ class Shadow:
         )
         self._update_row()
 
-    def read_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None) -> bool:
-        """Return whether consecutive reads that differ in their instructions only are all in order. If so, note them.
-
-        cells: those of all accesses. If not, the caller checks each read.
-        """
-        return self._proved(cells, accesses, clock, pattern, write=False)
-
-    def write_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock) -> bool:
-        """Do the same for writes of disjoint cells that report to one phase of an mbarrier."""
-        return len(accesses) <= ACCESSES and self._proved(cells, accesses, clock, None, write=True)
-
     def write_each(self, cells: np.ndarray, accesses: Sequence[Access], clock: Clock, lanes: np.ndarray) -> bool:
         """Return whether consecutive writes by single lanes of one warp to disjoint cells are all in order.
 
@@ -190,10 +179,21 @@ class Shadow:
         self.writer_lanes[cells] = lanes
         return True
 
-    def _proved(
-        self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None, write: bool
+    def prove(
+        self,
+        cells: Cells,
+        accesses: Sequence[Access],
+        clock: Clock,
+        pattern: Pattern | None = None,
+        write: bool = False,
     ) -> bool:
-        """Return whether compiled code proved that the accesses are in order, and noted them."""
+        """Return whether compiled code proves that consecutive accesses are in order. If so, note them.
+
+        If not, the caller checks each. cells: those of all accesses. Several reads may differ in their instructions
+        only; several writes are of disjoint cells and report to one phase of an mbarrier.
+        """
+        if write and len(accesses) > ACCESSES:
+            return False
         if cells.end > self.writer.size or (self.superseded.size and self.superseded[cells.index].any()):
             return False
         me, history = accesses[0], self.history
@@ -231,7 +231,7 @@ class Shadow:
         bits (see `by_lane`).
         """
         if type(cells) is Cells:
-            if lanes is None and self._proved(cells, (me,), clock, pattern, write=False):
+            if lanes is None and self.prove(cells, (me,), clock, pattern):
                 return
             cells = cells.index
         if self.notes is not None:
@@ -456,7 +456,7 @@ class Shadow:
         `blame` raises.
         """
         if type(cells) is Cells:
-            if lanes is None and self._proved(cells, (me,), clock, None, write=True):
+            if lanes is None and self.prove(cells, (me,), clock, write=True):
                 return False
             cells = cells.index
         if self.notes is not None:
