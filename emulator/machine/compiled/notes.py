@@ -100,10 +100,11 @@ class Notes:
         self.flush(np.flatnonzero(self.noted), write=False)
 
     def flush(self, cells: Any, write: bool) -> None:
-        """Merge the notes of cells (any numpy index) into the shadow. write: invalidate them for compiled code."""
-        places = np.ascontiguousarray(_places(self.writes.size)[cells]).reshape(-1)
+        """Merge the notes of cells (slice or intp array) into the shadow. write: invalidate them for compiled code."""
+        every = _places(self.writes.size)
+        places = every[cells] if isinstance(cells, slice) else np.ascontiguousarray(cells).reshape(-1)
         self._shadow.settle_writes(places, self.writes, self.noted, ID, self._access)
-        if self.noted[cells].any():
+        if self.noted[places].any():
             reads = self.reads[: len(self.warps)]
             for row in reads[:, places]:
                 self._shadow.settle_reads(places, row, lambda note, _: self._access(note))

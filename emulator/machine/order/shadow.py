@@ -75,7 +75,7 @@ class PendingNotes(Protocol):
         """Merge all notes into the shadow."""
 
     def flush(self, cells: Any, write: bool) -> None:
-        """Merge the notes of cells (any numpy index) into the shadow. write: invalidate them for compiled code."""
+        """Merge the notes of cells (slice or intp array) into the shadow. write: invalidate them for compiled code."""
 
     def end(self) -> None:
         """Merge all notes, and take none from then on."""
