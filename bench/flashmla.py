@@ -2,8 +2,9 @@
 
 The files of the checkout are used unmodified: each says what its cases are, and its test function judges one. Cases
 that it times are left out, because it finds kernels by FlashMLA's names. So are cases with more KV tiles than
-`--tiles`. With `--peak` the queries that the files draw are multiplied. `--write` keeps the counts in
-bench/data/flashmla.csv, in place of those with the same limit and factor; `python -m bench.pages flashmla` writes them
+`--tiles`. With `--peak` the queries that the files draw are multiplied. Launches run on the emulated B200, with `--gpu`
+on this machine's GPU. `--write` keeps the counts in bench/data/flashmla.csv, in place of those of the same device,
+limit and factor; `python -m bench.pages flashmla` writes them
 into the how-to page. This needs PyPI's `triton`, which the files import and which is not in requirements.lock.
 """
 
@@ -16,21 +17,24 @@ import csv
 import importlib
 import io
 import json
+import operator
 import os
 import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 COUNTS: Final = ROOT / "bench" / "data" / "flashmla.csv"
-HEAD: Final = ("set", "queries", "cases", "timed", "tiles", "larger", "run", "pass")
+HEAD: Final = ("set", "on", "queries", "cases", "timed", "tiles", "larger", "run", "pass")
 TILE: Final = 64
 """Keys of a KV tile, and rows of a row tile."""
 TILES: Final = 150
@@ -147,9 +151,10 @@ def verdict(suite: Suite, module: ModuleType, case: Any, name: str) -> Verdict:
     return Verdict(name, "passed" if passed else "failed", time.perf_counter() - start, said)
 
 
-def run(tests: Path, jobs: int, tiles: int, peak: int) -> list[Verdict]:
-    """Run all cases in `jobs` processes on the emulated GPU, and print each that fails."""
-    command = [sys.executable, "-m", "emulator", "run", "--processes", "1", __file__, str(tests.parent)]
+def run(tests: Path, jobs: int, tiles: int, peak: int, gpu: bool) -> list[Verdict]:
+    """Run all cases in `jobs` processes, and print each that fails."""
+    emulated = [] if gpu else ["-m", "emulator", "run", "--processes", "1"]
+    command = [sys.executable, *emulated, __file__, str(tests.parent)]
     command += ["--jobs", str(jobs), "--tiles", str(tiles), "--peak", str(peak), "--part"]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -158,21 +163,26 @@ def run(tests: Path, jobs: int, tiles: int, peak: int) -> list[Verdict]:
         subprocess.Popen([*command, str(part)], stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
         for part in range(jobs)
     ]
+    with ThreadPoolExecutor(jobs) as readers:  # at a time, since a process waits when nobody reads its pipe
+        return list(chain.from_iterable(readers.map(read, running)))
+
+
+def read(process: subprocess.Popen[str]) -> list[Verdict]:
+    """Return what a process of tests found, and print its outcomes as they come."""
+    assert process.stdout is not None
     found = []
-    for process in running:
-        assert process.stdout is not None
-        for line in process.stdout:
-            ended = Verdict(**json.loads(line))
-            found.append(ended)
-            if ended.outcome in ("passed", "failed"):
-                print(f"{ended.outcome} in {ended.seconds:.0f} s: {ended.set}\n{ended.said}", end="", flush=True)
-        if process.wait():
-            raise SystemExit(f"a process of tests ended with exit code {process.returncode}")
+    for line in process.stdout:
+        ended = Verdict(**json.loads(line))
+        found.append(ended)
+        if ended.outcome in ("passed", "failed"):
+            print(f"{ended.outcome} in {ended.seconds:.0f} s: {ended.set}\n{ended.said}", end="", flush=True)
+    if process.wait():
+        raise SystemExit(f"a process of tests ended with exit code {process.returncode}")
     return found
 
 
-def table(found: list[Verdict], tiles: int, peak: int) -> list[dict[str, str]]:
-    """Return the counts of each set. tiles: the limit of the run, beyond which cases are larger."""
+def table(found: list[Verdict], tiles: int, peak: int, on: str) -> list[dict[str, str]]:
+    """Return the counts of each set. tiles: the limit of the run, beyond which cases are larger. on: the device."""
     lines = []
     for name in dict.fromkeys(each.set for each in found):
         own = [each.outcome for each in found if each.set == name]
@@ -187,27 +197,31 @@ def table(found: list[Verdict], tiles: int, peak: int) -> list[dict[str, str]]:
             counts["passed"],
         )
         lines.append(
-            dict(zip(HEAD, (name, "as drawn" if peak == 1 else f"times {peak}", *map(str, values)), strict=True))
+            dict(zip(HEAD, (name, on, "as drawn" if peak == 1 else f"times {peak}", *map(str, values)), strict=True))
         )
     return lines
 
 
 def write(lines: list[dict[str, str]]) -> None:
-    """Write the counts of a run to COUNTS, in place of those with the same limit and factor."""
+    """Write the counts of a run to COUNTS, in place of those of the same device, limit and factor."""
     text = COUNTS.read_text().splitlines(keepends=True)
     comment = [line for line in text if line.startswith("#")]
-    replaced = {(line["set"], line["queries"], line["tiles"]) for line in lines}
-    kept = [
-        line
-        for line in csv.DictReader(text[len(comment) :])
-        if (line["set"], line["queries"], line["tiles"]) not in replaced
-    ]
+    same = operator.itemgetter("set", "on", "queries", "tiles")
+    replaced = {same(line) for line in lines}
+    kept = [line for line in csv.DictReader(text[len(comment) :]) if same(line) not in replaced]
     table = io.StringIO("".join(comment))
     table.seek(0, io.SEEK_END)
     writer = csv.DictWriter(table, HEAD, lineterminator="\n")
     writer.writeheader()
     writer.writerows([*kept, *lines])
     COUNTS.write_text(table.getvalue())
+
+
+def device(gpu: bool) -> str:
+    """Return the name of the device that tests run on."""
+    import torch
+
+    return torch.cuda.get_device_name() if gpu else "emulated B200"
 
 
 def arguments() -> argparse.Namespace:
@@ -222,6 +236,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--peak", type=int, default=1, help="multiply the queries by this (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="number of processes (default: %(default)s)")
+    parser.add_argument("--gpu", action="store_true", help="run on this machine's GPU, not on the emulated B200")
     parser.add_argument("--write", action="store_true", help="write the counts to bench/data/flashmla.csv")
     parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -244,8 +259,8 @@ def main() -> int:
         for each in verdicts(tests, given.part, given.jobs, given.tiles, given.peak):
             print(json.dumps(asdict(each)), flush=True)
         return 0
-    found = run(tests, given.jobs, given.tiles, given.peak)
-    lines = table(found, given.tiles, given.peak)
+    found = run(tests, given.jobs, given.tiles, given.peak, given.gpu)
+    lines = table(found, given.tiles, given.peak, device(given.gpu))
     print("\n".join(" | ".join(row[name] for name in HEAD) for row in [dict(zip(HEAD, HEAD, strict=True)), *lines]))
     if given.write:
         write(lines)

@@ -270,7 +270,7 @@ def bugs() -> Lines:
 
 def flashmla() -> Lines:
     """Yield the counts of FlashMLA's own tests."""
-    head = ("set", "queries", "cases", "timed", "KV tiles at most", "larger", "run", "passed")
+    head = ("set", "on", "queries", "cases", "timed", "KV tiles at most", "larger", "run", "passed")
     return unchanged(head, DATA / "flashmla.csv")
 
 

@@ -37,8 +37,8 @@ def test_kv_tiles_of_both_caches_and_of_all_row_tiles() -> None:
 
 def test_counts_of_each_set() -> None:
     outcomes = ("passed", "failed", "timed", "too large", "passed")
-    (row,) = flashmla.table([flashmla.Verdict("a", each) for each in outcomes], 150, 32)
-    assert list(row.values()) == ["a", "times 32", "5", "1", "150", "1", "3", "2"]
+    (row,) = flashmla.table([flashmla.Verdict("a", each) for each in outcomes], 150, 32, "a GPU")
+    assert list(row.values()) == ["a", "a GPU", "times 32", "5", "1", "150", "1", "3", "2"]
 
 
 def test_a_checkout_without_the_tests_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,14 +48,17 @@ def test_a_checkout_without_the_tests_is_rejected(tmp_path: Path, monkeypatch: p
     assert ended.value.code == 2
 
 
-def test_written_counts_replace_those_of_the_same_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_written_counts_replace_those_of_the_same_device_and_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(flashmla, "COUNTS", tmp_path / "counts.csv")
     flashmla.COUNTS.write_text("# a comment\n" + ",".join(flashmla.HEAD) + "\n")
-    for verdicts, tiles in (("failed", 48), ("failed", 150), ("passed", 48)):
-        flashmla.write(flashmla.table([flashmla.Verdict("a", verdicts)], tiles, 1))
+    for verdicts, tiles, on in (("failed", 48, "b"), ("failed", 150, "b"), ("failed", 48, "g"), ("passed", 48, "b")):
+        flashmla.write(flashmla.table([flashmla.Verdict("a", verdicts)], tiles, 1, on))
     assert flashmla.COUNTS.read_text().splitlines() == [
         "# a comment",
-        "set,queries,cases,timed,tiles,larger,run,pass",
-        "a,as drawn,1,0,150,0,1,0",
-        "a,as drawn,1,0,48,0,1,1",
+        "set,on,queries,cases,timed,tiles,larger,run,pass",
+        "a,b,as drawn,1,0,150,0,1,0",
+        "a,g,as drawn,1,0,48,0,1,0",
+        "a,b,as drawn,1,0,48,0,1,1",
     ]
