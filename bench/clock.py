@@ -530,7 +530,10 @@ def round_cycles(micro: microbenchmarks.Micro, chip: Chip) -> float:
         columns, _rows = micro.box
         given = [tensor_map(columns, micro.tensor // (4 * columns), micro.box), 0]
     more = [] if micro.box is None else [(1 << 20) - 1]
+    if micro.tensor and micro.box is None:
+        given, more = [TENSOR, 0], [0]
     shares: dict[str, Any] = {"threads": micro.threads, "cluster": micro.cluster, "shared": micro.shared, "chip": chip}
+    shares["holds"] = bool(micro.tensor) and not micro.misses
     shares |= {"misses": {TENSOR: micro.misses}, "sharers": micro.ctas}
     few, many = (end(cycles(micro.text, [*given, n, *more], **shares)) for n in micro.rounds)
     return (many - few) / (micro.rounds[1] - micro.rounds[0]) / micro.each

@@ -163,7 +163,7 @@ class TimedGpu(Gpu):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tensor, self._tensor_bytes = 0, 0
+        self._tensor, self._tensor_bytes, self._launches = 0, 0, 0
         self._out = self._allocated(1 << 16)
 
     def cycles(self, micro: Micro) -> float:
@@ -185,6 +185,13 @@ class TimedGpu(Gpu):
 
     def _once(self, function: ctypes.c_void_p, micro: Micro, rounds: int) -> float:
         given = [self._out.to_bytes(8, "little"), rounds.to_bytes(4, "little")]
+        if micro.tensor:
+            self._fill(micro.tensor)
+        if micro.tensor and micro.box is None:
+            self._launches += 1
+            given = [self._tensor.to_bytes(8, "little"), *given, self._launches.to_bytes(4, "little")]
+            if not micro.misses:
+                self.call("cuMemsetD32_v2", ctypes.c_uint64(self._tensor), 0, ctypes.c_size_t(micro.tensor // 4))
         if micro.box is not None:
             rows = micro.tensor // (4 * micro.box[0])
             given = [self._map(micro, rows), *given, (rows - 1).to_bytes(4, "little")]
@@ -197,11 +204,14 @@ class TimedGpu(Gpu):
         raw = self._fetched(self._out, 8 * micro.ctas)
         return sum(int.from_bytes(raw[i : i + 8], "little") for i in range(0, len(raw), 8)) / micro.ctas
 
+    def _fill(self, size: int) -> None:
+        """Allocate and initialise the tensor if it has fewer bytes."""
+        if self._tensor_bytes < size:
+            self._tensor, self._tensor_bytes = self._allocated(size), size
+            self.call("cuMemsetD32_v2", ctypes.c_uint64(self._tensor), 0, ctypes.c_size_t(size // 4))
+
     def _map(self, micro: Micro, rows: int) -> bytes:
-        """Return the tensor map of a microbenchmark, over initialised memory."""
-        if self._tensor_bytes < micro.tensor:
-            self._tensor, self._tensor_bytes = self._allocated(micro.tensor), micro.tensor
-            self.call("cuMemsetD32_v2", ctypes.c_uint64(self._tensor), 0, ctypes.c_size_t(micro.tensor // 4))
+        """Return the tensor map of a microbenchmark."""
         assert micro.box is not None
         raw = ctypes.create_string_buffer(MAP_BYTES + 64)
         place = ctypes.addressof(raw) + -ctypes.addressof(raw) % 64

@@ -31,8 +31,8 @@ UNREACHED: Final = "0f3F9DF3B6"
 class Micro:
     """One measurement: the cycles of one of the `each` operations of a round, from a short and a long run.
 
-    rounds: the rounds of both runs. For TMA, box: fp32 columns and rows; tensor: its bytes; misses: the fraction of
-    loads that miss L2.
+    rounds: the rounds of both runs. tensor: bytes that are loaded from; misses: the fraction of loads that miss L2.
+    box: for TMA, fp32 columns and rows.
     """
 
     text: str
@@ -309,6 +309,102 @@ def tma_store(row: Row) -> Micro:
 @%p7 cp.async.bulk.commit_group; @%p7 cp.async.bulk.wait_group.read {int(row["stages"]) - 1};
 {NEXT_ROUND} @%p7 cp.async.bulk.wait_group 0;"""
     return _copies(row, 1, work, size)
+
+
+BARRIERS: Final = 1024
+"""Bytes of shared memory before the slots of gathered rows, for mbarriers."""
+GATHERED: Final = {"L2": 1 << 24, "HBM": 1 << 30}
+"""The bytes of the tensor from which cp.async gathers rows."""
+LANES_BYTES, ROWS_AT_ONCE = 128, 4
+"""Contiguous bytes that one cp.async of 16 bytes per lane copies of a row; the rows of which it copies them."""
+RANDOM: Final = "mad.lo.u32 %r6, %r6, 1664525, 1013904223;"
+ARRIVED: Final = "{at}: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], %r12; @%p3 bra {at}_END; bra {at}; {at}_END:"
+
+
+def _gathers(row: Row, place: int) -> tuple[str, str, str]:
+    """Return a round of a warp that gathers four random rows, the code before all rounds, and that after them.
+
+    place: of the slots in shared memory; each warp has `groups` of them. %r3: the number of the warp. %d0: the tensor.
+    """
+    groups, width, on_barrier = int(row["groups"]), int(row["row_bytes"]), row["done_by"] == "mbarrier"
+    slot, tensor = width * ROWS_AT_ONCE, GATHERED[row["source"]]
+    mask = (1 << (tensor // width).bit_length() - 1) - 1
+    copies = "".join(
+        f"cp.async.cg.shared.global [%r10+{at * ROWS_AT_ONCE}], [%d1+{at}], 16;\n"
+        for at in range(0, width, LANES_BYTES)
+    )
+    advance = f"""add.u32 %r10, %r10, {slot}; add.u32 %r4, %r4, 8; setp.ge.u32 %p2, %r4, %r11;
+@%p2 sub.u32 %r10, %r10, {slot * groups}; @%p2 sub.u32 %r4, %r4, {8 * groups}; @%p2 xor.b32 %r12, %r12, 1;"""
+    wait, done, left = f"cp.async.wait_group {groups - 1};", "cp.async.commit_group;", "cp.async.wait_group 0;"
+    if on_barrier:
+        wait, done = ARRIVED.replace("{at}", "WAIT"), "cp.async.mbarrier.arrive.noinc.shared.b64 [%r4];"
+        left = f"""mov.u32 %r50, {groups};
+DRAIN: {ARRIVED.replace("{at}", "LEFT")} {advance} sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra DRAIN;"""
+    before = f"""ld.param.u32 %r6, [seed]; mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 31; setp.eq.u32 %p1, %r2, 0;
+mov.u32 %r8, %ctaid.x; mov.u32 %r9, %ntid.x; mad.lo.u32 %r8, %r8, %r9, %r1; shr.u32 %r8, %r8, 3;
+add.u32 %r6, %r6, %r8; mul.lo.u32 %r6, %r6, 0x9E3779B1;
+and.b32 %r5, %r2, 7; shl.b32 %r5, %r5, 4; cvt.u64.u32 %d1, %r5; add.u64 %d0, %d0, %d1;
+mov.u32 %r9, pool; mad.lo.u32 %r4, %r3, 64, %r9; mad.lo.u32 %r10, %r3, {slot * groups}, %r9; shl.b32 %r2, %r2, 4;
+add.u32 %r10, %r10, {place}; add.u32 %r10, %r10, %r2; add.u32 %r11, %r4, {8 * groups}; mov.u32 %r12, 1;
+{"".join(f"@%p1 mbarrier.init.shared.b64 [%r4+{8 * i}], 32;" for i in range(groups))}"""
+    work = f"""{RANDOM} shr.u32 %r7, %r6, 8; and.b32 %r7, %r7, {mask}; mad.wide.u32 %d1, %r7, {width}, %d0;
+{wait}
+{copies}{done}
+{advance}"""
+    return work, before, left
+
+
+def cp_async(row: Row) -> Micro:
+    """Measure a group of cp.async: four random rows per warp, 16 bytes per lane. A warp keeps `groups` in flight.
+
+    done_by: the completion that a warp waits for before it fills a slot again, of a group or on an mbarrier.
+    """
+    warps, ctas, source = int(row["warps"]), int(row["ctas"]), row["source"]
+    work, before, left = _gathers(row, BARRIERS)
+    text = entry(
+        "u64 data,u64 out,u32 rounds,u32 seed",
+        f"""ld.param.u64 %d0, [data]; mov.u32 %r3, %tid.x; shr.u32 %r3, %r3, 5; shfl.sync.idx.b32 %r3, %r3, 0, 31, -1;
+{before}
+{START_CLOCK}
+ROUND: {work} {NEXT_ROUND}
+{left}
+{END}""",
+        threads=32 * warps,
+    )
+    shared = BARRIERS + warps * int(row["groups"]) * int(row["row_bytes"]) * ROWS_AT_ONCE
+    misses = float(source == "HBM")
+    return Micro(text, 32 * warps, ctas, 1, shared, (16, 64), 1, None, GATHERED[source], misses)
+
+
+GATHER_WARPS, OPERANDS = 4, 65536
+"""Warps that gather beside wgmma; bytes of shared memory before their slots, for wgmma's operands."""
+
+
+def cp_async_beside(row: Row) -> Micro:
+    """Measure eight MMAs of each warpgroup while four warps gather `copies` times four rows each."""
+    groups, copies = int(row["warpgroups"]), int(row["copies"])
+    products, operands, kept = _products(row, BESIDE_PRODUCTS)
+    work, before, left = _gathers(row, OPERANDS)
+    text = entry(
+        "u64 data,u64 out,u32 rounds,u32 seed",
+        f"""ld.param.u64 %d0, [data]; mov.u32 %r3, %tid.x; shr.u32 %r3, %r3, 5; shfl.sync.idx.b32 %r3, %r3, 0, 31, -1;
+setp.ge.u32 %p2, %r3, {4 * groups}; @%p2 bra OTHERS;
+{operands}
+{START_CLOCK}
+{products}
+{STOP_CLOCK} {kept} {STORE_CYCLES}
+OTHERS: sub.u32 %r3, %r3, {4 * groups}; mul.lo.u32 %r50, %r50, {copies};
+{before}
+{START_CLOCK}
+GATHER: {work}
+sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra GATHER;
+{left}
+bar.sync 0; ret;""",
+        threads=128 * groups + 32 * GATHER_WARPS,
+    )
+    shared = OPERANDS + GATHER_WARPS * int(row["groups"]) * int(row["row_bytes"]) * ROWS_AT_ONCE
+    threads, ctas = 128 * groups + 32 * GATHER_WARPS, int(row["ctas"])
+    return Micro(text, threads, ctas, 1, shared, (16, 64), 1, None, GATHERED[row["source"]])
 
 
 @dataclass(frozen=True)

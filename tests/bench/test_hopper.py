@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+import emulator
 from bench import clock, hopper, microbenchmarks
 
 POINTS = hopper.rows()
@@ -69,3 +73,14 @@ def test_a_microbenchmark_takes_what_was_measured(kind: str, number: int, bound:
     (found,) = (k for k in microbenchmarks.KINDS if k.file == kind)
     row = microbenchmarks.rows(kind)[number]
     assert clock.round_cycles(found.program(row), clock.H200) == pytest.approx(float(row["cycles"]), rel=bound)
+
+
+@pytest.mark.parametrize("done_by", ["group", "mbarrier"])
+def test_a_device_can_run_the_microbenchmark_of_cp_async(done_by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(microbenchmarks.GATHERED, "L2", 1 << 16)
+    row = {"source": "L2", "ctas": "2", "warps": "2", "row_bytes": "256", "groups": "4", "done_by": done_by}
+    micro = microbenchmarks.cp_async(row)
+    data, out = np.ones(micro.tensor // 4, np.uint32), np.zeros(micro.ctas, np.uint64)
+    shape: dict[str, Any] = {"grid": micro.ctas, "block": micro.threads, "dynamic_shared_bytes": micro.shared}
+    done = emulator.launch(micro.text.replace("sm_90a", "sm_100a"), args=[data, out, 9, 1], **shape)
+    assert not done.findings and out.all()
