@@ -140,6 +140,8 @@ class FmhaConfig(Features, Mbarriers):
             raise ArgumentError("variant", repr(row.name), "another one with P in smem or top-k indices")
         if row.swapped and (not self.caches or self.rope_dim):
             raise ArgumentError("variant", repr(row.name), "another one without caches or with rope_dim above 0")
+        if any(each.layout == "v4" for each in self.caches) and not row.swapped:
+            raise ArgumentError("variant", repr(row.name), "one with operands swapped for keys of V4")
         if self.rope_dim and row.mma_ctas == 2:  # shared memory of a pair is full
             raise ArgumentError("variant", repr(row.name), "another one with rope_dim above 0")
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Boolean, Float32, Int32, Int64, Uint8
+from cutlass import BFloat16, Float32, Int32, Int64, Uint8
 from cutlass._mlir.dialects import llvm
-from cutlass.cute.nvgpu import cpasync
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
@@ -23,7 +22,10 @@ BATCH = 8  # vectors of codes that a lane has in flight
 
 
 class QuantisedWarp(CacheWarp):
-    """A load warp that converts quantised keys. A lane has 16 columns of a key: 16 codes, or 32 bytes of bf16."""
+    """A load warp that converts keys whose columns in the ring of K are all codes. A scale is fp32, one for a slice.
+
+    A lane has 16 columns of a key.
+    """
 
     @property
     def layout(self) -> KeyLayout:
@@ -37,7 +39,7 @@ class QuantisedWarp(CacheWarp):
         indices: those of the tile; on return, of the next tile. following: those of the next tile, then of the one
         after it.
         """
-        first = (self.rank if self.ring.along_keys else self.warp) * self.ring.box[1]  # column of the slice
+        first = self.warp * self.ring.box[1]  # column of the slice
         # 1. Find the keys. A lane has the addresses of its indices and the scales of the slice, which are in one word.
         #    Shuffles bring both to the lanes that convert a key.
         entries = self.entries(i)
@@ -102,32 +104,18 @@ class QuantisedWarp(CacheWarp):
         cute.autovec_copy(cute.make_tensor(source, cute.make_layout(CODES // WORD_BYTES)), loaded)
         return loaded
 
-    @cute.jit
     def write(
         self, slot: Int32, keys: list[Any], places: list[Any], codes: list[Any], scales: list[Any], column: Int32
     ) -> None:
-        """Write 16 columns of each key, converted, or copied where keys have bf16; zeros for keys that do not exist."""
-        layout = self.layout
+        """Write 16 columns of each key, converted; zeros for keys that do not exist."""
         vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
         vectors = CODES // cute.size(vector)
         at = column % self.ring.box[1] // CODES * vectors
-        rows = [cute.logical_divide(self.slot(slot)[key, None], vector) for key in keys]
-        if column < layout.code_columns:
-            shift = column // layout.scale_columns % WORD_BYTES * 8
-            for row, place, code, word in zip(rows, places, codes, scales, strict=True):
-                values = self.converted(code, self.scale_of(word >> shift), place != 0)
-                for j in range(vectors):
-                    cute.autovec_copy(cute.logical_divide(values, vector)[None, j], row[None, at + j])
-        else:
-            atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
-            valid = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
-            for row, place in zip(rows, places, strict=True):
-                valid[0] = place != 0
-                offset = layout.others_offset + (column - layout.code_columns) * BF16_BYTES
-                source = pointer(self.or_first(place) + Int64(offset), BFloat16, VECTOR_BYTES)
-                own = cute.logical_divide(cute.make_tensor(source, cute.make_layout(CODES)), vector)
-                for j in range(vectors):
-                    cute.copy(atom, own[None, j], row[None, at + j], pred=valid)
+        for key, place, code, scale in zip(keys, places, codes, scales, strict=True):
+            row = cute.logical_divide(self.slot(slot)[key, None], vector)
+            values = cute.logical_divide(self.converted(code, scale, place != 0), vector)
+            for j in range(vectors):
+                cute.autovec_copy(values[None, j], row[None, at + j])
 
     def or_first(self, address: Any, cache: int = 0) -> Any:
         """Return an address, or that of a cache if it is 0: a place where memory can be read."""
@@ -163,24 +151,7 @@ class QuantisedWarp(CacheWarp):
         return floats_of_e2m1(word)
 
 
-class CodesWarp(QuantisedWarp):
-    """A load warp that converts keys whose columns in the ring of K are all codes. A scale is fp32, one for a slice."""
-
-    def write(
-        self, slot: Int32, keys: list[Any], places: list[Any], codes: list[Any], scales: list[Any], column: Int32
-    ) -> None:
-        """Write 16 columns of each key, converted; zeros for keys that do not exist."""
-        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
-        vectors = CODES // cute.size(vector)
-        at = column % self.ring.box[1] // CODES * vectors
-        for key, place, code, scale in zip(keys, places, codes, scales, strict=True):
-            row = cute.logical_divide(self.slot(slot)[key, None], vector)
-            values = cute.logical_divide(self.converted(code, scale, place != 0), vector)
-            for j in range(vectors):
-                cute.autovec_copy(values[None, j], row[None, at + j])
-
-
-class KeyScalesWarp(CodesWarp):
+class KeyScalesWarp(QuantisedWarp):
     """A load warp that converts keys whose columns are all codes. A lane loads its scale, one byte, if there are any.
 
     Two caches may have different layouts. A KV tile has keys of one cache. Scales follow the codes of their key, or

@@ -6,11 +6,13 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int32
+from cutlass import BFloat16, Boolean, Float32, Int32, Int64
+from cutlass.cute.nvgpu import cpasync
 
-from kernel.hardware import WARP, WARPGROUP
+from kernel.hardware import BF16_BYTES, WARP, WARPGROUP
 from kernel.sm90.load import AT_ONCE, LANES, RopePart
-from kernel.sm100.dequantise import BATCH, CODES, CodesWarp, KeyScalesWarp, QuantisedWarp, floats_of_e4m3
+from kernel.sm100.cta import VECTOR_BYTES
+from kernel.sm100.dequantise import BATCH, CODES, WORD_BYTES, KeyScalesWarp, QuantisedWarp, floats_of_e4m3, pointer
 from kernel.sm100.load import wait_empty
 
 MANTISSA_BITS = 23
@@ -73,8 +75,8 @@ class ConvertingWarp(QuantisedWarp):
         return [each[j] * Float32(E2M1_FACTOR) for j in range(len(halves[0])) for each in halves]
 
 
-class V4Warp(ConvertingWarp):
-    """A load warp that converts keys of V4.
+class TwoTurnsWarp(ConvertingWarp):
+    """A load warp that converts keys of which the scales of a slice are in one word.
 
     The codes of two turns are in flight: the first two are asked for before a slot is free, and those of each other
     turn as soon as the registers of an earlier one are free.
@@ -108,7 +110,38 @@ class V4Warp(ConvertingWarp):
         return [self.codes(place, self.column) for place in self.of_keys(found, self.keys_from(begin), begin)]
 
 
-class V32Warp(V4Warp, CodesWarp):
+class V4Warp(TwoTurnsWarp):
+    """A load warp that converts keys of V4."""
+
+    @cute.jit
+    def write(
+        self, slot: Int32, keys: list[Any], places: list[Any], codes: list[Any], scales: list[Any], column: Int32
+    ) -> None:
+        """Write 16 columns of each key, converted, or copied where keys have bf16; zeros for keys that do not exist."""
+        layout = self.layout
+        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
+        vectors = CODES // cute.size(vector)
+        at = column % self.ring.box[1] // CODES * vectors
+        rows = [cute.logical_divide(self.slot(slot)[key, None], vector) for key in keys]
+        if column < layout.code_columns:
+            shift = column // layout.scale_columns % WORD_BYTES * 8
+            for row, place, code, word in zip(rows, places, codes, scales, strict=True):
+                values = self.converted(code, self.scale_of(word >> shift), place != 0)
+                for j in range(vectors):
+                    cute.autovec_copy(cute.logical_divide(values, vector)[None, j], row[None, at + j])
+        else:
+            atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
+            valid = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
+            for row, place in zip(rows, places, strict=True):
+                valid[0] = place != 0
+                offset = layout.others_offset + (column - layout.code_columns) * BF16_BYTES
+                source = pointer(self.or_first(place) + Int64(offset), BFloat16, VECTOR_BYTES)
+                own = cute.logical_divide(cute.make_tensor(source, cute.make_layout(CODES)), vector)
+                for j in range(vectors):
+                    cute.copy(atom, own[None, j], row[None, at + j], pred=valid)
+
+
+class V32Warp(TwoTurnsWarp):
     """A load warp that converts keys of DeepSeek-V3.2, and copies the rotary columns of a quarter of them."""
 
     @cute.jit

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import product
 from typing import Any
 
 import pytest
 
 import kernel
+from kernel import choice
 from kernel.arguments import Arguments, Operands, fakes
-from kernel.variants import variant
+from kernel.problem import CacheKind, Problem
+from kernel.serving.host import MAX_HEADS
+from kernel.variants import SPLITS, VariantName, variant
 from stages.case import Case
 from stages.catalog import CATALOG
 from stages.inputs import draw
 from stages.launch import launch
 
 CASES: list[Case] = [case for milestone in CATALOG for case in milestone.load().CASES]
+V4_KEYS: Any = {"head_dim": 512, "shared_kv": True, "partials": False, "caches": (CacheKind("v4", lens=True),)}
 
 
 def test_a_configuration_has_the_arguments_that_it_needs() -> None:
@@ -45,3 +50,16 @@ def test_what_is_compiled_for_a_case_is_what_it_launches(case: Case, monkeypatch
     monkeypatch.setattr("kernel.host.launch", lambda config, values, device: launched.append(config))
     launch(case, draw(case, 1), "cpu")
     assert launched[-1] == case.config
+
+
+@pytest.mark.parametrize("splits", ["auto", *SPLITS])
+def test_operands_are_swapped_for_keys_of_v4(splits: Any) -> None:
+    for heads, batch in product(range(1, MAX_HEADS + 1), (1, 64, 256)):
+        problem = Problem(**V4_KEYS, heads=heads, batch=batch, keys=0, compressed_keys=640, splits=splits)
+        assert choice.configuration(problem).variant.swapped, problem
+
+
+@pytest.mark.parametrize("name", ["one Q tile", "CTA pair at 512"])
+def test_a_variant_that_cannot_convert_keys_of_v4_is_named(name: VariantName) -> None:
+    with pytest.raises(kernel.ArgumentError, match=f"variant is '{name}'; allowed: one with operands swapped"):
+        kernel.FmhaConfig(**V4_KEYS, p_path="smem", variant=variant(name, 512))
