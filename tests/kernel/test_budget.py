@@ -77,8 +77,9 @@ def test_nothing_is_spilled_and_registers_fit(config: kernel.FmhaConfig) -> None
     given = -(-taken.registers // 8) * 8 * config.threads
     assert taken.registers > 64 and given <= 65536
     if moved := config.variant.registers:
-        softmax = WARP * len(config.roles.softmax)
-        assert softmax * moved[0] + (config.threads - softmax) * moved[1] <= given
+        roles = config.roles
+        taking = WARP * len(roles.softmax + (roles.load + roles.values) * config.variant.swapped)
+        assert taking * moved[0] + (config.threads - taking) * moved[1] <= given
 
 
 def test_a_stack_is_seen() -> None:
