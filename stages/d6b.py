@@ -25,7 +25,7 @@ CASES = (
     # Windows by block tables: sequences shorter than their tokens or longer than the table, and pages that are missing.
     paged(64, 5, 2, Paged(25, 64, 0, lens=(300, 1, 400, 5000, 129), gap=128, window=128, held=5), sinks=SINKS, sms=2),
     paged(128, 2, 2, Paged(18, 53, 0, lens=(400, 160), window=100), maxima=True, peak=32, sms=2),
-    paged(16, 2, 4, Paged(160, 2, 0, lens=(140, 3), window=1000), empty_lse=math.inf, peak=128),
+    paged(16, 2, 4, Paged(160, 2, 0, lens=(140, 40), window=1000), empty_lse=math.inf, peak=128),
     paged(8, 2, 2, Paged(9, 256, 0, lens=(900, 0), gap=64, window=700), splits=4, sinks=SINKS),
     paged(64, 2, 1, Paged(9, 61, 300, lens=(300, 20)), splits=2, peak=32),
 )
