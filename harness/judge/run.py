@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stages.case import Case
 
 #: Share of the time of the stage that predictions of other cases than the first may take.
-OTHERS = 0.1
+OTHERS = 0.25
 #: Names of files that a candidate's process may leave beside its record.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,120}")
 #: Modules that are imported where they are used.
