@@ -114,9 +114,9 @@ _WITHOUT_SPLITS = (
 )
 #: Few heads with operands swapped. The keys may be split.
 _SWAPPED = (
-    Variant("16 heads",       (512,),    1, 1, 4,  16,  64, "qk_first", "qk_first",    (144, 72), False, _SLICED, True),
-    Variant("32 heads",       (512,),    1, 1, 4,  32,  64, "qk_first", "qk_first",    (144, 72), False, _SLICED, True),
-    Variant("64 heads",       (512,),    1, 1, 4,  64,  64, "qk_first", "qk_first",    (144, 72), False, _SLICED, True),
+    Variant("16 heads",       (512,),    1, 1, 4,  16,  64, "qk_first", "qk_first",    (144, 80), False, _SLICED, True),
+    Variant("32 heads",       (512,),    1, 1, 4,  32,  64, "qk_first", "qk_first",    (144, 80), False, _SLICED, True),
+    Variant("64 heads",       (512,),    1, 1, 4,  64,  64, "qk_first", "qk_first",    (144, 80), False, _SLICED, True),
 )
 # fmt: on
 #: All variants. Split keys run as one Q tile does, on a part of the KV tiles.

@@ -105,13 +105,13 @@ class FastWarp(CacheWarp):
         for slice_ in cutlass.range_constexpr(config.slices):
             slot = wait_empty(self.cta, self.ring, slice_, number)
             self.wait_for_qk(slice_, number)
-            base = self.slot(slot).iterator.toint() + self.first_key * SWIZZLE_BYTES
+            first = self.slot(slot).iterator.toint() + self.first_column
             for c in cutlass.range_constexpr(per_slice):
                 chunk = slice_ * per_slice + c
                 columns = [key.columns(chunk) for key in keys]
                 scale_large(keys, chunk, columns)
                 for step in cutlass.range_constexpr(self.steps):
-                    self.write(base + (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES, columns[step])
+                    self.write(first, (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES, columns[step])
                 self.write_tmem(slice_ % config.tmem_slices * per_slice + c, columns)
             cute.arch.fence_view_async_tmem_store()
             primitives.tcgen05_fence("before_thread_sync")
@@ -141,11 +141,17 @@ class FastWarp(CacheWarp):
         target = cutlass.inttoptr((lane + chunk * (CHUNK // 2)).toint(), mem_space=cute.AddressSpace.tmem, dtype=Int32)
         primitives.tcgen05_st("16x128b", target, cutlass.Vector(words.load().ir_value(), dtype=Int32))
 
-    def write(self, chunk: Int32, vectors: list[cute.Tensor]) -> None:
-        """Write the lane's 16 columns of a key. chunk: the address of the chunk's first column of that key."""
+    @property
+    def first_column(self) -> Int32:
+        """Bytes from a slot to the lane's first column of its first key. Its other vector is at that address ^ 16."""
+        swizzled = VECTORS * self.unit ^ self.first_key % KEYS
+        return self.first_key * SWIZZLE_BYTES + swizzled * VECTOR_BYTES
+
+    def write(self, first: Int32, offset: int, vectors: list[cute.Tensor]) -> None:
+        """Write the lane's 16 columns of a key, which are `offset` bytes behind those of its first key and chunk."""
         for j, vector in enumerate(vectors):
-            swizzled = (VECTORS * self.unit + j) ^ (self.first_key % KEYS)
-            cute.autovec_copy(vector, words_at(chunk + swizzled * VECTOR_BYTES, WORDS, cute.AddressSpace.smem))
+            address = (first ^ j * VECTOR_BYTES) + offset
+            cute.autovec_copy(vector, words_at(address, WORDS, cute.AddressSpace.smem))
 
 
 class Key(LoopInvariant):
@@ -172,9 +178,9 @@ class Key(LoopInvariant):
         self.scales = self.loaded_scales(scales)
 
     def loaded_scales(self, address: Any) -> list[Int32]:
-        """Load all scales as words of four bytes; those of ue8m0 times 2^120. 0 if there is no key.
+        """Load all scales as words of four bytes; 0 if there is no key.
 
-        large: a scale of ue8m0 is above 1, and all that are returned are 2^120. unscaled: the scales then.
+        large: a scale of ue8m0 is above 1. Unless one is, those of ue8m0 are returned times 2^120.
         """
         layout = self.layout
         if layout.scale == "none":
@@ -185,11 +191,11 @@ class Key(LoopInvariant):
         parts = [loaded(address + Int64(at), width // WORD_BYTES) for at in range(0, size, width)]
         words = [part[w] for part in parts for w in range(width // WORD_BYTES)]
         if layout.scale == "ue8m0":
-            self.unscaled, bits = words, Int32(0)
+            bits = Int32(0)
             for w, word in enumerate(words):
                 bits |= word & (TOP_BITS >> 8 * max(WORD_BYTES * (w + 1) - count, 0))
             self.large = self.exists & (bits != 0)
-            words = [cutlass.select_(self.large, Int32(UE8M0_ONES), word + UE8M0_UNIT) for word in words]
+            words = [cutlass.select_(self.large, word, word + UE8M0_UNIT) for word in words]
         return [cutlass.select_(self.exists, word, Int32(0)) for word in words]
 
     def or_zeros(self, words: cute.Tensor) -> cute.Tensor:
@@ -223,7 +229,10 @@ class Key(LoopInvariant):
             self.marks = marked(self.marks, scale)
             return scaled_e4m3(scale, Int32(E4M3_UNIT))[0]
         word, byte = self.place_of_scale(chunk)
-        return normal_ue8m0(self.scales[word], 0x4040 + byte * 0x0101)
+        scales = self.scales[word]
+        if self.layout.scale == "ue8m0":
+            scales = cutlass.select_(self.large, Int32(UE8M0_ONES), scales)
+        return normal_ue8m0(scales, 0x4040 + byte * 0x0101)
 
     def place_of_scale(self, chunk: int) -> tuple[int, Int32]:
         """Return the number of the word with the ue8m0 of the lane's codes of a chunk, and that of its byte there."""
@@ -242,7 +251,7 @@ def scale_large(keys: list[Key], chunk: int, columns: list[list[cute.Tensor]]) -
         if large:
             for key, vectors in zip(keys, columns, strict=True):
                 word, byte = key.place_of_scale(chunk)
-                scale = bf16x2_of(permuted(key.unscaled[word], byte * 0x11))
+                scale = bf16x2_of(permuted(key.scales[word], byte * 0x11))
                 scale = cutlass.select_(key.large, scale, Int32(ONES))
                 for vector in vectors:
                     for w in cutlass.range_constexpr(WORDS):

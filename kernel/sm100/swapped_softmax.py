@@ -15,7 +15,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int32, Int64, const_expr
+from cutlass import BFloat16, Float32, Int16, Int32, Int64, const_expr
 from cutlass.cute.nvgpu import tcgen05
 from cutlass.experimental import primitives
 
@@ -31,7 +31,7 @@ from kernel.sm100.tiles import LoopInvariant
 KEYS = 16  # of a warp in a KV tile
 QUAD = 4  # threads that have the same keys
 OVER_KEYS = (4, 8, 16)  # distances of the threads that have the same heads
-AT_ONCE = 16  # heads of O' in a thread's registers
+AT_ONCE = 16  # heads of O' that are rescaled at once, or stored under one condition
 VOTE, MEET = 1, 2  # named barriers of the softmax warps
 TILE_MAX, MAXIMUM, SUM, LARGEST, FACTOR = range(EXCHANGED)  # statistics in the exchange buffer
 
@@ -188,12 +188,12 @@ class SwappedSoftmax(LoopInvariant):
                 factor_of[head] = factors[j]
         cute.arch.sync_warp()
         for part in cutlass.range(o_parts(self.cta), unroll=1):
-            o = load_o(self.cta, thread, part)
-            _, first = place_of(self.cta, part)
+            o = load_o(self.cta, thread, part, AT_ONCE)
+            first = part % (self.cta.config.tile_m // AT_ONCE) * AT_ONCE
             for n in cutlass.range_constexpr(0, AT_ONCE, 2):
                 pair = factor_of[first + n], factor_of[first + n + 1]
                 o[n], o[n + 1] = cute.arch.mul_packed_f32x2((o[n], o[n + 1]), pair)
-            tensor = o_lanes(self.cta, part)
+            tensor = o_lanes(self.cta, part, AT_ONCE)
             store = tmem_copy(tcgen05.St32x32bOp, AT_ONCE, tensor, thread.index)
             cute.copy(store, o, store.partition_D(tensor))
         cute.arch.fence_view_async_tmem_store()
@@ -289,18 +289,19 @@ class SwappedEpilogue(LoopInvariant):
         row_bytes = Int64(rows.stride[0]) * BF16_BYTES
         column = rows[cta.row_tile.row(0), None].iterator.toint() + Int64(thread.column_of(0) * BF16_BYTES)
         left = cta.row_tile.rows - cta.row_tile.row(0)
-        for part in cutlass.range(o_parts(cta), unroll=1):
-            o = load_o_or_zeros(cta, thread, part)
-            block, first = place_of(cta, part)
-            values = [(o[n] * factor_of[first + n]).to(BFloat16) for n in range(AT_ONCE)]
-            at = column + row_bytes * first + Int64(block * TMEM_LANES * BF16_BYTES)
-            if first + AT_ONCE <= left:
-                for n in cutlass.range_constexpr(AT_ONCE):
-                    store_bf16(at + row_bytes * n, values[n])
-            else:
-                for n in cutlass.range_constexpr(AT_ONCE):
-                    if first + n < left:
+        heads = cta.config.tile_m
+        for block in cutlass.range(cta.config.slices, unroll=1):
+            o = load_o_or_zeros(cta, thread, block)
+            values = rounded(o, [factor_of[n] for n in range(heads)])
+            at = column + Int64(block * TMEM_LANES * BF16_BYTES)
+            for first in cutlass.range_constexpr(0, heads, AT_ONCE):
+                if first + AT_ONCE <= left:
+                    for n in cutlass.range_constexpr(first, first + AT_ONCE):
                         store_bf16(at + row_bytes * n, values[n])
+                else:
+                    for n in cutlass.range_constexpr(first, first + AT_ONCE):
+                        if n < left:
+                            store_bf16(at + row_bytes * n, values[n])
 
     @cute.jit
     def store_partial(self) -> None:
@@ -313,16 +314,28 @@ class SwappedEpilogue(LoopInvariant):
             rows[thread.index, config.head_dim + 1] = row_sum
             if const_expr(config.maxima):
                 rows[thread.index, config.head_dim + STATS] = running.largest
-        for part in cutlass.range(o_parts(cta), unroll=1):
-            o = load_o_or_zeros(cta, thread, part)
-            block, first = place_of(cta, part)
-            for n in cutlass.range_constexpr(AT_ONCE):
-                rows[first + n, thread.column_of(block)] = o[n]
+        for block in cutlass.range(config.slices, unroll=1):
+            o = load_o_or_zeros(cta, thread, block)
+            for n in cutlass.range_constexpr(config.tile_m):
+                rows[n, thread.column_of(block)] = o[n]
 
 
-def store_bf16(address: Any, value: BFloat16) -> None:
-    """Store a value in global memory."""
-    pointer = cute.make_ptr(BFloat16, address, cute.AddressSpace.gmem, assumed_align=BF16_BYTES)
+def rounded(values: cute.Tensor, factors: list[Float32]) -> list[Int16]:
+    """Return the bits of values times factors in bf16. A conversion rounds two: one of a single value takes longer."""
+    found = []
+    for n in range(0, len(factors), 2):
+        pair = cute.make_rmem_tensor(2, Float32)
+        pair[0], pair[1] = cute.arch.mul_packed_f32x2((values[n], values[n + 1]), (factors[n], factors[n + 1]))
+        packed = cute.make_rmem_tensor(2, BFloat16)
+        packed.store(pair.load().to(BFloat16))
+        word = cute.recast_tensor(packed, Int32)[0]
+        found += [Int16(word), Int16(word >> 16)]
+    return found
+
+
+def store_bf16(address: Any, value: Int16) -> None:
+    """Store the bits of a value in global memory."""
+    pointer = cute.make_ptr(Int16, address, cute.AddressSpace.gmem, assumed_align=BF16_BYTES)
     cute.make_tensor(pointer, cute.make_layout(1))[0] = value
 
 
@@ -332,26 +345,20 @@ def finite(maximum: Any) -> Any:
 
 
 def o_parts(cta: Cta) -> int:
-    """Return the number of parts of O': AT_ONCE heads in a block of V's columns."""
+    """Return the number of parts of O' that are rescaled: AT_ONCE heads in a block of V's columns."""
     return cta.config.slices * cta.config.tile_m // AT_ONCE
 
 
-def place_of(cta: Cta, part: Int32) -> tuple[Int32, Int32]:
-    """Return the block of V's columns and the first head of a part of O'."""
-    per_block = cta.config.tile_m // AT_ONCE
-    return part // per_block, part % per_block * AT_ONCE
+def o_lanes(cta: Cta, part: Int32, heads: int) -> cute.Tensor:
+    """Return a part of O' with some heads, as (lane, head)."""
+    layout = cute.make_layout((TMEM_LANES, heads), stride=(LANE, 1))
+    return cute.make_tensor(cta.fragments.o + part * heads, layout)
 
 
-def o_lanes(cta: Cta, part: Int32) -> cute.Tensor:
-    """Return a part of O' as (lane, head)."""
-    layout = cute.make_layout((TMEM_LANES, AT_ONCE), stride=(LANE, 1))
-    return cute.make_tensor(cta.fragments.o + part * AT_ONCE, layout)
-
-
-def load_o(cta: Cta, thread: ColumnThread, part: Int32) -> cute.Tensor:
-    """Load the thread's column of V in a part of O'."""
-    tensor = o_lanes(cta, part)
-    load = tmem_copy(tcgen05.Ld32x32bOp, AT_ONCE, tensor, thread.index)
+def load_o(cta: Cta, thread: ColumnThread, part: Int32, heads: int) -> cute.Tensor:
+    """Load the thread's column of V in a part of O' with some heads."""
+    tensor = o_lanes(cta, part, heads)
+    load = tmem_copy(tcgen05.Ld32x32bOp, heads, tensor, thread.index)
     o = cute.make_rmem_tensor(load.partition_D(cute.make_identity_tensor(tensor.shape)).shape, Float32)
     cute.copy(load, load.partition_S(tensor), o)
     cute.arch.fence_view_async_tmem_load()
@@ -359,10 +366,11 @@ def load_o(cta: Cta, thread: ColumnThread, part: Int32) -> cute.Tensor:
 
 
 @cute.jit
-def load_o_or_zeros(cta: Cta, thread: ColumnThread, part: Int32) -> cute.Tensor:
-    """Load a part of O'; zeros if the row tile sees no key, so that no PV has written O'."""
-    o = cute.make_rmem_tensor(AT_ONCE, Float32)
+def load_o_or_zeros(cta: Cta, thread: ColumnThread, block: Int32) -> cute.Tensor:
+    """Load a block of O' for all heads; zeros if the row tile sees no key, so that no PV has written O'."""
+    heads = cta.config.tile_m
+    o = cute.make_rmem_tensor(heads, Float32)
     o.fill(0.0)
     if cta.kv_tiles.count > 0:
-        o.store(cute.coalesce(load_o(cta, thread, part)).load())
+        o.store(cute.coalesce(load_o(cta, thread, block, heads)).load())
     return o
