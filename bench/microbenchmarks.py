@@ -376,37 +376,6 @@ ROUND: {work} {NEXT_ROUND}
     return Micro(text, 32 * warps, ctas, 1, shared, (16, 64), 1, None, GATHERED[source], misses)
 
 
-GATHER_WARPS, OPERANDS = 4, 65536
-"""Warps that gather beside wgmma; bytes of shared memory before their slots, for wgmma's operands."""
-
-
-def cp_async_beside(row: Row) -> Micro:
-    """Measure eight MMAs of each warpgroup while four warps gather `copies` times four rows each."""
-    groups, copies = int(row["warpgroups"]), int(row["copies"])
-    products, operands, kept = _products(row, BESIDE_PRODUCTS)
-    work, before, left = _gathers(row, OPERANDS)
-    text = entry(
-        "u64 data,u64 out,u32 rounds,u32 seed",
-        f"""ld.param.u64 %d0, [data]; mov.u32 %r3, %tid.x; shr.u32 %r3, %r3, 5; shfl.sync.idx.b32 %r3, %r3, 0, 31, -1;
-setp.ge.u32 %p2, %r3, {4 * groups}; @%p2 bra OTHERS;
-{operands}
-{START_CLOCK}
-{products}
-{STOP_CLOCK} {kept} {STORE_CYCLES}
-OTHERS: sub.u32 %r3, %r3, {4 * groups}; mul.lo.u32 %r50, %r50, {copies};
-{before}
-{START_CLOCK}
-GATHER: {work}
-sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra GATHER;
-{left}
-bar.sync 0; ret;""",
-        threads=128 * groups + 32 * GATHER_WARPS,
-    )
-    shared = OPERANDS + GATHER_WARPS * int(row["groups"]) * int(row["row_bytes"]) * ROWS_AT_ONCE
-    threads, ctas = 128 * groups + 32 * GATHER_WARPS, int(row["ctas"])
-    return Micro(text, threads, ctas, 1, shared, (16, 64), 1, None, GATHERED[row["source"]])
-
-
 @dataclass(frozen=True)
 class Kind:
     """One kind of measurement: its file, the program of a row, the goals for mean and worst error."""
@@ -425,4 +394,5 @@ KINDS: Final = (
     Kind("H200 copies to other CTAs", "passed", passed, (0.15,)),
     Kind("H200 TMA loads", "tma", tma, (0.15,)),
     Kind("H200 TMA stores", "tma_store", tma_store, (0.15,)),
+    Kind("H200 cp.async from L2", "cp_async", cp_async, (0.15,)),
 )
