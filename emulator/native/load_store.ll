@@ -189,7 +189,7 @@ define i64 @load_global(i64 %0, i64 %1, i64 %2) {
   call fastcc void @0(ptr %4, i64 %0, i64 %2, i64 %7, i64 %26, i64 %34, i64 %38)
   %44 = load i8, ptr %4, align 1
   %45 = icmp eq i8 %44, 0
-  br i1 %45, label %236, label %46
+  br i1 %45, label %237, label %46
 
 46:
   %47 = getelementptr i8, ptr %5, i64 8
@@ -208,288 +208,289 @@ define i64 @load_global(i64 %0, i64 %1, i64 %2) {
   %60 = inttoptr i64 %59 to ptr
   %61 = getelementptr i8, ptr %35, i64 128
   %62 = load i64, ptr %61, align 8
-  %63 = getelementptr i64, ptr %60, i64 %62
-  %64 = load i64, ptr %63, align 8
-  %65 = shl i64 %64, 40
-  %66 = getelementptr i8, ptr %35, i64 136
-  %67 = load i64, ptr %66, align 8
-  %68 = shl i64 %67, 22
-  %69 = shl i64 %9, 6
-  %70 = add i64 %69, 64
-  %71 = and i64 %7, 2
-  %72 = icmp eq i64 %71, 0
-  %73 = inttoptr i64 %49 to ptr
-  %74 = trunc i64 %51 to i32
-  %75 = tail call i64 @llvm.ctpop.i64(i64 %26)
-  %76 = icmp ult i64 %75, 2
-  %77 = select i1 %31, i1 true, i1 %76
-  %78 = or i64 %65, %70
-  %79 = or i64 %78, %68
-  %80 = icmp eq i64 %55, 0
-  %81 = ashr i64 %7, 32
-  %82 = lshr i64 %43, %81
-  %83 = select i1 %80, i64 0, i64 %82
-  %84 = icmp eq i64 %83, 0
-  %85 = add nsw i64 %52, %0
-  %86 = lshr i64 %7, 24
-  %87 = and i64 %86, 255
-  %88 = icmp eq i64 %40, 4
-  %89 = icmp eq i64 %87, 4
-  %90 = and i1 %88, %89
-  %91 = and i1 %31, %90
-  %92 = icmp eq i64 %42, 0
-  %93 = trunc i64 %39 to i8
-  %94 = and i64 %7, 1
-  %95 = icmp ne i64 %94, 0
-  %96 = icmp ult i64 %40, 8
-  %97 = and i1 %95, %96
-  %98 = shl nuw nsw i64 %40, 3
-  %99 = add nsw i64 %98, -1
-  %100 = shl nuw nsw i64 1, %99
-  %101 = tail call i64 @llvm.umax.i64(i64 %87, i64 4)
-  %102 = shl nuw nsw i64 %101, 5
-  %103 = trunc i64 %86 to i8
-  br label %222
-
-104:
-  br i1 %72, label %109, label %105
+  %63 = getelementptr i32, ptr %60, i64 %62
+  %64 = load i32, ptr %63, align 4
+  %65 = zext i32 %64 to i64
+  %66 = shl i64 %65, 40
+  %67 = getelementptr i8, ptr %35, i64 136
+  %68 = load i64, ptr %67, align 8
+  %69 = shl i64 %68, 22
+  %70 = shl i64 %9, 6
+  %71 = add i64 %70, 64
+  %72 = and i64 %7, 2
+  %73 = icmp eq i64 %72, 0
+  %74 = inttoptr i64 %49 to ptr
+  %75 = trunc i64 %51 to i32
+  %76 = tail call i64 @llvm.ctpop.i64(i64 %26)
+  %77 = icmp ult i64 %76, 2
+  %78 = select i1 %31, i1 true, i1 %77
+  %79 = or i64 %69, %71
+  %80 = or i64 %79, %66
+  %81 = icmp eq i64 %55, 0
+  %82 = ashr i64 %7, 32
+  %83 = lshr i64 %43, %82
+  %84 = select i1 %81, i64 0, i64 %83
+  %85 = icmp eq i64 %84, 0
+  %86 = add nsw i64 %52, %0
+  %87 = lshr i64 %7, 24
+  %88 = and i64 %87, 255
+  %89 = icmp eq i64 %40, 4
+  %90 = icmp eq i64 %88, 4
+  %91 = and i1 %89, %90
+  %92 = and i1 %31, %91
+  %93 = icmp eq i64 %42, 0
+  %94 = trunc i64 %39 to i8
+  %95 = and i64 %7, 1
+  %96 = icmp ne i64 %95, 0
+  %97 = icmp ult i64 %40, 8
+  %98 = and i1 %96, %97
+  %99 = shl nuw nsw i64 %40, 3
+  %100 = add nsw i64 %99, -1
+  %101 = shl nuw nsw i64 1, %100
+  %102 = tail call i64 @llvm.umax.i64(i64 %88, i64 4)
+  %103 = shl nuw nsw i64 %102, 5
+  %104 = trunc i64 %87 to i8
+  br label %223
 
 105:
-  %106 = getelementptr i64, ptr %73, i64 %223
-  %107 = load i64, ptr %106, align 8
-  %108 = add nsw i64 %107, %51
-  br label %114
+  br i1 %73, label %110, label %106
 
-109:
-  %110 = getelementptr i32, ptr %73, i64 %223
-  %111 = load i32, ptr %110, align 4
-  %112 = add i32 %111, %74
-  %113 = zext i32 %112 to i64
-  br label %114
+106:
+  %107 = getelementptr i64, ptr %74, i64 %224
+  %108 = load i64, ptr %107, align 8
+  %109 = add nsw i64 %108, %51
+  br label %115
 
-114:
-  %115 = phi i64 [ %113, %109 ], [ %108, %105 ]
-  %116 = select i1 %77, i64 %223, i64 32
-  %117 = or i64 %79, %116
-  br i1 %84, label %120, label %118
+110:
+  %111 = getelementptr i32, ptr %74, i64 %224
+  %112 = load i32, ptr %111, align 4
+  %113 = add i32 %112, %75
+  %114 = zext i32 %113 to i64
+  br label %115
 
-118:
-  %119 = ashr i64 %115, %81
-  br label %228
+115:
+  %116 = phi i64 [ %114, %110 ], [ %109, %106 ]
+  %117 = select i1 %78, i64 %224, i64 32
+  %118 = or i64 %80, %117
+  br i1 %85, label %121, label %119
 
-120:
-  br i1 %91, label %125, label %121
+119:
+  %120 = ashr i64 %116, %82
+  br label %229
 
 121:
-  br i1 %92, label %198, label %122
+  br i1 %92, label %126, label %122
 
 122:
-  %123 = mul nuw nsw i64 %223, %87
-  %124 = add i64 %123, %85
-  br label %171
+  br i1 %93, label %199, label %123
 
-125:
-  br i1 %92, label %198, label %126
+123:
+  %124 = mul nuw nsw i64 %224, %88
+  %125 = add i64 %124, %86
+  br label %172
 
 126:
-  %127 = inttoptr i64 %115 to ptr
-  br label %161
+  br i1 %93, label %199, label %127
 
-128:
-  %129 = xor i64 %191, %100
-  %130 = sub nsw i64 %129, %100
-  br label %131
+127:
+  %128 = inttoptr i64 %116 to ptr
+  br label %162
 
-131:
-  %132 = phi i64 [ %130, %128 ], [ %191, %190 ], [ %181, %180 ]
-  %133 = mul nuw nsw i64 %102, %172
-  br i1 %31, label %149, label %134
+129:
+  %130 = xor i64 %192, %101
+  %131 = sub nsw i64 %130, %101
+  br label %132
 
-134:
-  %135 = add nsw i64 %133, %85
-  %136 = trunc i64 %132 to i16
-  %137 = trunc i64 %132 to i32
-  %138 = trunc i64 %132 to i8
-  br label %192
+132:
+  %133 = phi i64 [ %131, %129 ], [ %192, %191 ], [ %182, %181 ]
+  %134 = mul nuw nsw i64 %103, %173
+  br i1 %31, label %150, label %135
 
-139:
-  %140 = mul nuw nsw i64 %193, %87
-  %141 = add nsw i64 %135, %140
-  %142 = inttoptr i64 %141 to ptr
-  switch i8 %103, label %146 [
-    i8 4, label %143
-    i8 8, label %144
-    i8 2, label %145
+135:
+  %136 = add nsw i64 %134, %86
+  %137 = trunc i64 %133 to i16
+  %138 = trunc i64 %133 to i32
+  %139 = trunc i64 %133 to i8
+  br label %193
+
+140:
+  %141 = mul nuw nsw i64 %194, %88
+  %142 = add nsw i64 %136, %141
+  %143 = inttoptr i64 %142 to ptr
+  switch i8 %104, label %147 [
+    i8 4, label %144
+    i8 8, label %145
+    i8 2, label %146
   ]
-
-143:
-  store i32 %137, ptr %142, align 4
-  br label %147
 
 144:
-  store i64 %132, ptr %142, align 8
-  br label %147
+  store i32 %138, ptr %143, align 4
+  br label %148
 
 145:
-  store i16 %136, ptr %142, align 2
-  br label %147
+  store i64 %133, ptr %143, align 8
+  br label %148
 
 146:
-  store i8 %138, ptr %142, align 1
-  br label %147
+  store i16 %137, ptr %143, align 2
+  br label %148
 
 147:
-  %148 = icmp eq i64 %194, 32
-  br i1 %148, label %159, label %192
+  store i8 %139, ptr %143, align 1
+  br label %148
 
-149:
-  %150 = add i64 %124, %133
-  %151 = inttoptr i64 %150 to ptr
-  switch i8 %103, label %157 [
-    i8 4, label %152
-    i8 8, label %154
-    i8 2, label %155
+148:
+  %149 = icmp eq i64 %195, 32
+  br i1 %149, label %160, label %193
+
+150:
+  %151 = add i64 %125, %134
+  %152 = inttoptr i64 %151 to ptr
+  switch i8 %104, label %158 [
+    i8 4, label %153
+    i8 8, label %155
+    i8 2, label %156
   ]
 
-152:
-  %153 = trunc i64 %132 to i32
-  store i32 %153, ptr %151, align 4
-  br label %159
-
-154:
-  store i64 %132, ptr %151, align 8
-  br label %159
+153:
+  %154 = trunc i64 %133 to i32
+  store i32 %154, ptr %152, align 4
+  br label %160
 
 155:
-  %156 = trunc i64 %132 to i16
-  store i16 %156, ptr %151, align 2
-  br label %159
+  store i64 %133, ptr %152, align 8
+  br label %160
 
-157:
-  %158 = trunc i64 %132 to i8
-  store i8 %158, ptr %151, align 1
-  br label %159
+156:
+  %157 = trunc i64 %133 to i16
+  store i16 %157, ptr %152, align 2
+  br label %160
 
-159:
-  %160 = icmp eq i64 %173, %42
-  br i1 %160, label %198, label %171
+158:
+  %159 = trunc i64 %133 to i8
+  store i8 %159, ptr %152, align 1
+  br label %160
 
-161:
-  %162 = phi i64 [ 0, %126 ], [ %163, %161 ]
-  %163 = add nuw nsw i64 %162, 1
-  %164 = getelementptr i32, ptr %127, i64 %162
-  %165 = load i32, ptr %164, align 4
-  %166 = shl nsw i64 %162, 7
-  %167 = add nsw i64 %166, %85
-  %168 = inttoptr i64 %167 to ptr
-  %169 = getelementptr i32, ptr %168, i64 %223
-  store i32 %165, ptr %169, align 4
-  %170 = icmp eq i64 %163, %42
-  br i1 %170, label %198, label %161
+160:
+  %161 = icmp eq i64 %174, %42
+  br i1 %161, label %199, label %172
 
-171:
-  %172 = phi i64 [ 0, %122 ], [ %173, %159 ]
-  %173 = add nuw nsw i64 %172, 1
-  %174 = mul nuw nsw i64 %172, %40
-  %175 = add nsw i64 %174, %115
-  %176 = inttoptr i64 %175 to ptr
-  switch i8 %93, label %184 [
-    i8 4, label %177
-    i8 8, label %180
-    i8 2, label %182
+162:
+  %163 = phi i64 [ 0, %127 ], [ %164, %162 ]
+  %164 = add nuw nsw i64 %163, 1
+  %165 = getelementptr i32, ptr %128, i64 %163
+  %166 = load i32, ptr %165, align 4
+  %167 = shl nsw i64 %163, 7
+  %168 = add nsw i64 %167, %86
+  %169 = inttoptr i64 %168 to ptr
+  %170 = getelementptr i32, ptr %169, i64 %224
+  store i32 %166, ptr %170, align 4
+  %171 = icmp eq i64 %164, %42
+  br i1 %171, label %199, label %162
+
+172:
+  %173 = phi i64 [ 0, %123 ], [ %174, %160 ]
+  %174 = add nuw nsw i64 %173, 1
+  %175 = mul nuw nsw i64 %173, %40
+  %176 = add nsw i64 %175, %116
+  %177 = inttoptr i64 %176 to ptr
+  switch i8 %94, label %185 [
+    i8 4, label %178
+    i8 8, label %181
+    i8 2, label %183
   ]
 
-177:
-  %178 = load i32, ptr %176, align 4
-  %179 = zext i32 %178 to i64
-  br label %190
+178:
+  %179 = load i32, ptr %177, align 4
+  %180 = zext i32 %179 to i64
+  br label %191
 
-180:
-  %181 = load i64, ptr %176, align 8
-  br label %131
+181:
+  %182 = load i64, ptr %177, align 8
+  br label %132
 
-182:
-  %183 = load i16, ptr %176, align 2
-  br label %187
+183:
+  %184 = load i16, ptr %177, align 2
+  br label %188
 
-184:
-  %185 = load i8, ptr %176, align 1
-  %186 = zext i8 %185 to i16
-  br label %187
+185:
+  %186 = load i8, ptr %177, align 1
+  %187 = zext i8 %186 to i16
+  br label %188
 
-187:
-  %188 = phi i16 [ %183, %182 ], [ %186, %184 ]
-  %189 = zext i16 %188 to i64
-  br label %190
+188:
+  %189 = phi i16 [ %184, %183 ], [ %187, %185 ]
+  %190 = zext i16 %189 to i64
+  br label %191
 
-190:
-  %191 = phi i64 [ %189, %187 ], [ %179, %177 ]
-  br i1 %97, label %128, label %131
+191:
+  %192 = phi i64 [ %190, %188 ], [ %180, %178 ]
+  br i1 %98, label %129, label %132
 
-192:
-  %193 = phi i64 [ 0, %134 ], [ %194, %147 ]
-  %194 = add nuw nsw i64 %193, 1
-  %195 = shl nuw i64 1, %193
-  %196 = and i64 %195, %26
-  %197 = icmp eq i64 %196, 0
-  br i1 %197, label %147, label %139
+193:
+  %194 = phi i64 [ 0, %135 ], [ %195, %148 ]
+  %195 = add nuw nsw i64 %194, 1
+  %196 = shl nuw i64 1, %194
+  %197 = and i64 %196, %26
+  %198 = icmp eq i64 %197, 0
+  br i1 %198, label %148, label %140
 
-198:
-  %199 = icmp eq i64 %224, 32
-  br i1 %199, label %200, label %222
+199:
+  %200 = icmp eq i64 %225, 32
+  br i1 %200, label %201, label %223
 
-200:
-  %201 = getelementptr i8, ptr %35, i64 8
-  %202 = load i64, ptr %201, align 8
-  %203 = inttoptr i64 %202 to ptr
-  %204 = load i64, ptr %203, align 8
-  %205 = insertelement <4 x i64> poison, i64 %34, i64 0
-  %206 = shufflevector <4 x i64> %205, <4 x i64> poison, <4 x i32> zeroinitializer
-  br label %207
+201:
+  %202 = getelementptr i8, ptr %35, i64 8
+  %203 = load i64, ptr %202, align 8
+  %204 = inttoptr i64 %203 to ptr
+  %205 = load i64, ptr %204, align 8
+  %206 = insertelement <4 x i64> poison, i64 %34, i64 0
+  %207 = shufflevector <4 x i64> %206, <4 x i64> poison, <4 x i32> zeroinitializer
+  br label %208
 
-207:
-  %208 = phi i64 [ 0, %200 ], [ %214, %207 ]
-  %209 = phi <4 x i64> [ zeroinitializer, %200 ], [ %213, %207 ]
-  %210 = phi <4 x i64> [ <i64 0, i64 1, i64 2, i64 3>, %200 ], [ %215, %207 ]
-  %211 = lshr <4 x i64> %206, %210
-  %212 = and <4 x i64> %211, splat (i64 1)
-  %213 = add <4 x i64> %212, %209
-  %214 = add nuw i64 %208, 4
-  %215 = add nuw nsw <4 x i64> %210, splat (i64 4)
-  %216 = icmp eq i64 %214, 32
-  br i1 %216, label %217, label %207
+208:
+  %209 = phi i64 [ 0, %201 ], [ %215, %208 ]
+  %210 = phi <4 x i64> [ zeroinitializer, %201 ], [ %214, %208 ]
+  %211 = phi <4 x i64> [ <i64 0, i64 1, i64 2, i64 3>, %201 ], [ %216, %208 ]
+  %212 = lshr <4 x i64> %207, %211
+  %213 = and <4 x i64> %212, splat (i64 1)
+  %214 = add <4 x i64> %213, %210
+  %215 = add nuw i64 %209, 4
+  %216 = add nuw nsw <4 x i64> %211, splat (i64 4)
+  %217 = icmp eq i64 %215, 32
+  br i1 %217, label %218, label %208
 
-217:
-  %218 = tail call i64 @llvm.vector.reduce.add.v4i64(<4 x i64> %213)
-  %219 = mul nuw nsw i64 %218, %43
-  %220 = add nsw i64 %219, %204
-  store i64 %220, ptr %203, align 8
-  %221 = add nsw i64 %2, 56
-  br label %236
+218:
+  %219 = tail call i64 @llvm.vector.reduce.add.v4i64(<4 x i64> %214)
+  %220 = mul nuw nsw i64 %219, %43
+  %221 = add nsw i64 %220, %205
+  store i64 %221, ptr %204, align 8
+  %222 = add nsw i64 %2, 56
+  br label %237
 
-222:
-  %223 = phi i64 [ 0, %46 ], [ %224, %198 ]
-  %224 = add nuw nsw i64 %223, 1
-  %225 = shl nuw i64 1, %223
-  %226 = and i64 %225, %34
-  %227 = icmp eq i64 %226, 0
-  br i1 %227, label %198, label %104
+223:
+  %224 = phi i64 [ 0, %46 ], [ %225, %199 ]
+  %225 = add nuw nsw i64 %224, 1
+  %226 = shl nuw i64 1, %224
+  %227 = and i64 %226, %34
+  %228 = icmp eq i64 %227, 0
+  br i1 %228, label %199, label %105
 
-228:
-  %229 = phi i64 [ 0, %118 ], [ %230, %228 ]
-  %230 = add nuw nsw i64 %229, 1
-  %231 = add nsw i64 %229, %119
-  %232 = shl nsw i64 %231, 3
-  %233 = add nsw i64 %232, %57
-  %234 = inttoptr i64 %233 to ptr
-  store i64 %117, ptr %234, align 8
-  %235 = icmp eq i64 %230, %83
-  br i1 %235, label %120, label %228
+229:
+  %230 = phi i64 [ 0, %119 ], [ %231, %229 ]
+  %231 = add nuw nsw i64 %230, 1
+  %232 = add nsw i64 %230, %120
+  %233 = shl nsw i64 %232, 3
+  %234 = add nsw i64 %233, %57
+  %235 = inttoptr i64 %234 to ptr
+  store i64 %118, ptr %235, align 8
+  %236 = icmp eq i64 %231, %84
+  br i1 %236, label %121, label %229
 
-236:
-  %237 = phi i64 [ %221, %217 ], [ 0, %24 ]
+237:
+  %238 = phi i64 [ %222, %218 ], [ 0, %24 ]
   call void @llvm.lifetime.end.p0(ptr nonnull %4)
-  ret i64 %237
+  ret i64 %238
 }
 
 define i64 @store_global(i64 %0, i64 %1, i64 %2) {
@@ -542,7 +543,7 @@ define i64 @store_global(i64 %0, i64 %1, i64 %2) {
   call fastcc void @0(ptr %4, i64 %0, i64 %2, i64 %7, i64 %26, i64 %34, i64 %38)
   %44 = load i8, ptr %4, align 1
   %45 = icmp eq i8 %44, 0
-  br i1 %45, label %261, label %46
+  br i1 %45, label %262, label %46
 
 46:
   %47 = getelementptr i8, ptr %5, i64 8
@@ -561,317 +562,318 @@ define i64 @store_global(i64 %0, i64 %1, i64 %2) {
   %60 = inttoptr i64 %59 to ptr
   %61 = getelementptr i8, ptr %35, i64 128
   %62 = load i64, ptr %61, align 8
-  %63 = getelementptr i64, ptr %60, i64 %62
-  %64 = load i64, ptr %63, align 8
-  %65 = shl i64 %64, 40
-  %66 = getelementptr i8, ptr %35, i64 136
-  %67 = load i64, ptr %66, align 8
-  %68 = shl i64 %67, 22
-  %69 = shl i64 %9, 6
-  %70 = add i64 %69, 64
-  %71 = and i64 %7, 2
-  %72 = icmp eq i64 %71, 0
-  %73 = inttoptr i64 %49 to ptr
-  %74 = trunc i64 %51 to i32
-  %75 = tail call i64 @llvm.ctpop.i64(i64 %26)
-  %76 = icmp ult i64 %75, 2
-  %77 = select i1 %31, i1 true, i1 %76
-  %78 = icmp eq i64 %55, 0
-  %79 = ashr i64 %7, 32
-  %80 = lshr i64 %43, %79
-  %81 = select i1 %78, i64 0, i64 %80
-  %82 = icmp eq i64 %81, 0
-  %83 = lshr i64 %40, 1
-  %84 = lshr i64 %40, 3
-  %85 = sub nsw i64 %83, %84
-  %86 = and i64 %7, 32
-  %87 = icmp eq i64 %86, 0
-  %88 = lshr i64 %7, 24
-  %89 = and i64 %88, 255
-  %90 = tail call i64 @llvm.umax.i64(i64 %89, i64 4)
-  %91 = shl nuw nsw i64 %90, 5
-  %92 = add nsw i64 %52, %0
-  %93 = trunc i64 %88 to i8
-  %94 = trunc i64 %39 to i8
-  %95 = icmp eq i64 %40, 8
-  %96 = shl nuw nsw i64 %40, 3
-  %97 = shl nsw i64 -1, %96
-  %98 = xor i64 %97, -1
-  %99 = select i1 %95, i64 -1, i64 %98
-  %100 = or i64 %65, %70
-  %101 = or i64 %68, %100
-  %102 = icmp eq i64 %42, 0
-  br label %191
-
-103:
-  br i1 %72, label %108, label %104
+  %63 = getelementptr i32, ptr %60, i64 %62
+  %64 = load i32, ptr %63, align 4
+  %65 = zext i32 %64 to i64
+  %66 = shl i64 %65, 40
+  %67 = getelementptr i8, ptr %35, i64 136
+  %68 = load i64, ptr %67, align 8
+  %69 = shl i64 %68, 22
+  %70 = shl i64 %9, 6
+  %71 = add i64 %70, 64
+  %72 = and i64 %7, 2
+  %73 = icmp eq i64 %72, 0
+  %74 = inttoptr i64 %49 to ptr
+  %75 = trunc i64 %51 to i32
+  %76 = tail call i64 @llvm.ctpop.i64(i64 %26)
+  %77 = icmp ult i64 %76, 2
+  %78 = select i1 %31, i1 true, i1 %77
+  %79 = icmp eq i64 %55, 0
+  %80 = ashr i64 %7, 32
+  %81 = lshr i64 %43, %80
+  %82 = select i1 %79, i64 0, i64 %81
+  %83 = icmp eq i64 %82, 0
+  %84 = lshr i64 %40, 1
+  %85 = lshr i64 %40, 3
+  %86 = sub nsw i64 %84, %85
+  %87 = and i64 %7, 32
+  %88 = icmp eq i64 %87, 0
+  %89 = lshr i64 %7, 24
+  %90 = and i64 %89, 255
+  %91 = tail call i64 @llvm.umax.i64(i64 %90, i64 4)
+  %92 = shl nuw nsw i64 %91, 5
+  %93 = add nsw i64 %52, %0
+  %94 = trunc i64 %89 to i8
+  %95 = trunc i64 %39 to i8
+  %96 = icmp eq i64 %40, 8
+  %97 = shl nuw nsw i64 %40, 3
+  %98 = shl nsw i64 -1, %97
+  %99 = xor i64 %98, -1
+  %100 = select i1 %96, i64 -1, i64 %99
+  %101 = or i64 %69, %71
+  %102 = or i64 %66, %101
+  %103 = icmp eq i64 %42, 0
+  br label %192
 
 104:
-  %105 = getelementptr i64, ptr %73, i64 %192
-  %106 = load i64, ptr %105, align 8
-  %107 = add nsw i64 %106, %51
-  br label %113
+  br i1 %73, label %109, label %105
 
-108:
-  %109 = getelementptr i32, ptr %73, i64 %192
-  %110 = load i32, ptr %109, align 4
-  %111 = add i32 %110, %74
-  %112 = zext i32 %111 to i64
-  br label %113
+105:
+  %106 = getelementptr i64, ptr %74, i64 %193
+  %107 = load i64, ptr %106, align 8
+  %108 = add nsw i64 %107, %51
+  br label %114
 
-113:
-  %114 = phi i64 [ %112, %108 ], [ %107, %104 ]
-  br i1 %82, label %121, label %115
+109:
+  %110 = getelementptr i32, ptr %74, i64 %193
+  %111 = load i32, ptr %110, align 4
+  %112 = add i32 %111, %75
+  %113 = zext i32 %112 to i64
+  br label %114
 
-115:
-  %116 = select i1 %77, i64 %192, i64 32
-  %117 = ashr i64 %114, %79
-  %118 = mul nuw nsw i64 %192, %89
-  %119 = add i64 %92, %118
-  %120 = or i64 %116, %101
-  br label %197
+114:
+  %115 = phi i64 [ %113, %109 ], [ %108, %105 ]
+  br i1 %83, label %122, label %116
 
-121:
-  br i1 %102, label %159, label %122
+116:
+  %117 = select i1 %78, i64 %193, i64 32
+  %118 = ashr i64 %115, %80
+  %119 = mul nuw nsw i64 %193, %90
+  %120 = add i64 %93, %119
+  %121 = or i64 %117, %102
+  br label %198
 
 122:
-  %123 = mul nuw nsw i64 %192, %89
-  %124 = add i64 %92, %123
-  br label %125
+  br i1 %103, label %160, label %123
 
-125:
-  %126 = phi i64 [ 0, %122 ], [ %127, %157 ]
-  %127 = add nuw nsw i64 %126, 1
-  br i1 %87, label %128, label %145
+123:
+  %124 = mul nuw nsw i64 %193, %90
+  %125 = add i64 %93, %124
+  br label %126
 
-128:
-  %129 = mul nuw nsw i64 %91, %126
-  %130 = add i64 %124, %129
-  %131 = inttoptr i64 %130 to ptr
-  switch i8 %93, label %139 [
-    i8 4, label %132
-    i8 8, label %135
-    i8 2, label %137
+126:
+  %127 = phi i64 [ 0, %123 ], [ %128, %158 ]
+  %128 = add nuw nsw i64 %127, 1
+  br i1 %88, label %129, label %146
+
+129:
+  %130 = mul nuw nsw i64 %92, %127
+  %131 = add i64 %125, %130
+  %132 = inttoptr i64 %131 to ptr
+  switch i8 %94, label %140 [
+    i8 4, label %133
+    i8 8, label %136
+    i8 2, label %138
   ]
 
-132:
-  %133 = load i32, ptr %131, align 4
-  %134 = zext i32 %133 to i64
-  br label %145
+133:
+  %134 = load i32, ptr %132, align 4
+  %135 = zext i32 %134 to i64
+  br label %146
 
-135:
-  %136 = load i64, ptr %131, align 8
-  br label %145
+136:
+  %137 = load i64, ptr %132, align 8
+  br label %146
 
-137:
-  %138 = load i16, ptr %131, align 2
-  br label %142
+138:
+  %139 = load i16, ptr %132, align 2
+  br label %143
 
-139:
-  %140 = load i8, ptr %131, align 1
-  %141 = zext i8 %140 to i16
-  br label %142
+140:
+  %141 = load i8, ptr %132, align 1
+  %142 = zext i8 %141 to i16
+  br label %143
 
-142:
-  %143 = phi i16 [ %138, %137 ], [ %141, %139 ]
-  %144 = zext i16 %143 to i64
-  br label %145
+143:
+  %144 = phi i16 [ %139, %138 ], [ %142, %140 ]
+  %145 = zext i16 %144 to i64
+  br label %146
 
-145:
-  %146 = phi i64 [ %52, %125 ], [ %144, %142 ], [ %134, %132 ], [ %136, %135 ]
-  %147 = mul nuw nsw i64 %126, %40
-  %148 = add nsw i64 %147, %114
-  %149 = inttoptr i64 %148 to ptr
-  switch i8 %94, label %155 [
-    i8 4, label %150
-    i8 8, label %152
-    i8 2, label %153
+146:
+  %147 = phi i64 [ %52, %126 ], [ %145, %143 ], [ %135, %133 ], [ %137, %136 ]
+  %148 = mul nuw nsw i64 %127, %40
+  %149 = add nsw i64 %148, %115
+  %150 = inttoptr i64 %149 to ptr
+  switch i8 %95, label %156 [
+    i8 4, label %151
+    i8 8, label %153
+    i8 2, label %154
   ]
 
-150:
-  %151 = trunc i64 %146 to i32
-  store i32 %151, ptr %149, align 4
-  br label %157
-
-152:
-  store i64 %146, ptr %149, align 8
-  br label %157
+151:
+  %152 = trunc i64 %147 to i32
+  store i32 %152, ptr %150, align 4
+  br label %158
 
 153:
-  %154 = trunc i64 %146 to i16
-  store i16 %154, ptr %149, align 2
-  br label %157
+  store i64 %147, ptr %150, align 8
+  br label %158
 
-155:
-  %156 = trunc i64 %146 to i8
-  store i8 %156, ptr %149, align 1
-  br label %157
+154:
+  %155 = trunc i64 %147 to i16
+  store i16 %155, ptr %150, align 2
+  br label %158
 
-157:
-  %158 = icmp eq i64 %127, %42
-  br i1 %158, label %159, label %125
+156:
+  %157 = trunc i64 %147 to i8
+  store i8 %157, ptr %150, align 1
+  br label %158
 
-159:
-  %160 = icmp eq i64 %193, 32
-  br i1 %160, label %161, label %191
+158:
+  %159 = icmp eq i64 %128, %42
+  br i1 %159, label %160, label %126
 
-161:
-  %162 = getelementptr i8, ptr %35, i64 104
-  %163 = load i64, ptr %162, align 8
-  %164 = inttoptr i64 %163 to ptr
-  %165 = getelementptr i32, ptr %164, i64 %9
-  %166 = load i32, ptr %165, align 4
-  %167 = trunc nuw i64 %26 to i32
-  %168 = or i32 %166, %167
-  store i32 %168, ptr %165, align 4
-  %169 = getelementptr i8, ptr %35, i64 8
-  %170 = load i64, ptr %169, align 8
-  %171 = inttoptr i64 %170 to ptr
-  %172 = getelementptr i8, ptr %171, i64 8
-  %173 = load i64, ptr %172, align 8
-  %174 = insertelement <4 x i64> poison, i64 %34, i64 0
-  %175 = shufflevector <4 x i64> %174, <4 x i64> poison, <4 x i32> zeroinitializer
-  br label %176
+160:
+  %161 = icmp eq i64 %194, 32
+  br i1 %161, label %162, label %192
 
-176:
-  %177 = phi i64 [ 0, %161 ], [ %183, %176 ]
-  %178 = phi <4 x i64> [ zeroinitializer, %161 ], [ %182, %176 ]
-  %179 = phi <4 x i64> [ <i64 0, i64 1, i64 2, i64 3>, %161 ], [ %184, %176 ]
-  %180 = lshr <4 x i64> %175, %179
-  %181 = and <4 x i64> %180, splat (i64 1)
-  %182 = add <4 x i64> %181, %178
-  %183 = add nuw i64 %177, 4
-  %184 = add nuw nsw <4 x i64> %179, splat (i64 4)
-  %185 = icmp eq i64 %183, 32
-  br i1 %185, label %186, label %176
+162:
+  %163 = getelementptr i8, ptr %35, i64 104
+  %164 = load i64, ptr %163, align 8
+  %165 = inttoptr i64 %164 to ptr
+  %166 = getelementptr i32, ptr %165, i64 %9
+  %167 = load i32, ptr %166, align 4
+  %168 = trunc nuw i64 %26 to i32
+  %169 = or i32 %167, %168
+  store i32 %169, ptr %166, align 4
+  %170 = getelementptr i8, ptr %35, i64 8
+  %171 = load i64, ptr %170, align 8
+  %172 = inttoptr i64 %171 to ptr
+  %173 = getelementptr i8, ptr %172, i64 8
+  %174 = load i64, ptr %173, align 8
+  %175 = insertelement <4 x i64> poison, i64 %34, i64 0
+  %176 = shufflevector <4 x i64> %175, <4 x i64> poison, <4 x i32> zeroinitializer
+  br label %177
 
-186:
-  %187 = tail call i64 @llvm.vector.reduce.add.v4i64(<4 x i64> %182)
-  %188 = mul nuw nsw i64 %187, %43
-  %189 = add nsw i64 %188, %173
-  store i64 %189, ptr %172, align 8
-  %190 = add nsw i64 %2, 56
-  br label %261
+177:
+  %178 = phi i64 [ 0, %162 ], [ %184, %177 ]
+  %179 = phi <4 x i64> [ zeroinitializer, %162 ], [ %183, %177 ]
+  %180 = phi <4 x i64> [ <i64 0, i64 1, i64 2, i64 3>, %162 ], [ %185, %177 ]
+  %181 = lshr <4 x i64> %176, %180
+  %182 = and <4 x i64> %181, splat (i64 1)
+  %183 = add <4 x i64> %182, %179
+  %184 = add nuw i64 %178, 4
+  %185 = add nuw nsw <4 x i64> %180, splat (i64 4)
+  %186 = icmp eq i64 %184, 32
+  br i1 %186, label %187, label %177
 
-191:
-  %192 = phi i64 [ 0, %46 ], [ %193, %159 ]
-  %193 = add nuw nsw i64 %192, 1
-  %194 = shl nuw i64 1, %192
-  %195 = and i64 %194, %34
-  %196 = icmp eq i64 %195, 0
-  br i1 %196, label %159, label %103
+187:
+  %188 = tail call i64 @llvm.vector.reduce.add.v4i64(<4 x i64> %183)
+  %189 = mul nuw nsw i64 %188, %43
+  %190 = add nsw i64 %189, %174
+  store i64 %190, ptr %173, align 8
+  %191 = add nsw i64 %2, 56
+  br label %262
 
-197:
-  %198 = phi i64 [ 0, %115 ], [ %199, %257 ]
-  %199 = add nuw nsw i64 %198, 1
-  %200 = add nsw i64 %198, %117
-  %201 = shl nsw i64 %200, 3
-  %202 = add nsw i64 %201, %57
-  %203 = inttoptr i64 %202 to ptr
-  %204 = shl i64 %198, %79
-  %205 = ashr i64 %204, %85
-  br i1 %87, label %206, label %223
+192:
+  %193 = phi i64 [ 0, %46 ], [ %194, %160 ]
+  %194 = add nuw nsw i64 %193, 1
+  %195 = shl nuw i64 1, %193
+  %196 = and i64 %195, %34
+  %197 = icmp eq i64 %196, 0
+  br i1 %197, label %160, label %104
 
-206:
-  %207 = mul nsw i64 %91, %205
-  %208 = add i64 %119, %207
-  %209 = inttoptr i64 %208 to ptr
-  switch i8 %93, label %217 [
-    i8 4, label %210
-    i8 8, label %213
-    i8 2, label %215
+198:
+  %199 = phi i64 [ 0, %116 ], [ %200, %258 ]
+  %200 = add nuw nsw i64 %199, 1
+  %201 = add nsw i64 %199, %118
+  %202 = shl nsw i64 %201, 3
+  %203 = add nsw i64 %202, %57
+  %204 = inttoptr i64 %203 to ptr
+  %205 = shl i64 %199, %80
+  %206 = ashr i64 %205, %86
+  br i1 %88, label %207, label %224
+
+207:
+  %208 = mul nsw i64 %92, %206
+  %209 = add i64 %120, %208
+  %210 = inttoptr i64 %209 to ptr
+  switch i8 %94, label %218 [
+    i8 4, label %211
+    i8 8, label %214
+    i8 2, label %216
   ]
 
-210:
-  %211 = load i32, ptr %209, align 4
-  %212 = zext i32 %211 to i64
-  br label %223
+211:
+  %212 = load i32, ptr %210, align 4
+  %213 = zext i32 %212 to i64
+  br label %224
 
-213:
-  %214 = load i64, ptr %209, align 8
-  br label %223
+214:
+  %215 = load i64, ptr %210, align 8
+  br label %224
 
-215:
-  %216 = load i16, ptr %209, align 2
-  br label %220
+216:
+  %217 = load i16, ptr %210, align 2
+  br label %221
 
-217:
-  %218 = load i8, ptr %209, align 1
-  %219 = zext i8 %218 to i16
-  br label %220
+218:
+  %219 = load i8, ptr %210, align 1
+  %220 = zext i8 %219 to i16
+  br label %221
 
-220:
-  %221 = phi i16 [ %216, %215 ], [ %219, %217 ]
-  %222 = zext i16 %221 to i64
-  br label %223
+221:
+  %222 = phi i16 [ %217, %216 ], [ %220, %218 ]
+  %223 = zext i16 %222 to i64
+  br label %224
 
-223:
-  %224 = phi i64 [ %52, %197 ], [ %222, %220 ], [ %212, %210 ], [ %214, %213 ]
-  %225 = mul nsw i64 %205, %40
-  %226 = add nsw i64 %225, %114
-  %227 = inttoptr i64 %226 to ptr
-  switch i8 %94, label %235 [
-    i8 4, label %228
-    i8 8, label %231
-    i8 2, label %233
+224:
+  %225 = phi i64 [ %52, %198 ], [ %223, %221 ], [ %213, %211 ], [ %215, %214 ]
+  %226 = mul nsw i64 %206, %40
+  %227 = add nsw i64 %226, %115
+  %228 = inttoptr i64 %227 to ptr
+  switch i8 %95, label %236 [
+    i8 4, label %229
+    i8 8, label %232
+    i8 2, label %234
   ]
 
-228:
-  %229 = load i32, ptr %227, align 4
-  %230 = zext i32 %229 to i64
-  br label %241
+229:
+  %230 = load i32, ptr %228, align 4
+  %231 = zext i32 %230 to i64
+  br label %242
 
-231:
-  %232 = load i64, ptr %227, align 8
-  br label %241
+232:
+  %233 = load i64, ptr %228, align 8
+  br label %242
 
-233:
-  %234 = load i16, ptr %227, align 2
-  br label %238
+234:
+  %235 = load i16, ptr %228, align 2
+  br label %239
 
-235:
-  %236 = load i8, ptr %227, align 1
-  %237 = zext i8 %236 to i16
-  br label %238
+236:
+  %237 = load i8, ptr %228, align 1
+  %238 = zext i8 %237 to i16
+  br label %239
 
-238:
-  %239 = phi i16 [ %234, %233 ], [ %237, %235 ]
-  %240 = zext i16 %239 to i64
-  br label %241
+239:
+  %240 = phi i16 [ %235, %234 ], [ %238, %236 ]
+  %241 = zext i16 %240 to i64
+  br label %242
 
-241:
-  %242 = phi i64 [ %240, %238 ], [ %230, %228 ], [ %232, %231 ]
-  %243 = and i64 %224, %99
-  %244 = icmp ne i64 %242, %243
-  %245 = add nsw i64 %201, %55
-  %246 = inttoptr i64 %245 to ptr
-  %247 = load i64, ptr %246, align 8
-  %248 = icmp eq i64 %247, 0
-  br i1 %248, label %249, label %254
+242:
+  %243 = phi i64 [ %241, %239 ], [ %231, %229 ], [ %233, %232 ]
+  %244 = and i64 %225, %100
+  %245 = icmp ne i64 %243, %244
+  %246 = add nsw i64 %202, %55
+  %247 = inttoptr i64 %246 to ptr
+  %248 = load i64, ptr %247, align 8
+  %249 = icmp eq i64 %248, 0
+  br i1 %249, label %250, label %255
 
-249:
-  %250 = load i64, ptr %203, align 8
-  %251 = icmp eq i64 %250, 0
-  %252 = select i1 %251, i1 true, i1 %244
-  %253 = select i1 %252, i64 0, i64 2097152
-  br label %257
+250:
+  %251 = load i64, ptr %204, align 8
+  %252 = icmp eq i64 %251, 0
+  %253 = select i1 %252, i1 true, i1 %245
+  %254 = select i1 %253, i64 0, i64 2097152
+  br label %258
 
-254:
-  %255 = and i64 %247, 3145728
-  %256 = select i1 %244, i64 1048576, i64 %255
-  br label %257
+255:
+  %256 = and i64 %248, 3145728
+  %257 = select i1 %245, i64 1048576, i64 %256
+  br label %258
 
-257:
-  %258 = phi i64 [ %256, %254 ], [ %253, %249 ]
-  %259 = or i64 %120, %258
-  store i64 %259, ptr %246, align 8
-  %260 = icmp eq i64 %199, %81
-  br i1 %260, label %121, label %197
+258:
+  %259 = phi i64 [ %257, %255 ], [ %254, %250 ]
+  %260 = or i64 %121, %259
+  store i64 %260, ptr %247, align 8
+  %261 = icmp eq i64 %200, %82
+  br i1 %261, label %122, label %198
 
-261:
-  %262 = phi i64 [ %190, %186 ], [ 0, %24 ]
+262:
+  %263 = phi i64 [ %191, %187 ], [ 0, %24 ]
   call void @llvm.lifetime.end.p0(ptr nonnull %4)
-  ret i64 %262
+  ret i64 %263
 }
 
 define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i8 %7) {
@@ -887,7 +889,7 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   br i1 %17, label %20, label %18
 
 18:
-  %19 = phi i8 [ 0, %23 ], [ 0, %141 ], [ 0, %8 ], [ 0, %173 ], [ 0, %131 ], [ 0, %78 ], [ 0, %70 ], [ 0, %81 ], [ 1, %200 ], [ 0, %97 ]
+  %19 = phi i8 [ 0, %23 ], [ 0, %141 ], [ 0, %8 ], [ 0, %174 ], [ 0, %131 ], [ 0, %78 ], [ 0, %70 ], [ 0, %81 ], [ 1, %202 ], [ 0, %97 ]
   store i8 %19, ptr %0, align 1
   ret void
 
@@ -931,19 +933,19 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %53 = icmp ult i64 %22, 2
   %54 = select i1 %14, i1 true, i1 %53
   %55 = add nsw i64 %42, -1
-  br label %207
+  br label %209
 
 56:
   br i1 %44, label %61, label %57
 
 57:
-  %58 = getelementptr i64, ptr %45, i64 %213
+  %58 = getelementptr i64, ptr %45, i64 %215
   %59 = load i64, ptr %58, align 8
   %60 = add nsw i64 %59, %33
   br label %66
 
 61:
-  %62 = getelementptr i32, ptr %45, i64 %213
+  %62 = getelementptr i32, ptr %45, i64 %215
   %63 = load i32, ptr %62, align 4
   %64 = add i32 %63, %46
   %65 = zext i32 %64 to i64
@@ -951,8 +953,8 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
 
 66:
   %67 = phi i64 [ %65, %61 ], [ %60, %57 ]
-  %68 = icmp slt i64 %212, 0
-  %69 = select i1 %68, i64 %67, i64 %212
+  %68 = icmp slt i64 %214, 0
+  %69 = select i1 %68, i64 %67, i64 %214
   br i1 %48, label %78, label %70
 
 70:
@@ -973,7 +975,7 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   br i1 %80, label %18, label %81
 
 81:
-  %82 = getelementptr i32, ptr %52, i64 %213
+  %82 = getelementptr i32, ptr %52, i64 %215
   %83 = load i32, ptr %82, align 4
   %84 = sub nsw i64 %67, %69
   %85 = trunc i64 %84 to i32
@@ -981,7 +983,7 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   br i1 %86, label %87, label %18
 
 87:
-  %88 = icmp eq i64 %79, %211
+  %88 = icmp eq i64 %79, %213
   br i1 %88, label %97, label %89
 
 89:
@@ -995,12 +997,12 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   br label %97
 
 97:
-  %98 = phi i64 [ %79, %89 ], [ %211, %87 ]
-  %99 = phi i64 [ %92, %89 ], [ %210, %87 ]
-  %100 = phi i64 [ %94, %89 ], [ %209, %87 ]
-  %101 = phi i64 [ %96, %89 ], [ %208, %87 ]
+  %98 = phi i64 [ %79, %89 ], [ %213, %87 ]
+  %99 = phi i64 [ %92, %89 ], [ %212, %87 ]
+  %100 = phi i64 [ %94, %89 ], [ %211, %87 ]
+  %101 = phi i64 [ %96, %89 ], [ %210, %87 ]
   %102 = sub nsw i64 %67, %99
-  %103 = select i1 %54, i64 %213, i64 32
+  %103 = select i1 %54, i64 %215, i64 32
   %104 = icmp sgt i64 %102, -1
   %105 = icmp slt i64 %102, %100
   %106 = select i1 %104, i1 %105, i1 false
@@ -1015,7 +1017,7 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %113 = lshr i64 %112, 2
   %114 = sub nsw i64 %113, %111
   %115 = icmp slt i64 %114, 1
-  br i1 %115, label %200, label %116
+  br i1 %115, label %202, label %116
 
 116:
   %117 = inttoptr i64 %101 to ptr
@@ -1032,23 +1034,23 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %128 = getelementptr i8, ptr %118, i64 56
   %129 = getelementptr i8, ptr %118, i64 96
   %130 = icmp eq i64 %103, 32
-  br label %218
+  br label %220
 
 131:
-  %132 = icmp ne i64 %224, 9223371968135299073
+  %132 = icmp ne i64 %226, 9223371968135299073
   %133 = or i1 %9, %132
   br i1 %133, label %18, label %135
 
 134:
-  br i1 %9, label %198, label %135
+  br i1 %9, label %200, label %135
 
 135:
   %136 = load i64, ptr %124, align 8
   %137 = inttoptr i64 %136 to ptr
-  %138 = getelementptr i32, ptr %137, i64 %220
+  %138 = getelementptr i32, ptr %137, i64 %222
   %139 = load i32, ptr %138, align 4
   %140 = icmp eq i32 %139, 0
-  br i1 %140, label %158, label %141
+  br i1 %140, label %159, label %141
 
 141:
   %142 = sext i32 %139 to i64
@@ -1062,110 +1064,113 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %150 = and i64 %149, 4095
   %151 = icmp eq i64 %150, %120
   %152 = zext i1 %151 to i64
-  %153 = getelementptr i64, ptr %123, i64 %150
-  %154 = getelementptr i64, ptr %153, i64 %152
-  %155 = load i64, ptr %154, align 8
+  %153 = getelementptr i32, ptr %123, i64 %150
+  %154 = getelementptr i32, ptr %153, i64 %152
+  %155 = load i32, ptr %154, align 4
   %156 = ashr i64 %148, 36
-  %157 = icmp slt i64 %155, %156
-  br i1 %157, label %18, label %158
+  %157 = sext i32 %155 to i64
+  %158 = icmp sgt i64 %156, %157
+  br i1 %158, label %18, label %159
 
-158:
-  %159 = load i64, ptr %126, align 8
-  %160 = inttoptr i64 %159 to ptr
-  %161 = getelementptr i8, ptr %160, i64 %220
-  %162 = load i8, ptr %161, align 1
-  %163 = and i8 %162, 2
-  %164 = icmp eq i8 %163, 0
-  br i1 %164, label %198, label %165
+159:
+  %160 = load i64, ptr %126, align 8
+  %161 = inttoptr i64 %160 to ptr
+  %162 = getelementptr i8, ptr %161, i64 %222
+  %163 = load i8, ptr %162, align 1
+  %164 = and i8 %163, 2
+  %165 = icmp eq i8 %164, 0
+  br i1 %165, label %200, label %166
 
-165:
-  %166 = load i64, ptr %127, align 8
-  %167 = inttoptr i64 %166 to ptr
-  %168 = load i64, ptr %167, align 8
-  %169 = tail call i64 @llvm.smax.i64(i64 %168, i64 0)
-  br label %170
+166:
+  %167 = load i64, ptr %127, align 8
+  %168 = inttoptr i64 %167 to ptr
+  %169 = load i64, ptr %168, align 8
+  %170 = tail call i64 @llvm.smax.i64(i64 %169, i64 0)
+  br label %171
 
-170:
-  %171 = phi i64 [ 0, %165 ], [ %174, %173 ]
-  %172 = icmp eq i64 %171, %169
-  br i1 %172, label %198, label %173
+171:
+  %172 = phi i64 [ 0, %166 ], [ %175, %174 ]
+  %173 = icmp eq i64 %172, %170
+  br i1 %173, label %200, label %174
 
-173:
-  %174 = add nuw i64 %171, 1
-  %175 = load i64, ptr %128, align 8
-  %176 = inttoptr i64 %175 to ptr
-  %177 = load i64, ptr %176, align 8
-  %178 = shl nsw i64 %171, 3
-  %179 = load i64, ptr %129, align 8
-  %180 = mul nsw i64 %178, %179
-  %181 = add nsw i64 %180, %177
-  %182 = inttoptr i64 %181 to ptr
-  %183 = getelementptr i64, ptr %182, i64 %220
-  %184 = load i64, ptr %183, align 8
-  %185 = and i64 %184, 63
-  %186 = icmp ne i64 %185, %103
-  %187 = or i1 %130, %186
-  %188 = lshr i64 %184, 24
-  %189 = and i64 %188, 4095
-  %190 = icmp eq i64 %189, %120
-  %191 = select i1 %190, i1 %187, i1 false
-  %192 = zext i1 %191 to i64
-  %193 = getelementptr i64, ptr %123, i64 %189
-  %194 = getelementptr i64, ptr %193, i64 %192
-  %195 = load i64, ptr %194, align 8
-  %196 = ashr i64 %184, 36
-  %197 = icmp slt i64 %195, %196
-  br i1 %197, label %18, label %170
-
-198:
-  %199 = icmp sgt i64 %219, 1
-  br i1 %199, label %218, label %200
+174:
+  %175 = add nuw i64 %172, 1
+  %176 = load i64, ptr %128, align 8
+  %177 = inttoptr i64 %176 to ptr
+  %178 = load i64, ptr %177, align 8
+  %179 = shl nsw i64 %172, 3
+  %180 = load i64, ptr %129, align 8
+  %181 = mul nsw i64 %179, %180
+  %182 = add nsw i64 %181, %178
+  %183 = inttoptr i64 %182 to ptr
+  %184 = getelementptr i64, ptr %183, i64 %222
+  %185 = load i64, ptr %184, align 8
+  %186 = and i64 %185, 63
+  %187 = icmp ne i64 %186, %103
+  %188 = or i1 %130, %187
+  %189 = lshr i64 %185, 24
+  %190 = and i64 %189, 4095
+  %191 = icmp eq i64 %190, %120
+  %192 = select i1 %191, i1 %188, i1 false
+  %193 = zext i1 %192 to i64
+  %194 = getelementptr i32, ptr %123, i64 %190
+  %195 = getelementptr i32, ptr %194, i64 %193
+  %196 = load i32, ptr %195, align 4
+  %197 = ashr i64 %185, 36
+  %198 = sext i32 %196 to i64
+  %199 = icmp sgt i64 %197, %198
+  br i1 %199, label %18, label %171
 
 200:
-  %201 = phi i64 [ %212, %207 ], [ %69, %110 ], [ %69, %198 ]
-  %202 = phi i64 [ %211, %207 ], [ %98, %110 ], [ %98, %198 ]
-  %203 = phi i64 [ %210, %207 ], [ %99, %110 ], [ %99, %198 ]
-  %204 = phi i64 [ %209, %207 ], [ %100, %110 ], [ %100, %198 ]
-  %205 = phi i64 [ %208, %207 ], [ %101, %110 ], [ %101, %198 ]
-  %206 = icmp eq i64 %214, 32
-  br i1 %206, label %18, label %207
+  %201 = icmp sgt i64 %221, 1
+  br i1 %201, label %220, label %202
 
-207:
-  %208 = phi i64 [ 0, %27 ], [ %205, %200 ]
-  %209 = phi i64 [ 0, %27 ], [ %204, %200 ]
-  %210 = phi i64 [ 0, %27 ], [ %203, %200 ]
-  %211 = phi i64 [ 0, %27 ], [ %202, %200 ]
-  %212 = phi i64 [ -1, %27 ], [ %201, %200 ]
-  %213 = phi i64 [ 0, %27 ], [ %214, %200 ]
-  %214 = add nuw nsw i64 %213, 1
-  %215 = shl nuw i64 1, %213
-  %216 = and i64 %215, %5
-  %217 = icmp eq i64 %216, 0
-  br i1 %217, label %200, label %56
+202:
+  %203 = phi i64 [ %214, %209 ], [ %69, %110 ], [ %69, %200 ]
+  %204 = phi i64 [ %213, %209 ], [ %98, %110 ], [ %98, %200 ]
+  %205 = phi i64 [ %212, %209 ], [ %99, %110 ], [ %99, %200 ]
+  %206 = phi i64 [ %211, %209 ], [ %100, %110 ], [ %100, %200 ]
+  %207 = phi i64 [ %210, %209 ], [ %101, %110 ], [ %101, %200 ]
+  %208 = icmp eq i64 %216, 32
+  br i1 %208, label %18, label %209
 
-218:
-  %219 = phi i64 [ %114, %116 ], [ %221, %198 ]
-  %220 = phi i64 [ %111, %116 ], [ %222, %198 ]
-  %221 = add nsw i64 %219, -1
-  %222 = add nuw nsw i64 %220, 1
-  %223 = getelementptr i64, ptr %117, i64 %220
-  %224 = load i64, ptr %223, align 8
-  %225 = and i64 %224, 63
-  %226 = icmp ne i64 %225, %103
-  %227 = select i1 %226, i1 %9, i1 false
-  %228 = select i1 %227, i64 32, i64 %103
-  %229 = icmp ne i64 %225, %228
-  %230 = lshr i64 %224, 24
-  %231 = and i64 %230, 4095
-  %232 = icmp eq i64 %231, %120
-  %233 = select i1 %232, i1 %229, i1 false
-  %234 = zext i1 %233 to i64
-  %235 = getelementptr i64, ptr %123, i64 %231
-  %236 = getelementptr i64, ptr %235, i64 %234
-  %237 = load i64, ptr %236, align 8
-  %238 = ashr i64 %224, 36
-  %239 = icmp slt i64 %237, %238
-  br i1 %239, label %131, label %134
+209:
+  %210 = phi i64 [ 0, %27 ], [ %207, %202 ]
+  %211 = phi i64 [ 0, %27 ], [ %206, %202 ]
+  %212 = phi i64 [ 0, %27 ], [ %205, %202 ]
+  %213 = phi i64 [ 0, %27 ], [ %204, %202 ]
+  %214 = phi i64 [ -1, %27 ], [ %203, %202 ]
+  %215 = phi i64 [ 0, %27 ], [ %216, %202 ]
+  %216 = add nuw nsw i64 %215, 1
+  %217 = shl nuw i64 1, %215
+  %218 = and i64 %217, %5
+  %219 = icmp eq i64 %218, 0
+  br i1 %219, label %202, label %56
+
+220:
+  %221 = phi i64 [ %114, %116 ], [ %223, %200 ]
+  %222 = phi i64 [ %111, %116 ], [ %224, %200 ]
+  %223 = add nsw i64 %221, -1
+  %224 = add nuw nsw i64 %222, 1
+  %225 = getelementptr i64, ptr %117, i64 %222
+  %226 = load i64, ptr %225, align 8
+  %227 = and i64 %226, 63
+  %228 = icmp ne i64 %227, %103
+  %229 = select i1 %228, i1 %9, i1 false
+  %230 = select i1 %229, i64 32, i64 %103
+  %231 = icmp ne i64 %227, %230
+  %232 = lshr i64 %226, 24
+  %233 = and i64 %232, 4095
+  %234 = icmp eq i64 %233, %120
+  %235 = select i1 %234, i1 %231, i1 false
+  %236 = zext i1 %235 to i64
+  %237 = getelementptr i32, ptr %123, i64 %233
+  %238 = getelementptr i32, ptr %237, i64 %236
+  %239 = load i32, ptr %238, align 4
+  %240 = ashr i64 %226, 36
+  %241 = sext i32 %239 to i64
+  %242 = icmp sgt i64 %240, %241
+  br i1 %242, label %131, label %134
 }
 
 define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
@@ -1220,14 +1225,14 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
 
 46:
   %47 = add nsw i64 %2, 56
-  br label %334
+  br label %336
 
 48:
   store i8 0, ptr %4, align 1
   call fastcc void @1(ptr %4, i64 %0, i64 %2, i64 %7, i64 %26, i64 %34, i64 %39, i8 0)
   %49 = load i8, ptr %4, align 1
   %50 = icmp eq i8 %49, 0
-  br i1 %50, label %334, label %51
+  br i1 %50, label %336, label %51
 
 51:
   %52 = getelementptr i8, ptr %5, i64 8
@@ -1269,19 +1274,19 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
   %88 = icmp ult i64 %87, 2
   %89 = add nsw i64 %39, 144
   %90 = inttoptr i64 %89 to ptr
-  br label %305
+  br label %307
 
 91:
   br i1 %59, label %96, label %92
 
 92:
-  %93 = getelementptr i64, ptr %60, i64 %313
+  %93 = getelementptr i64, ptr %60, i64 %315
   %94 = load i64, ptr %93, align 8
   %95 = add nsw i64 %94, %56
   br label %101
 
 96:
-  %97 = getelementptr i32, ptr %60, i64 %313
+  %97 = getelementptr i32, ptr %60, i64 %315
   %98 = load i32, ptr %97, align 4
   %99 = add i32 %98, %61
   %100 = zext i32 %99 to i64
@@ -1305,8 +1310,8 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
 
 111:
   %112 = phi i64 [ %29, %101 ], [ %110, %107 ], [ 0, %103 ]
-  %113 = icmp eq i64 %112, %312
-  br i1 %113, label %146, label %114
+  %113 = icmp eq i64 %112, %314
+  br i1 %113, label %148, label %114
 
 114:
   %115 = inttoptr i64 %112 to ptr
@@ -1332,320 +1337,322 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
   %135 = getelementptr i8, ptr %115, i64 112
   %136 = load i64, ptr %135, align 8
   %137 = inttoptr i64 %136 to ptr
-  %138 = getelementptr i64, ptr %137, i64 %134
-  %139 = load i64, ptr %138, align 8
-  %140 = shl i64 %139, 36
-  %141 = shl i64 %134, 24
-  %142 = or i64 %141, %67
-  %143 = or i64 %142, %140
-  %144 = getelementptr i8, ptr %138, i64 8
-  %145 = load i64, ptr %144, align 8
-  br label %146
+  %138 = getelementptr i32, ptr %137, i64 %134
+  %139 = load i32, ptr %138, align 4
+  %140 = zext i32 %139 to i64
+  %141 = shl i64 %140, 36
+  %142 = shl i64 %134, 24
+  %143 = or i64 %142, %67
+  %144 = or i64 %143, %141
+  %145 = getelementptr i8, ptr %138, i64 4
+  %146 = load i32, ptr %145, align 4
+  %147 = sext i32 %146 to i64
+  br label %148
 
-146:
-  %147 = phi i64 [ %112, %114 ], [ %312, %111 ]
-  %148 = phi i64 [ %117, %114 ], [ %311, %111 ]
-  %149 = phi i64 [ %119, %114 ], [ %310, %111 ]
-  %150 = phi i64 [ %121, %114 ], [ %309, %111 ]
-  %151 = phi i64 [ %132, %114 ], [ %308, %111 ]
-  %152 = phi i64 [ %143, %114 ], [ %307, %111 ]
-  %153 = phi i64 [ %145, %114 ], [ %306, %111 ]
-  %154 = sub i64 %102, %148
-  %155 = add i64 %154, %149
-  br i1 %74, label %160, label %156
+148:
+  %149 = phi i64 [ %112, %114 ], [ %314, %111 ]
+  %150 = phi i64 [ %117, %114 ], [ %313, %111 ]
+  %151 = phi i64 [ %119, %114 ], [ %312, %111 ]
+  %152 = phi i64 [ %121, %114 ], [ %311, %111 ]
+  %153 = phi i64 [ %132, %114 ], [ %310, %111 ]
+  %154 = phi i64 [ %144, %114 ], [ %309, %111 ]
+  %155 = phi i64 [ %147, %114 ], [ %308, %111 ]
+  %156 = sub i64 %102, %150
+  %157 = add i64 %156, %151
+  br i1 %74, label %162, label %158
 
-156:
-  br i1 %75, label %233, label %157
+158:
+  br i1 %75, label %235, label %159
 
-157:
-  %158 = mul nuw nsw i64 %313, %70
-  %159 = add i64 %158, %68
-  br label %206
+159:
+  %160 = mul nuw nsw i64 %315, %70
+  %161 = add i64 %160, %68
+  br label %208
 
-160:
-  br i1 %75, label %236, label %161
-
-161:
-  %162 = inttoptr i64 %155 to ptr
-  br label %196
+162:
+  br i1 %75, label %238, label %163
 
 163:
-  %164 = xor i64 %226, %83
-  %165 = sub nsw i64 %164, %83
-  br label %166
+  %164 = inttoptr i64 %157 to ptr
+  br label %198
 
-166:
-  %167 = phi i64 [ %165, %163 ], [ %226, %225 ], [ %216, %215 ]
-  %168 = mul nuw nsw i64 %85, %207
-  br i1 %31, label %184, label %169
+165:
+  %166 = xor i64 %228, %83
+  %167 = sub nsw i64 %166, %83
+  br label %168
 
-169:
-  %170 = add nsw i64 %168, %68
-  %171 = trunc i64 %167 to i16
-  %172 = trunc i64 %167 to i32
-  %173 = trunc i64 %167 to i8
-  br label %227
+168:
+  %169 = phi i64 [ %167, %165 ], [ %228, %227 ], [ %218, %217 ]
+  %170 = mul nuw nsw i64 %85, %209
+  br i1 %31, label %186, label %171
 
-174:
-  %175 = mul nuw nsw i64 %228, %70
-  %176 = add nsw i64 %170, %175
-  %177 = inttoptr i64 %176 to ptr
-  switch i8 %86, label %181 [
-    i8 4, label %178
-    i8 8, label %179
-    i8 2, label %180
+171:
+  %172 = add nsw i64 %170, %68
+  %173 = trunc i64 %169 to i16
+  %174 = trunc i64 %169 to i32
+  %175 = trunc i64 %169 to i8
+  br label %229
+
+176:
+  %177 = mul nuw nsw i64 %230, %70
+  %178 = add nsw i64 %172, %177
+  %179 = inttoptr i64 %178 to ptr
+  switch i8 %86, label %183 [
+    i8 4, label %180
+    i8 8, label %181
+    i8 2, label %182
   ]
-
-178:
-  store i32 %172, ptr %177, align 4
-  br label %182
-
-179:
-  store i64 %167, ptr %177, align 8
-  br label %182
 
 180:
-  store i16 %171, ptr %177, align 2
-  br label %182
+  store i32 %174, ptr %179, align 4
+  br label %184
 
 181:
-  store i8 %173, ptr %177, align 1
-  br label %182
+  store i64 %169, ptr %179, align 8
+  br label %184
 
 182:
-  %183 = icmp eq i64 %229, 32
-  br i1 %183, label %194, label %227
+  store i16 %173, ptr %179, align 2
+  br label %184
+
+183:
+  store i8 %175, ptr %179, align 1
+  br label %184
 
 184:
-  %185 = add i64 %159, %168
-  %186 = inttoptr i64 %185 to ptr
-  switch i8 %86, label %192 [
-    i8 4, label %187
-    i8 8, label %189
-    i8 2, label %190
-  ]
+  %185 = icmp eq i64 %231, 32
+  br i1 %185, label %196, label %229
 
-187:
-  %188 = trunc i64 %167 to i32
-  store i32 %188, ptr %186, align 4
-  br label %194
+186:
+  %187 = add i64 %161, %170
+  %188 = inttoptr i64 %187 to ptr
+  switch i8 %86, label %194 [
+    i8 4, label %189
+    i8 8, label %191
+    i8 2, label %192
+  ]
 
 189:
-  store i64 %167, ptr %186, align 8
-  br label %194
+  %190 = trunc i64 %169 to i32
+  store i32 %190, ptr %188, align 4
+  br label %196
 
-190:
-  %191 = trunc i64 %167 to i16
-  store i16 %191, ptr %186, align 2
-  br label %194
+191:
+  store i64 %169, ptr %188, align 8
+  br label %196
 
 192:
-  %193 = trunc i64 %167 to i8
-  store i8 %193, ptr %186, align 1
-  br label %194
+  %193 = trunc i64 %169 to i16
+  store i16 %193, ptr %188, align 2
+  br label %196
 
 194:
-  %195 = icmp eq i64 %208, %43
-  br i1 %195, label %233, label %206
+  %195 = trunc i64 %169 to i8
+  store i8 %195, ptr %188, align 1
+  br label %196
 
 196:
-  %197 = phi i64 [ 0, %161 ], [ %198, %196 ]
-  %198 = add nuw nsw i64 %197, 1
-  %199 = getelementptr i32, ptr %162, i64 %197
-  %200 = load i32, ptr %199, align 4
-  %201 = shl nsw i64 %197, 7
-  %202 = add nsw i64 %201, %68
-  %203 = inttoptr i64 %202 to ptr
-  %204 = getelementptr i32, ptr %203, i64 %313
-  store i32 %200, ptr %204, align 4
-  %205 = icmp eq i64 %198, %43
-  br i1 %205, label %236, label %196
+  %197 = icmp eq i64 %210, %43
+  br i1 %197, label %235, label %208
 
-206:
-  %207 = phi i64 [ 0, %157 ], [ %208, %194 ]
-  %208 = add nuw nsw i64 %207, 1
-  %209 = mul nuw nsw i64 %207, %41
-  %210 = add nsw i64 %209, %155
-  %211 = inttoptr i64 %210 to ptr
-  switch i8 %76, label %219 [
-    i8 4, label %212
-    i8 8, label %215
-    i8 2, label %217
+198:
+  %199 = phi i64 [ 0, %163 ], [ %200, %198 ]
+  %200 = add nuw nsw i64 %199, 1
+  %201 = getelementptr i32, ptr %164, i64 %199
+  %202 = load i32, ptr %201, align 4
+  %203 = shl nsw i64 %199, 7
+  %204 = add nsw i64 %203, %68
+  %205 = inttoptr i64 %204 to ptr
+  %206 = getelementptr i32, ptr %205, i64 %315
+  store i32 %202, ptr %206, align 4
+  %207 = icmp eq i64 %200, %43
+  br i1 %207, label %238, label %198
+
+208:
+  %209 = phi i64 [ 0, %159 ], [ %210, %196 ]
+  %210 = add nuw nsw i64 %209, 1
+  %211 = mul nuw nsw i64 %209, %41
+  %212 = add nsw i64 %211, %157
+  %213 = inttoptr i64 %212 to ptr
+  switch i8 %76, label %221 [
+    i8 4, label %214
+    i8 8, label %217
+    i8 2, label %219
   ]
 
-212:
-  %213 = load i32, ptr %211, align 4
-  %214 = zext i32 %213 to i64
-  br label %225
-
-215:
-  %216 = load i64, ptr %211, align 8
-  br label %166
+214:
+  %215 = load i32, ptr %213, align 4
+  %216 = zext i32 %215 to i64
+  br label %227
 
 217:
-  %218 = load i16, ptr %211, align 2
-  br label %222
+  %218 = load i64, ptr %213, align 8
+  br label %168
 
 219:
-  %220 = load i8, ptr %211, align 1
-  %221 = zext i8 %220 to i16
-  br label %222
+  %220 = load i16, ptr %213, align 2
+  br label %224
 
-222:
-  %223 = phi i16 [ %218, %217 ], [ %221, %219 ]
-  %224 = zext i16 %223 to i64
-  br label %225
+221:
+  %222 = load i8, ptr %213, align 1
+  %223 = zext i8 %222 to i16
+  br label %224
 
-225:
-  %226 = phi i64 [ %224, %222 ], [ %214, %212 ]
-  br i1 %80, label %163, label %166
+224:
+  %225 = phi i16 [ %220, %219 ], [ %223, %221 ]
+  %226 = zext i16 %225 to i64
+  br label %227
 
 227:
-  %228 = phi i64 [ 0, %169 ], [ %229, %182 ]
-  %229 = add nuw nsw i64 %228, 1
-  %230 = shl nuw i64 1, %228
-  %231 = and i64 %230, %26
-  %232 = icmp eq i64 %231, 0
-  br i1 %232, label %182, label %174
+  %228 = phi i64 [ %226, %224 ], [ %216, %214 ]
+  br i1 %80, label %165, label %168
 
-233:
-  br i1 %31, label %236, label %234
+229:
+  %230 = phi i64 [ 0, %171 ], [ %231, %184 ]
+  %231 = add nuw nsw i64 %230, 1
+  %232 = shl nuw i64 1, %230
+  %233 = and i64 %232, %26
+  %234 = icmp eq i64 %233, 0
+  br i1 %234, label %184, label %176
 
-234:
-  %235 = select i1 %88, i64 %313, i64 32
-  br label %240
+235:
+  br i1 %31, label %238, label %236
 
 236:
-  %237 = getelementptr i32, ptr %90, i64 %313
-  %238 = load i32, ptr %237, align 4
-  %239 = zext i32 %238 to i64
-  br label %240
+  %237 = select i1 %88, i64 %315, i64 32
+  br label %242
 
-240:
-  %241 = phi i64 [ %235, %234 ], [ %239, %236 ]
-  %242 = ashr i64 %154, 2
-  %243 = add nsw i64 %154, %44
-  %244 = ashr i64 %243, 2
-  %245 = sub nsw i64 %244, %242
-  %246 = icmp slt i64 %245, 1
-  br i1 %246, label %291, label %247
+238:
+  %239 = getelementptr i32, ptr %90, i64 %315
+  %240 = load i32, ptr %239, align 4
+  %241 = zext i32 %240 to i64
+  br label %242
 
-247:
-  %248 = inttoptr i64 %151 to ptr
-  %249 = inttoptr i64 %150 to ptr
-  %250 = icmp ult i64 %245, 4
-  br i1 %250, label %288, label %251
+242:
+  %243 = phi i64 [ %237, %236 ], [ %241, %238 ]
+  %244 = ashr i64 %156, 2
+  %245 = add nsw i64 %156, %44
+  %246 = ashr i64 %245, 2
+  %247 = sub nsw i64 %246, %244
+  %248 = icmp slt i64 %247, 1
+  br i1 %248, label %293, label %249
 
-251:
-  %252 = shl i64 %242, 3
-  %253 = getelementptr i8, ptr %248, i64 %252
+249:
+  %250 = inttoptr i64 %153 to ptr
+  %251 = inttoptr i64 %152 to ptr
+  %252 = icmp ult i64 %247, 4
+  br i1 %252, label %290, label %253
+
+253:
   %254 = shl i64 %244, 3
-  %255 = getelementptr i8, ptr %248, i64 %254
-  %256 = getelementptr i8, ptr %249, i64 %242
-  %257 = getelementptr i8, ptr %249, i64 %244
-  %258 = icmp ult ptr %253, %257
-  %259 = icmp ult ptr %256, %255
-  %260 = and i1 %258, %259
-  br i1 %260, label %288, label %261
+  %255 = getelementptr i8, ptr %250, i64 %254
+  %256 = shl i64 %246, 3
+  %257 = getelementptr i8, ptr %250, i64 %256
+  %258 = getelementptr i8, ptr %251, i64 %244
+  %259 = getelementptr i8, ptr %251, i64 %246
+  %260 = icmp ult ptr %255, %259
+  %261 = icmp ult ptr %258, %257
+  %262 = and i1 %260, %261
+  br i1 %262, label %290, label %263
 
-261:
-  %262 = and i64 %245, 9223372036854775804
-  %263 = and i64 %245, 3
-  %264 = add i64 %242, %262
-  %265 = insertelement <4 x i64> poison, i64 %241, i64 0
-  %266 = shufflevector <4 x i64> %265, <4 x i64> poison, <4 x i32> zeroinitializer
-  %267 = insertelement <4 x i64> poison, i64 %153, i64 0
+263:
+  %264 = and i64 %247, 9223372036854775804
+  %265 = and i64 %247, 3
+  %266 = add i64 %244, %264
+  %267 = insertelement <4 x i64> poison, i64 %243, i64 0
   %268 = shufflevector <4 x i64> %267, <4 x i64> poison, <4 x i32> zeroinitializer
-  %269 = insertelement <4 x i64> poison, i64 %152, i64 0
+  %269 = insertelement <4 x i64> poison, i64 %155, i64 0
   %270 = shufflevector <4 x i64> %269, <4 x i64> poison, <4 x i32> zeroinitializer
-  br label %271
+  %271 = insertelement <4 x i64> poison, i64 %154, i64 0
+  %272 = shufflevector <4 x i64> %271, <4 x i64> poison, <4 x i32> zeroinitializer
+  br label %273
 
-271:
-  %272 = phi i64 [ 0, %261 ], [ %284, %271 ]
-  %273 = add i64 %242, %272
-  %274 = getelementptr i64, ptr %248, i64 %273
-  %275 = load <4 x i64>, ptr %274, align 8
-  %276 = and <4 x i64> %275, splat (i64 63)
-  %277 = icmp ne <4 x i64> %276, %266
-  %278 = ashr <4 x i64> %275, splat (i64 36)
-  %279 = icmp slt <4 x i64> %268, %278
-  %280 = select <4 x i1> %277, <4 x i1> %279, <4 x i1> zeroinitializer
-  %281 = select <4 x i1> %280, <4 x i64> splat (i64 32), <4 x i64> %266
-  %282 = or <4 x i64> %281, %270
-  store <4 x i64> %282, ptr %274, align 8
-  %283 = getelementptr i8, ptr %249, i64 %273
-  store <4 x i8> splat (i8 3), ptr %283, align 1
-  %284 = add nuw i64 %272, 4
-  %285 = icmp eq i64 %284, %262
-  br i1 %285, label %286, label %271
-
-286:
-  %287 = icmp eq i64 %245, %262
-  br i1 %287, label %291, label %288
+273:
+  %274 = phi i64 [ 0, %263 ], [ %286, %273 ]
+  %275 = add i64 %244, %274
+  %276 = getelementptr i64, ptr %250, i64 %275
+  %277 = load <4 x i64>, ptr %276, align 8
+  %278 = and <4 x i64> %277, splat (i64 63)
+  %279 = icmp ne <4 x i64> %278, %268
+  %280 = ashr <4 x i64> %277, splat (i64 36)
+  %281 = icmp slt <4 x i64> %270, %280
+  %282 = select <4 x i1> %279, <4 x i1> %281, <4 x i1> zeroinitializer
+  %283 = select <4 x i1> %282, <4 x i64> splat (i64 32), <4 x i64> %268
+  %284 = or <4 x i64> %283, %272
+  store <4 x i64> %284, ptr %276, align 8
+  %285 = getelementptr i8, ptr %251, i64 %275
+  store <4 x i8> splat (i8 3), ptr %285, align 1
+  %286 = add nuw i64 %274, 4
+  %287 = icmp eq i64 %286, %264
+  br i1 %287, label %288, label %273
 
 288:
-  %289 = phi i64 [ %245, %251 ], [ %245, %247 ], [ %263, %286 ]
-  %290 = phi i64 [ %242, %251 ], [ %242, %247 ], [ %264, %286 ]
-  br label %318
+  %289 = icmp eq i64 %247, %264
+  br i1 %289, label %293, label %290
 
-291:
-  %292 = phi i64 [ %312, %305 ], [ %147, %240 ], [ %147, %286 ], [ %147, %318 ]
-  %293 = phi i64 [ %311, %305 ], [ %148, %240 ], [ %148, %286 ], [ %148, %318 ]
-  %294 = phi i64 [ %310, %305 ], [ %149, %240 ], [ %149, %286 ], [ %149, %318 ]
-  %295 = phi i64 [ %309, %305 ], [ %150, %240 ], [ %150, %286 ], [ %150, %318 ]
-  %296 = phi i64 [ %308, %305 ], [ %151, %240 ], [ %151, %286 ], [ %151, %318 ]
-  %297 = phi i64 [ %307, %305 ], [ %152, %240 ], [ %152, %286 ], [ %152, %318 ]
-  %298 = phi i64 [ %306, %305 ], [ %153, %240 ], [ %153, %286 ], [ %153, %318 ]
-  %299 = icmp eq i64 %314, 32
-  br i1 %299, label %300, label %305
+290:
+  %291 = phi i64 [ %247, %253 ], [ %247, %249 ], [ %265, %288 ]
+  %292 = phi i64 [ %244, %253 ], [ %244, %249 ], [ %266, %288 ]
+  br label %320
 
-300:
-  %301 = inttoptr i64 %39 to ptr
-  %302 = load i64, ptr %301, align 8
-  %303 = add nsw i64 %302, 1
-  store i64 %303, ptr %301, align 8
-  %304 = add nsw i64 %2, 56
-  br label %334
+293:
+  %294 = phi i64 [ %314, %307 ], [ %149, %242 ], [ %149, %288 ], [ %149, %320 ]
+  %295 = phi i64 [ %313, %307 ], [ %150, %242 ], [ %150, %288 ], [ %150, %320 ]
+  %296 = phi i64 [ %312, %307 ], [ %151, %242 ], [ %151, %288 ], [ %151, %320 ]
+  %297 = phi i64 [ %311, %307 ], [ %152, %242 ], [ %152, %288 ], [ %152, %320 ]
+  %298 = phi i64 [ %310, %307 ], [ %153, %242 ], [ %153, %288 ], [ %153, %320 ]
+  %299 = phi i64 [ %309, %307 ], [ %154, %242 ], [ %154, %288 ], [ %154, %320 ]
+  %300 = phi i64 [ %308, %307 ], [ %155, %242 ], [ %155, %288 ], [ %155, %320 ]
+  %301 = icmp eq i64 %316, 32
+  br i1 %301, label %302, label %307
 
-305:
-  %306 = phi i64 [ 0, %51 ], [ %298, %291 ]
-  %307 = phi i64 [ 0, %51 ], [ %297, %291 ]
-  %308 = phi i64 [ 0, %51 ], [ %296, %291 ]
-  %309 = phi i64 [ 0, %51 ], [ %295, %291 ]
-  %310 = phi i64 [ 0, %51 ], [ %294, %291 ]
-  %311 = phi i64 [ 0, %51 ], [ %293, %291 ]
-  %312 = phi i64 [ 0, %51 ], [ %292, %291 ]
-  %313 = phi i64 [ 0, %51 ], [ %314, %291 ]
-  %314 = add nuw nsw i64 %313, 1
-  %315 = shl nuw i64 1, %313
-  %316 = and i64 %315, %34
-  %317 = icmp eq i64 %316, 0
-  br i1 %317, label %291, label %91
+302:
+  %303 = inttoptr i64 %39 to ptr
+  %304 = load i64, ptr %303, align 8
+  %305 = add nsw i64 %304, 1
+  store i64 %305, ptr %303, align 8
+  %306 = add nsw i64 %2, 56
+  br label %336
 
-318:
-  %319 = phi i64 [ %321, %318 ], [ %289, %288 ]
-  %320 = phi i64 [ %322, %318 ], [ %290, %288 ]
-  %321 = add nsw i64 %319, -1
-  %322 = add nsw i64 %320, 1
-  %323 = getelementptr i64, ptr %248, i64 %320
-  %324 = load i64, ptr %323, align 8
-  %325 = and i64 %324, 63
-  %326 = icmp ne i64 %325, %241
-  %327 = ashr i64 %324, 36
-  %328 = icmp slt i64 %153, %327
-  %329 = select i1 %326, i1 %328, i1 false
-  %330 = select i1 %329, i64 32, i64 %241
-  %331 = or i64 %330, %152
-  store i64 %331, ptr %323, align 8
-  %332 = getelementptr i8, ptr %249, i64 %320
-  store i8 3, ptr %332, align 1
-  %333 = icmp ugt i64 %319, 1
-  br i1 %333, label %318, label %291
+307:
+  %308 = phi i64 [ 0, %51 ], [ %300, %293 ]
+  %309 = phi i64 [ 0, %51 ], [ %299, %293 ]
+  %310 = phi i64 [ 0, %51 ], [ %298, %293 ]
+  %311 = phi i64 [ 0, %51 ], [ %297, %293 ]
+  %312 = phi i64 [ 0, %51 ], [ %296, %293 ]
+  %313 = phi i64 [ 0, %51 ], [ %295, %293 ]
+  %314 = phi i64 [ 0, %51 ], [ %294, %293 ]
+  %315 = phi i64 [ 0, %51 ], [ %316, %293 ]
+  %316 = add nuw nsw i64 %315, 1
+  %317 = shl nuw i64 1, %315
+  %318 = and i64 %317, %34
+  %319 = icmp eq i64 %318, 0
+  br i1 %319, label %293, label %91
 
-334:
-  %335 = phi i64 [ %47, %46 ], [ %304, %300 ], [ 0, %48 ]
+320:
+  %321 = phi i64 [ %323, %320 ], [ %291, %290 ]
+  %322 = phi i64 [ %324, %320 ], [ %292, %290 ]
+  %323 = add nsw i64 %321, -1
+  %324 = add nsw i64 %322, 1
+  %325 = getelementptr i64, ptr %250, i64 %322
+  %326 = load i64, ptr %325, align 8
+  %327 = and i64 %326, 63
+  %328 = icmp ne i64 %327, %243
+  %329 = ashr i64 %326, 36
+  %330 = icmp slt i64 %155, %329
+  %331 = select i1 %328, i1 %330, i1 false
+  %332 = select i1 %331, i64 32, i64 %243
+  %333 = or i64 %332, %154
+  store i64 %333, ptr %325, align 8
+  %334 = getelementptr i8, ptr %251, i64 %322
+  store i8 3, ptr %334, align 1
+  %335 = icmp ugt i64 %321, 1
+  br i1 %335, label %320, label %293
+
+336:
+  %337 = phi i64 [ %47, %46 ], [ %306, %302 ], [ 0, %48 ]
   call void @llvm.lifetime.end.p0(ptr nonnull %4)
-  ret i64 %335
+  ret i64 %337
 }
 
 define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
@@ -1700,14 +1707,14 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
 
 46:
   %47 = add nsw i64 %2, 56
-  br label %251
+  br label %252
 
 48:
   store i8 0, ptr %4, align 1
   call fastcc void @1(ptr %4, i64 %0, i64 %2, i64 %7, i64 %26, i64 %34, i64 %39, i8 1)
   %49 = load i8, ptr %4, align 1
   %50 = icmp eq i8 %49, 0
-  br i1 %50, label %251, label %51
+  br i1 %50, label %252, label %51
 
 51:
   %52 = getelementptr i8, ptr %5, i64 8
@@ -1739,19 +1746,19 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
   %78 = tail call i64 @llvm.ctpop.i64(i64 %26)
   %79 = icmp ult i64 %78, 2
   %80 = select i1 %31, i1 true, i1 %79
-  br label %230
+  br label %231
 
 81:
   br i1 %59, label %86, label %82
 
 82:
-  %83 = getelementptr i64, ptr %60, i64 %237
+  %83 = getelementptr i64, ptr %60, i64 %238
   %84 = load i64, ptr %83, align 8
   %85 = add nsw i64 %84, %56
   br label %91
 
 86:
-  %87 = getelementptr i32, ptr %60, i64 %237
+  %87 = getelementptr i32, ptr %60, i64 %238
   %88 = load i32, ptr %87, align 4
   %89 = add i32 %88, %61
   %90 = zext i32 %89 to i64
@@ -1775,8 +1782,8 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
 
 101:
   %102 = phi i64 [ %29, %91 ], [ %100, %97 ], [ 0, %93 ]
-  %103 = icmp eq i64 %102, %236
-  br i1 %103, label %125, label %104
+  %103 = icmp eq i64 %102, %237
+  br i1 %103, label %126, label %104
 
 104:
   %105 = inttoptr i64 %102 to ptr
@@ -1793,211 +1800,212 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
   %116 = getelementptr i8, ptr %105, i64 112
   %117 = load i64, ptr %116, align 8
   %118 = inttoptr i64 %117 to ptr
-  %119 = getelementptr i64, ptr %118, i64 %115
-  %120 = load i64, ptr %119, align 8
-  %121 = shl i64 %120, 36
-  %122 = shl i64 %115, 24
-  %123 = or i64 %122, %67
-  %124 = or i64 %123, %121
-  br label %125
+  %119 = getelementptr i32, ptr %118, i64 %115
+  %120 = load i32, ptr %119, align 4
+  %121 = zext i32 %120 to i64
+  %122 = shl i64 %121, 36
+  %123 = shl i64 %115, 24
+  %124 = or i64 %123, %67
+  %125 = or i64 %124, %122
+  br label %126
 
-125:
-  %126 = phi i64 [ %102, %104 ], [ %236, %101 ]
-  %127 = phi i64 [ %107, %104 ], [ %235, %101 ]
-  %128 = phi i64 [ %109, %104 ], [ %234, %101 ]
-  %129 = phi i64 [ %111, %104 ], [ %233, %101 ]
-  %130 = phi i64 [ %113, %104 ], [ %232, %101 ]
-  %131 = phi i64 [ %124, %104 ], [ %231, %101 ]
-  br i1 %68, label %132, label %134
+126:
+  %127 = phi i64 [ %102, %104 ], [ %237, %101 ]
+  %128 = phi i64 [ %107, %104 ], [ %236, %101 ]
+  %129 = phi i64 [ %109, %104 ], [ %235, %101 ]
+  %130 = phi i64 [ %111, %104 ], [ %234, %101 ]
+  %131 = phi i64 [ %113, %104 ], [ %233, %101 ]
+  %132 = phi i64 [ %125, %104 ], [ %232, %101 ]
+  br i1 %68, label %133, label %135
 
-132:
-  %133 = sub nsw i64 %92, %127
-  br label %173
+133:
+  %134 = sub nsw i64 %92, %128
+  br label %174
 
-134:
-  %135 = mul nuw nsw i64 %237, %72
-  %136 = add i64 %75, %135
-  %137 = sub i64 %92, %127
-  %138 = add i64 %137, %128
-  br label %139
+135:
+  %136 = mul nuw nsw i64 %238, %72
+  %137 = add i64 %75, %136
+  %138 = sub i64 %92, %128
+  %139 = add i64 %138, %129
+  br label %140
 
-139:
-  %140 = phi i64 [ 0, %134 ], [ %141, %171 ]
-  %141 = add nuw nsw i64 %140, 1
-  br i1 %70, label %142, label %159
+140:
+  %141 = phi i64 [ 0, %135 ], [ %142, %172 ]
+  %142 = add nuw nsw i64 %141, 1
+  br i1 %70, label %143, label %160
 
-142:
-  %143 = mul nuw nsw i64 %74, %140
-  %144 = add i64 %136, %143
-  %145 = inttoptr i64 %144 to ptr
-  switch i8 %76, label %153 [
-    i8 4, label %146
-    i8 8, label %149
-    i8 2, label %151
+143:
+  %144 = mul nuw nsw i64 %74, %141
+  %145 = add i64 %137, %144
+  %146 = inttoptr i64 %145 to ptr
+  switch i8 %76, label %154 [
+    i8 4, label %147
+    i8 8, label %150
+    i8 2, label %152
   ]
 
-146:
-  %147 = load i32, ptr %145, align 4
-  %148 = zext i32 %147 to i64
-  br label %159
+147:
+  %148 = load i32, ptr %146, align 4
+  %149 = zext i32 %148 to i64
+  br label %160
 
-149:
-  %150 = load i64, ptr %145, align 8
-  br label %159
+150:
+  %151 = load i64, ptr %146, align 8
+  br label %160
 
-151:
-  %152 = load i16, ptr %145, align 2
-  br label %156
+152:
+  %153 = load i16, ptr %146, align 2
+  br label %157
 
-153:
-  %154 = load i8, ptr %145, align 1
-  %155 = zext i8 %154 to i16
-  br label %156
+154:
+  %155 = load i8, ptr %146, align 1
+  %156 = zext i8 %155 to i16
+  br label %157
 
-156:
-  %157 = phi i16 [ %152, %151 ], [ %155, %153 ]
-  %158 = zext i16 %157 to i64
-  br label %159
+157:
+  %158 = phi i16 [ %153, %152 ], [ %156, %154 ]
+  %159 = zext i16 %158 to i64
+  br label %160
 
-159:
-  %160 = phi i64 [ %57, %139 ], [ %158, %156 ], [ %148, %146 ], [ %150, %149 ]
-  %161 = mul nuw nsw i64 %140, %41
-  %162 = add nsw i64 %138, %161
-  %163 = inttoptr i64 %162 to ptr
-  switch i8 %77, label %169 [
-    i8 4, label %164
-    i8 8, label %166
-    i8 2, label %167
+160:
+  %161 = phi i64 [ %57, %140 ], [ %159, %157 ], [ %149, %147 ], [ %151, %150 ]
+  %162 = mul nuw nsw i64 %141, %41
+  %163 = add nsw i64 %139, %162
+  %164 = inttoptr i64 %163 to ptr
+  switch i8 %77, label %170 [
+    i8 4, label %165
+    i8 8, label %167
+    i8 2, label %168
   ]
 
-164:
-  %165 = trunc i64 %160 to i32
-  store i32 %165, ptr %163, align 4
-  br label %171
-
-166:
-  store i64 %160, ptr %163, align 8
-  br label %171
+165:
+  %166 = trunc i64 %161 to i32
+  store i32 %166, ptr %164, align 4
+  br label %172
 
 167:
-  %168 = trunc i64 %160 to i16
-  store i16 %168, ptr %163, align 2
-  br label %171
+  store i64 %161, ptr %164, align 8
+  br label %172
 
-169:
-  %170 = trunc i64 %160 to i8
-  store i8 %170, ptr %163, align 1
-  br label %171
+168:
+  %169 = trunc i64 %161 to i16
+  store i16 %169, ptr %164, align 2
+  br label %172
 
-171:
-  %172 = icmp eq i64 %141, %43
-  br i1 %172, label %173, label %139
+170:
+  %171 = trunc i64 %161 to i8
+  store i8 %171, ptr %164, align 1
+  br label %172
 
-173:
-  %174 = phi i64 [ %133, %132 ], [ %137, %171 ]
-  %175 = ashr i64 %174, 2
-  %176 = add nsw i64 %174, %44
-  %177 = ashr i64 %176, 2
-  %178 = sub nsw i64 %177, %175
-  %179 = icmp slt i64 %178, 1
-  br i1 %179, label %210, label %180
+172:
+  %173 = icmp eq i64 %142, %43
+  br i1 %173, label %174, label %140
 
-180:
-  %181 = select i1 %80, i64 %237, i64 32
-  %182 = inttoptr i64 %129 to ptr
-  %183 = inttoptr i64 %126 to ptr
-  %184 = getelementptr i8, ptr %183, i64 88
-  %185 = getelementptr i8, ptr %183, i64 56
-  %186 = getelementptr i8, ptr %183, i64 96
-  %187 = inttoptr i64 %130 to ptr
-  %188 = or i64 %131, %181
-  br label %242
+174:
+  %175 = phi i64 [ %134, %133 ], [ %138, %172 ]
+  %176 = ashr i64 %175, 2
+  %177 = add nsw i64 %175, %44
+  %178 = ashr i64 %177, 2
+  %179 = sub nsw i64 %178, %176
+  %180 = icmp slt i64 %179, 1
+  br i1 %180, label %211, label %181
 
-189:
-  %190 = load i64, ptr %184, align 8
-  %191 = inttoptr i64 %190 to ptr
-  %192 = load i64, ptr %191, align 8
-  %193 = icmp slt i64 %192, 1
-  br i1 %193, label %207, label %194
+181:
+  %182 = select i1 %80, i64 %238, i64 32
+  %183 = inttoptr i64 %130 to ptr
+  %184 = inttoptr i64 %127 to ptr
+  %185 = getelementptr i8, ptr %184, i64 88
+  %186 = getelementptr i8, ptr %184, i64 56
+  %187 = getelementptr i8, ptr %184, i64 96
+  %188 = inttoptr i64 %131 to ptr
+  %189 = or i64 %132, %182
+  br label %243
 
-194:
-  %195 = phi i64 [ %196, %194 ], [ 0, %189 ]
-  %196 = add nuw nsw i64 %195, 1
-  %197 = load i64, ptr %185, align 8
-  %198 = inttoptr i64 %197 to ptr
-  %199 = load i64, ptr %198, align 8
-  %200 = shl nsw i64 %195, 3
-  %201 = load i64, ptr %186, align 8
-  %202 = mul nsw i64 %200, %201
-  %203 = add nsw i64 %202, %199
-  %204 = inttoptr i64 %203 to ptr
-  %205 = getelementptr i64, ptr %204, i64 %244
-  store i64 0, ptr %205, align 8
-  %206 = icmp eq i64 %192, %196
-  br i1 %206, label %207, label %194
+190:
+  %191 = load i64, ptr %185, align 8
+  %192 = inttoptr i64 %191 to ptr
+  %193 = load i64, ptr %192, align 8
+  %194 = icmp slt i64 %193, 1
+  br i1 %194, label %208, label %195
 
-207:
-  %208 = getelementptr i64, ptr %187, i64 %244
-  store i64 %188, ptr %208, align 8
-  store i8 1, ptr %247, align 1
-  %209 = icmp ugt i64 %243, 1
-  br i1 %209, label %242, label %210
+195:
+  %196 = phi i64 [ %197, %195 ], [ 0, %190 ]
+  %197 = add nuw nsw i64 %196, 1
+  %198 = load i64, ptr %186, align 8
+  %199 = inttoptr i64 %198 to ptr
+  %200 = load i64, ptr %199, align 8
+  %201 = shl nsw i64 %196, 3
+  %202 = load i64, ptr %187, align 8
+  %203 = mul nsw i64 %201, %202
+  %204 = add nsw i64 %203, %200
+  %205 = inttoptr i64 %204 to ptr
+  %206 = getelementptr i64, ptr %205, i64 %245
+  store i64 0, ptr %206, align 8
+  %207 = icmp eq i64 %193, %197
+  br i1 %207, label %208, label %195
 
-210:
-  %211 = phi i64 [ %236, %230 ], [ %126, %173 ], [ %126, %207 ]
-  %212 = phi i64 [ %235, %230 ], [ %127, %173 ], [ %127, %207 ]
-  %213 = phi i64 [ %234, %230 ], [ %128, %173 ], [ %128, %207 ]
-  %214 = phi i64 [ %233, %230 ], [ %129, %173 ], [ %129, %207 ]
-  %215 = phi i64 [ %232, %230 ], [ %130, %173 ], [ %130, %207 ]
-  %216 = phi i64 [ %231, %230 ], [ %131, %173 ], [ %131, %207 ]
-  %217 = icmp eq i64 %238, 32
-  br i1 %217, label %218, label %230
+208:
+  %209 = getelementptr i64, ptr %188, i64 %245
+  store i64 %189, ptr %209, align 8
+  store i8 1, ptr %248, align 1
+  %210 = icmp ugt i64 %244, 1
+  br i1 %210, label %243, label %211
 
-218:
-  %219 = getelementptr i8, ptr %35, i64 104
-  %220 = load i64, ptr %219, align 8
-  %221 = inttoptr i64 %220 to ptr
-  %222 = getelementptr i32, ptr %221, i64 %9
-  %223 = load i32, ptr %222, align 4
-  %224 = trunc nuw i64 %26 to i32
-  %225 = or i32 %223, %224
-  store i32 %225, ptr %222, align 4
-  %226 = inttoptr i64 %39 to ptr
-  %227 = load i64, ptr %226, align 8
-  %228 = add nsw i64 %227, 1
-  store i64 %228, ptr %226, align 8
-  %229 = add nsw i64 %2, 56
-  br label %251
+211:
+  %212 = phi i64 [ %237, %231 ], [ %127, %174 ], [ %127, %208 ]
+  %213 = phi i64 [ %236, %231 ], [ %128, %174 ], [ %128, %208 ]
+  %214 = phi i64 [ %235, %231 ], [ %129, %174 ], [ %129, %208 ]
+  %215 = phi i64 [ %234, %231 ], [ %130, %174 ], [ %130, %208 ]
+  %216 = phi i64 [ %233, %231 ], [ %131, %174 ], [ %131, %208 ]
+  %217 = phi i64 [ %232, %231 ], [ %132, %174 ], [ %132, %208 ]
+  %218 = icmp eq i64 %239, 32
+  br i1 %218, label %219, label %231
 
-230:
-  %231 = phi i64 [ 0, %51 ], [ %216, %210 ]
-  %232 = phi i64 [ 0, %51 ], [ %215, %210 ]
-  %233 = phi i64 [ 0, %51 ], [ %214, %210 ]
-  %234 = phi i64 [ 0, %51 ], [ %213, %210 ]
-  %235 = phi i64 [ 0, %51 ], [ %212, %210 ]
-  %236 = phi i64 [ 0, %51 ], [ %211, %210 ]
-  %237 = phi i64 [ 0, %51 ], [ %238, %210 ]
-  %238 = add nuw nsw i64 %237, 1
-  %239 = shl nuw i64 1, %237
-  %240 = and i64 %239, %34
-  %241 = icmp eq i64 %240, 0
-  br i1 %241, label %210, label %81
+219:
+  %220 = getelementptr i8, ptr %35, i64 104
+  %221 = load i64, ptr %220, align 8
+  %222 = inttoptr i64 %221 to ptr
+  %223 = getelementptr i32, ptr %222, i64 %9
+  %224 = load i32, ptr %223, align 4
+  %225 = trunc nuw i64 %26 to i32
+  %226 = or i32 %224, %225
+  store i32 %226, ptr %223, align 4
+  %227 = inttoptr i64 %39 to ptr
+  %228 = load i64, ptr %227, align 8
+  %229 = add nsw i64 %228, 1
+  store i64 %229, ptr %227, align 8
+  %230 = add nsw i64 %2, 56
+  br label %252
 
-242:
-  %243 = phi i64 [ %178, %180 ], [ %245, %207 ]
-  %244 = phi i64 [ %175, %180 ], [ %246, %207 ]
-  %245 = add nsw i64 %243, -1
-  %246 = add nsw i64 %244, 1
-  %247 = getelementptr i8, ptr %182, i64 %244
-  %248 = load i8, ptr %247, align 1
-  %249 = and i8 %248, 2
-  %250 = icmp eq i8 %249, 0
-  br i1 %250, label %207, label %189
+231:
+  %232 = phi i64 [ 0, %51 ], [ %217, %211 ]
+  %233 = phi i64 [ 0, %51 ], [ %216, %211 ]
+  %234 = phi i64 [ 0, %51 ], [ %215, %211 ]
+  %235 = phi i64 [ 0, %51 ], [ %214, %211 ]
+  %236 = phi i64 [ 0, %51 ], [ %213, %211 ]
+  %237 = phi i64 [ 0, %51 ], [ %212, %211 ]
+  %238 = phi i64 [ 0, %51 ], [ %239, %211 ]
+  %239 = add nuw nsw i64 %238, 1
+  %240 = shl nuw i64 1, %238
+  %241 = and i64 %240, %34
+  %242 = icmp eq i64 %241, 0
+  br i1 %242, label %211, label %81
 
-251:
-  %252 = phi i64 [ %47, %46 ], [ %229, %218 ], [ 0, %48 ]
+243:
+  %244 = phi i64 [ %179, %181 ], [ %246, %208 ]
+  %245 = phi i64 [ %176, %181 ], [ %247, %208 ]
+  %246 = add nsw i64 %244, -1
+  %247 = add nsw i64 %245, 1
+  %248 = getelementptr i8, ptr %183, i64 %245
+  %249 = load i8, ptr %248, align 1
+  %250 = and i8 %249, 2
+  %251 = icmp eq i8 %250, 0
+  br i1 %251, label %208, label %190
+
+252:
+  %253 = phi i64 [ %47, %46 ], [ %230, %219 ], [ 0, %48 ]
   call void @llvm.lifetime.end.p0(ptr nonnull %4)
-  ret i64 %252
+  ret i64 %253
 }
 
 declare i64 @llvm.ctpop.i64(i64)

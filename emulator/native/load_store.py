@@ -187,7 +187,7 @@ def _shared(registers: int, active: int, step: int, store: bool) -> int:
             if found != row:
                 row, start, host, noted = found, i64(found)[START], i64(found)[HOST], i64(found)[NOTED]
                 notes = i64(row)[WRITES] if store else _reads(row, i64(row)[WARP])
-                note, met = _shared_note(row, number), i64(i64(row)[CLOCK_AT])[i64(row)[COMPONENT] + 1]
+                note, met = _shared_note(row, number), i32(i64(row)[CLOCK_AT])[i64(row)[COMPONENT] + 1]
             _move(registers, form, live, data, lane, host + address - start, store)
             who = _named(form, live, lane) if store or form & UNIFORM else u32(pattern + PATTERN_WHO)[lane]
             for cell in range(address - start >> 2, address - start + size >> 2):
@@ -355,7 +355,7 @@ def _note_at(notes: int, form: int, address: int, cell: int) -> int:
 
 def _global_note(memory: int, number: int) -> int:
     """Return the note of an access without its lane."""
-    time = i64(i64(memory)[CLOCK_AT])[i64(memory)[COMPONENT]]
+    time = i32(i64(memory)[CLOCK_AT])[i64(memory)[COMPONENT]]
     return time << GLOBAL_TIME_BITS | i64(memory)[SERIAL] << SERIAL_BITS | number + 1 << ID_BITS
 
 
@@ -409,7 +409,7 @@ def _seen(row: int, note: int, other: bool) -> bool:
     """Return whether an access with this note or epoch happens before. other: lanes may have to synchronise first."""
     component = component_of(note)
     own = component == i64(row)[COMPONENT]
-    return i64(i64(row)[CLOCK_AT])[component + (1 if own and other else 0)] >= note >> TIME_BITS
+    return i32(i64(row)[CLOCK_AT])[component + (1 if own and other else 0)] >= note >> TIME_BITS
 
 
 def _unread(row: int, cell: int) -> bool:
@@ -437,7 +437,7 @@ def _read_before(row: int, cell: int, lane: int) -> bool:
 def _shared_note(row: int, number: int) -> int:
     """Return the note of an access without its lane."""
     own = i64(row)[COMPONENT]
-    time = i64(i64(row)[CLOCK_AT])[own]
+    time = i32(i64(row)[CLOCK_AT])[own]
     return time << TIME_BITS | own << COMPONENT_BITS | (number << ID_BITS) + FIRST_ID
 
 

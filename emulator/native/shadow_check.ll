@@ -20,7 +20,7 @@ define i32 @read(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7)
   %25 = getelementptr i8, ptr %24, i64 24
   %26 = load i64, ptr %25, align 8
   %27 = icmp slt i64 %26, 1
-  br i1 %27, label %256, label %28
+  br i1 %27, label %258, label %28
 
 28:
   %29 = getelementptr i8, ptr %24, i64 8
@@ -34,7 +34,7 @@ define i32 @read(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7)
   %37 = inttoptr i64 %2 to ptr
   %38 = icmp eq i64 %6, 0
   %39 = icmp sgt i64 %35, 0
-  br label %148
+  br label %150
 
 40:
   %41 = getelementptr i8, ptr %24, i64 8
@@ -43,11 +43,11 @@ define i32 @read(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7)
   %44 = getelementptr i8, ptr %24, i64 40
   %45 = getelementptr i8, ptr %9, i64 24
   %46 = icmp eq i64 %5, 0
-  br label %191
+  br label %193
 
 47:
-  %48 = phi i64 [ %67, %66 ], [ %139, %136 ]
-  %49 = sub nsw i64 %163, %48
+  %48 = phi i64 [ %67, %66 ], [ %141, %138 ]
+  %49 = sub nsw i64 %165, %48
   %50 = icmp sgt i64 %49, 7
   br i1 %50, label %51, label %69
 
@@ -56,8 +56,8 @@ define i32 @read(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7)
   %53 = load <8 x i32>, ptr %52, align 4
   %54 = getelementptr i32, ptr %11, i64 %48
   %55 = load <8 x i32>, ptr %54, align 4
-  %56 = icmp ne <8 x i32> %55, %141
-  %57 = icmp ne <8 x i32> %53, %143
+  %56 = icmp ne <8 x i32> %55, %143
+  %57 = icmp ne <8 x i32> %53, %145
   %58 = or <8 x i1> %56, %57
   %59 = bitcast <8 x i1> %58 to i8
   %60 = icmp eq i8 %59, 0
@@ -74,8 +74,8 @@ define i32 @read(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7)
 
 66:
   %67 = add nsw i64 %48, 8
-  %68 = icmp slt i64 %67, %163
-  br i1 %68, label %47, label %144
+  %68 = icmp slt i64 %67, %165
+  br i1 %68, label %47, label %146
 
 69:
   br i1 %23, label %74, label %70
@@ -84,13 +84,13 @@ define i32 @read(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7)
   %71 = getelementptr i8, ptr %22, i64 %48
   %72 = load i8, ptr %71, align 1
   %73 = icmp eq i8 %72, 0
-  br i1 %73, label %74, label %256
+  br i1 %73, label %74, label %258
 
 74:
   %75 = getelementptr i32, ptr %11, i64 %48
   %76 = load i32, ptr %75, align 4
-  %77 = icmp eq i32 %76, %137
-  br i1 %77, label %109, label %78
+  %77 = icmp eq i32 %76, %139
+  br i1 %77, label %110, label %78
 
 78:
   %79 = sext i32 %76 to i64
@@ -104,253 +104,255 @@ define i32 @read(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7)
 85:
   %86 = lshr i64 %81, 1
   %87 = and i64 %86, 8388607
-  br label %98
+  br label %99
 
 88:
   %89 = and i64 %36, %81
   %90 = mul nuw nsw i64 %89, %3
-  %91 = getelementptr i64, ptr %37, i64 %90
-  %92 = getelementptr i64, ptr %91, i64 %83
-  %93 = load i64, ptr %92, align 8
+  %91 = getelementptr i32, ptr %37, i64 %90
+  %92 = getelementptr i32, ptr %91, i64 %83
+  %93 = load i32, ptr %92, align 4
   %94 = ashr i64 %81, 36
-  %95 = icmp slt i64 %93, %94
-  %96 = lshr i64 %81, 1
-  %97 = and i64 %96, 8388607
-  br i1 %95, label %98, label %103
+  %95 = sext i32 %93 to i64
+  %96 = icmp sgt i64 %94, %95
+  %97 = lshr i64 %81, 1
+  %98 = and i64 %97, 8388607
+  br i1 %96, label %99, label %104
 
-98:
-  %99 = phi i64 [ %87, %85 ], [ %97, %88 ]
-  %100 = icmp ne i64 %83, %4
-  %101 = icmp eq i64 %81, 9223371968135299072
-  %102 = or i1 %101, %100
-  br i1 %102, label %256, label %103
+99:
+  %100 = phi i64 [ %87, %85 ], [ %98, %88 ]
+  %101 = icmp ne i64 %83, %4
+  %102 = icmp eq i64 %81, 9223371968135299072
+  %103 = or i1 %102, %101
+  br i1 %103, label %258, label %104
 
-103:
-  %104 = phi i64 [ %99, %98 ], [ %97, %88 ]
-  %105 = icmp eq i64 %104, 0
-  %106 = icmp eq i64 %104, %6
-  %107 = or i1 %38, %106
-  %108 = select i1 %105, i1 true, i1 %107
-  br i1 %108, label %109, label %256
+104:
+  %105 = phi i64 [ %100, %99 ], [ %98, %88 ]
+  %106 = icmp eq i64 %105, 0
+  %107 = icmp eq i64 %105, %6
+  %108 = or i1 %38, %107
+  %109 = select i1 %106, i1 true, i1 %108
+  br i1 %109, label %110, label %258
 
-109:
-  %110 = phi i32 [ %76, %103 ], [ %137, %74 ]
-  %111 = getelementptr i32, ptr %14, i64 %48
-  %112 = load i32, ptr %111, align 4
-  %113 = icmp eq i32 %112, %138
-  br i1 %113, label %132, label %114
+110:
+  %111 = phi i32 [ %76, %104 ], [ %139, %74 ]
+  %112 = getelementptr i32, ptr %14, i64 %48
+  %113 = load i32, ptr %112, align 4
+  %114 = icmp eq i32 %113, %140
+  br i1 %114, label %134, label %115
 
-114:
-  %115 = icmp eq i32 %112, 0
-  br i1 %115, label %132, label %116
+115:
+  %116 = icmp eq i32 %113, 0
+  br i1 %116, label %134, label %117
 
-116:
-  %117 = sext i32 %112 to i64
-  %118 = getelementptr i64, ptr %19, i64 %117
-  %119 = load i64, ptr %118, align 8
-  %120 = lshr i64 %119, 24
-  %121 = and i64 %120, 4095
-  %122 = icmp slt i64 %121, %3
-  br i1 %122, label %123, label %128
+117:
+  %118 = sext i32 %113 to i64
+  %119 = getelementptr i64, ptr %19, i64 %118
+  %120 = load i64, ptr %119, align 8
+  %121 = lshr i64 %120, 24
+  %122 = and i64 %121, 4095
+  %123 = icmp slt i64 %122, %3
+  br i1 %123, label %124, label %130
 
-123:
-  %124 = getelementptr i64, ptr %37, i64 %121
-  %125 = load i64, ptr %124, align 8
-  %126 = ashr i64 %119, 36
-  %127 = icmp slt i64 %125, %126
-  br i1 %127, label %128, label %132
+124:
+  %125 = getelementptr i32, ptr %37, i64 %122
+  %126 = load i32, ptr %125, align 4
+  %127 = ashr i64 %120, 36
+  %128 = sext i32 %126 to i64
+  %129 = icmp sgt i64 %127, %128
+  br i1 %129, label %130, label %134
 
-128:
-  %129 = icmp ne i64 %121, %4
-  %130 = icmp eq i64 %119, 9223371968135299072
-  %131 = or i1 %130, %129
-  br i1 %131, label %256, label %132
+130:
+  %131 = icmp ne i64 %122, %4
+  %132 = icmp eq i64 %120, 9223371968135299072
+  %133 = or i1 %132, %131
+  br i1 %133, label %258, label %134
 
-132:
-  %133 = phi i32 [ %138, %109 ], [ 0, %114 ], [ %112, %123 ], [ %112, %128 ]
-  %134 = add nsw i64 %48, 1
-  %135 = icmp slt i64 %134, %163
-  br i1 %135, label %136, label %144
+134:
+  %135 = phi i32 [ %140, %110 ], [ 0, %115 ], [ %113, %124 ], [ %113, %130 ]
+  %136 = add nsw i64 %48, 1
+  %137 = icmp slt i64 %136, %165
+  br i1 %137, label %138, label %146
 
-136:
-  %137 = phi i32 [ %110, %132 ], [ %150, %161 ]
-  %138 = phi i32 [ %133, %132 ], [ %149, %161 ]
-  %139 = phi i64 [ %134, %132 ], [ %162, %161 ]
-  %140 = insertelement <8 x i32> poison, i32 %137, i64 0
-  %141 = shufflevector <8 x i32> %140, <8 x i32> poison, <8 x i32> zeroinitializer
-  %142 = insertelement <8 x i32> poison, i32 %138, i64 0
+138:
+  %139 = phi i32 [ %111, %134 ], [ %152, %163 ]
+  %140 = phi i32 [ %135, %134 ], [ %151, %163 ]
+  %141 = phi i64 [ %136, %134 ], [ %164, %163 ]
+  %142 = insertelement <8 x i32> poison, i32 %139, i64 0
   %143 = shufflevector <8 x i32> %142, <8 x i32> poison, <8 x i32> zeroinitializer
+  %144 = insertelement <8 x i32> poison, i32 %140, i64 0
+  %145 = shufflevector <8 x i32> %144, <8 x i32> poison, <8 x i32> zeroinitializer
   br label %47
 
-144:
-  %145 = phi i32 [ %150, %161 ], [ %137, %66 ], [ %110, %132 ]
-  %146 = phi i32 [ %149, %161 ], [ %138, %66 ], [ %133, %132 ]
-  %147 = icmp eq i64 %26, %152
-  br i1 %147, label %40, label %148
+146:
+  %147 = phi i32 [ %152, %163 ], [ %139, %66 ], [ %111, %134 ]
+  %148 = phi i32 [ %151, %163 ], [ %140, %66 ], [ %135, %134 ]
+  %149 = icmp eq i64 %26, %154
+  br i1 %149, label %40, label %150
 
-148:
-  %149 = phi i32 [ -1, %28 ], [ %146, %144 ]
-  %150 = phi i32 [ -1, %28 ], [ %145, %144 ]
-  %151 = phi i64 [ 0, %28 ], [ %152, %144 ]
-  %152 = add nuw nsw i64 %151, 1
-  br i1 %31, label %156, label %153
+150:
+  %151 = phi i32 [ -1, %28 ], [ %148, %146 ]
+  %152 = phi i32 [ -1, %28 ], [ %147, %146 ]
+  %153 = phi i64 [ 0, %28 ], [ %154, %146 ]
+  %154 = add nuw nsw i64 %153, 1
+  br i1 %31, label %158, label %155
 
-153:
-  %154 = getelementptr i64, ptr %32, i64 %151
-  %155 = load i64, ptr %154, align 8
-  br label %161
+155:
+  %156 = getelementptr i64, ptr %32, i64 %153
+  %157 = load i64, ptr %156, align 8
+  br label %163
 
-156:
-  %157 = load i64, ptr %24, align 8
-  %158 = load i64, ptr %33, align 8
-  %159 = mul nsw i64 %158, %151
-  %160 = add nsw i64 %159, %157
-  br label %161
+158:
+  %159 = load i64, ptr %24, align 8
+  %160 = load i64, ptr %33, align 8
+  %161 = mul nsw i64 %160, %153
+  %162 = add nsw i64 %161, %159
+  br label %163
 
-161:
-  %162 = phi i64 [ %160, %156 ], [ %155, %153 ]
-  %163 = add nsw i64 %35, %162
-  br i1 %39, label %136, label %144
+163:
+  %164 = phi i64 [ %162, %158 ], [ %157, %155 ]
+  %165 = add nsw i64 %35, %164
+  br i1 %39, label %138, label %146
 
-164:
-  %165 = inttoptr i64 %245 to ptr
-  %166 = icmp slt i64 %207, 8
-  br i1 %166, label %179, label %167
+166:
+  %167 = inttoptr i64 %247 to ptr
+  %168 = icmp slt i64 %209, 8
+  br i1 %168, label %181, label %169
 
-167:
-  %168 = and i64 %214, 9223372036854775800
-  %169 = add i64 %206, %168
-  %170 = and i64 %214, 7
-  %171 = getelementptr i32, ptr %165, i64 %206
-  br label %172
+169:
+  %170 = and i64 %216, 9223372036854775800
+  %171 = add i64 %208, %170
+  %172 = and i64 %216, 7
+  %173 = getelementptr i32, ptr %167, i64 %208
+  br label %174
 
-172:
-  %173 = phi i64 [ 0, %167 ], [ %175, %172 ]
-  %174 = getelementptr i32, ptr %171, i64 %173
-  store <8 x i32> zeroinitializer, ptr %174, align 4
-  %175 = add nuw i64 %173, 8
-  %176 = icmp eq i64 %175, %168
-  br i1 %176, label %177, label %172
-
-177:
-  %178 = icmp eq i64 %207, %168
-  br i1 %178, label %189, label %179
+174:
+  %175 = phi i64 [ 0, %169 ], [ %177, %174 ]
+  %176 = getelementptr i32, ptr %173, i64 %175
+  store <8 x i32> zeroinitializer, ptr %176, align 4
+  %177 = add nuw i64 %175, 8
+  %178 = icmp eq i64 %177, %170
+  br i1 %178, label %179, label %174
 
 179:
-  %180 = phi i64 [ %206, %164 ], [ %169, %177 ]
-  %181 = phi i64 [ %214, %164 ], [ %170, %177 ]
-  br label %182
+  %180 = icmp eq i64 %209, %170
+  br i1 %180, label %191, label %181
 
-182:
-  %183 = phi i64 [ %186, %182 ], [ %180, %179 ]
-  %184 = phi i64 [ %185, %182 ], [ %181, %179 ]
-  %185 = add nsw i64 %184, -1
-  %186 = add i64 %183, 1
-  %187 = getelementptr i32, ptr %165, i64 %183
-  store i32 0, ptr %187, align 4
-  %188 = icmp ugt i64 %184, 1
-  br i1 %188, label %182, label %189
+181:
+  %182 = phi i64 [ %208, %166 ], [ %171, %179 ]
+  %183 = phi i64 [ %216, %166 ], [ %172, %179 ]
+  br label %184
 
-189:
-  %190 = icmp eq i64 %26, %193
-  br i1 %190, label %256, label %191
+184:
+  %185 = phi i64 [ %188, %184 ], [ %182, %181 ]
+  %186 = phi i64 [ %187, %184 ], [ %183, %181 ]
+  %187 = add nsw i64 %186, -1
+  %188 = add i64 %185, 1
+  %189 = getelementptr i32, ptr %167, i64 %185
+  store i32 0, ptr %189, align 4
+  %190 = icmp ugt i64 %186, 1
+  br i1 %190, label %184, label %191
 
 191:
-  %192 = phi i64 [ 0, %40 ], [ %193, %189 ]
-  %193 = add nuw nsw i64 %192, 1
-  %194 = load i64, ptr %41, align 8
-  %195 = icmp eq i64 %194, 0
-  br i1 %195, label %200, label %196
+  %192 = icmp eq i64 %26, %195
+  br i1 %192, label %258, label %193
 
-196:
-  %197 = inttoptr i64 %194 to ptr
-  %198 = getelementptr i64, ptr %197, i64 %192
-  %199 = load i64, ptr %198, align 8
-  br label %205
+193:
+  %194 = phi i64 [ 0, %40 ], [ %195, %191 ]
+  %195 = add nuw nsw i64 %194, 1
+  %196 = load i64, ptr %41, align 8
+  %197 = icmp eq i64 %196, 0
+  br i1 %197, label %202, label %198
 
-200:
-  %201 = load i64, ptr %24, align 8
-  %202 = load i64, ptr %42, align 8
-  %203 = mul nsw i64 %202, %192
-  %204 = add nsw i64 %203, %201
-  br label %205
+198:
+  %199 = inttoptr i64 %196 to ptr
+  %200 = getelementptr i64, ptr %199, i64 %194
+  %201 = load i64, ptr %200, align 8
+  br label %207
 
-205:
-  %206 = phi i64 [ %204, %200 ], [ %199, %196 ]
-  %207 = load i64, ptr %43, align 8
-  %208 = load i64, ptr %12, align 8
-  %209 = inttoptr i64 %208 to ptr
-  %210 = load i64, ptr %44, align 8
-  %211 = icmp eq i64 %210, 0
-  br i1 %211, label %212, label %248
+202:
+  %203 = load i64, ptr %24, align 8
+  %204 = load i64, ptr %42, align 8
+  %205 = mul nsw i64 %204, %194
+  %206 = add nsw i64 %205, %203
+  br label %207
 
-212:
-  %213 = phi i64 [ 0, %205 ], [ %255, %248 ]
-  %214 = tail call i64 @llvm.smax.i64(i64 %207, i64 0)
-  %215 = icmp slt i64 %207, 1
-  br i1 %215, label %189, label %216
+207:
+  %208 = phi i64 [ %206, %202 ], [ %201, %198 ]
+  %209 = load i64, ptr %43, align 8
+  %210 = load i64, ptr %12, align 8
+  %211 = inttoptr i64 %210 to ptr
+  %212 = load i64, ptr %44, align 8
+  %213 = icmp eq i64 %212, 0
+  br i1 %213, label %214, label %250
 
-216:
-  %217 = add nsw i64 %213, %7
-  %218 = trunc i64 %217 to i32
-  %219 = icmp slt i64 %207, 8
-  br i1 %219, label %234, label %220
+214:
+  %215 = phi i64 [ 0, %207 ], [ %257, %250 ]
+  %216 = tail call i64 @llvm.smax.i64(i64 %209, i64 0)
+  %217 = icmp slt i64 %209, 1
+  br i1 %217, label %191, label %218
 
-220:
-  %221 = and i64 %214, 9223372036854775800
-  %222 = add i64 %206, %221
-  %223 = and i64 %214, 7
-  %224 = insertelement <8 x i32> poison, i32 %218, i64 0
-  %225 = shufflevector <8 x i32> %224, <8 x i32> poison, <8 x i32> zeroinitializer
-  %226 = getelementptr i32, ptr %209, i64 %206
-  br label %227
+218:
+  %219 = add nsw i64 %215, %7
+  %220 = trunc i64 %219 to i32
+  %221 = icmp slt i64 %209, 8
+  br i1 %221, label %236, label %222
 
-227:
-  %228 = phi i64 [ 0, %220 ], [ %230, %227 ]
-  %229 = getelementptr i32, ptr %226, i64 %228
-  store <8 x i32> %225, ptr %229, align 4
-  %230 = add nuw i64 %228, 8
-  %231 = icmp eq i64 %230, %221
-  br i1 %231, label %232, label %227
+222:
+  %223 = and i64 %216, 9223372036854775800
+  %224 = add i64 %208, %223
+  %225 = and i64 %216, 7
+  %226 = insertelement <8 x i32> poison, i32 %220, i64 0
+  %227 = shufflevector <8 x i32> %226, <8 x i32> poison, <8 x i32> zeroinitializer
+  %228 = getelementptr i32, ptr %211, i64 %208
+  br label %229
 
-232:
-  %233 = icmp eq i64 %207, %221
-  br i1 %233, label %244, label %234
+229:
+  %230 = phi i64 [ 0, %222 ], [ %232, %229 ]
+  %231 = getelementptr i32, ptr %228, i64 %230
+  store <8 x i32> %227, ptr %231, align 4
+  %232 = add nuw i64 %230, 8
+  %233 = icmp eq i64 %232, %223
+  br i1 %233, label %234, label %229
 
 234:
-  %235 = phi i64 [ %206, %216 ], [ %222, %232 ]
-  %236 = phi i64 [ %214, %216 ], [ %223, %232 ]
-  br label %237
+  %235 = icmp eq i64 %209, %223
+  br i1 %235, label %246, label %236
 
-237:
-  %238 = phi i64 [ %241, %237 ], [ %235, %234 ]
-  %239 = phi i64 [ %240, %237 ], [ %236, %234 ]
-  %240 = add nsw i64 %239, -1
-  %241 = add i64 %238, 1
-  %242 = getelementptr i32, ptr %209, i64 %238
-  store i32 %218, ptr %242, align 4
-  %243 = icmp ugt i64 %239, 1
-  br i1 %243, label %237, label %244
+236:
+  %237 = phi i64 [ %208, %218 ], [ %224, %234 ]
+  %238 = phi i64 [ %216, %218 ], [ %225, %234 ]
+  br label %239
 
-244:
-  %245 = load i64, ptr %45, align 8
-  %246 = icmp ne i64 %245, 0
-  %247 = select i1 %246, i1 %46, i1 false
-  br i1 %247, label %164, label %189
+239:
+  %240 = phi i64 [ %243, %239 ], [ %237, %236 ]
+  %241 = phi i64 [ %242, %239 ], [ %238, %236 ]
+  %242 = add nsw i64 %241, -1
+  %243 = add i64 %240, 1
+  %244 = getelementptr i32, ptr %211, i64 %240
+  store i32 %220, ptr %244, align 4
+  %245 = icmp ugt i64 %241, 1
+  br i1 %245, label %239, label %246
 
-248:
-  %249 = sdiv i64 %192, %210
-  %250 = srem i64 %192, %210
-  %251 = icmp slt i64 %210, 0
-  %252 = icmp ne i64 %250, 0
-  %253 = and i1 %252, %251
-  %254 = sext i1 %253 to i64
-  %255 = add i64 %249, %254
-  br label %212
+246:
+  %247 = load i64, ptr %45, align 8
+  %248 = icmp ne i64 %247, 0
+  %249 = select i1 %248, i1 %46, i1 false
+  br i1 %249, label %166, label %191
 
-256:
-  %257 = phi i32 [ 1, %8 ], [ 1, %189 ], [ 0, %103 ], [ 2, %70 ], [ 0, %128 ], [ 0, %98 ]
-  ret i32 %257
+250:
+  %251 = sdiv i64 %194, %212
+  %252 = srem i64 %194, %212
+  %253 = icmp slt i64 %212, 0
+  %254 = icmp ne i64 %252, 0
+  %255 = and i1 %254, %253
+  %256 = sext i1 %255 to i64
+  %257 = add i64 %251, %256
+  br label %214
+
+258:
+  %259 = phi i32 [ 1, %8 ], [ 1, %191 ], [ 0, %104 ], [ 2, %70 ], [ 0, %130 ], [ 0, %99 ]
+  ret i32 %259
 }
 
 define internal fastcc void @0(ptr noalias nonnull writeonly %0, ptr %1, ptr %2, i32 %3) {
@@ -412,7 +414,7 @@ define i32 @write(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7
   %29 = getelementptr i8, ptr %12, i64 24
   %30 = load i64, ptr %29, align 8
   %31 = icmp slt i64 %30, 1
-  br i1 %31, label %373, label %32
+  br i1 %31, label %375, label %32
 
 32:
   %33 = add nsw i64 %0, 576
@@ -425,10 +427,10 @@ define i32 @write(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7
   %40 = icmp eq i64 %6, 0
   %41 = icmp slt i64 %14, 0
   %42 = tail call i64 @llvm.smin.i64(i64 %14, i64 0)
-  br label %185
+  br label %187
 
 43:
-  %44 = phi i64 [ %33, %185 ], [ %198, %190 ]
+  %44 = phi i64 [ %33, %187 ], [ %200, %192 ]
   %45 = inttoptr i64 %44 to ptr
   store i64 0, ptr %45, align 8
   %46 = add nsw i64 %44, 264
@@ -437,23 +439,23 @@ define i32 @write(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7
   br label %48
 
 48:
-  %49 = phi i64 [ %44, %43 ], [ %198, %190 ]
-  %50 = phi i32 [ -1, %43 ], [ %187, %190 ]
-  %51 = phi i32 [ -1, %43 ], [ %186, %190 ]
+  %49 = phi i64 [ %44, %43 ], [ %200, %192 ]
+  %50 = phi i32 [ -1, %43 ], [ %189, %192 ]
+  %51 = phi i32 [ -1, %43 ], [ %188, %192 ]
   %52 = load i64, ptr %35, align 8
   %53 = icmp eq i64 %52, 0
   br i1 %53, label %58, label %54
 
 54:
   %55 = inttoptr i64 %52 to ptr
-  %56 = getelementptr i64, ptr %55, i64 %188
+  %56 = getelementptr i64, ptr %55, i64 %190
   %57 = load i64, ptr %56, align 8
   br label %63
 
 58:
   %59 = load i64, ptr %12, align 8
   %60 = load i64, ptr %36, align 8
-  %61 = mul nsw i64 %60, %188
+  %61 = mul nsw i64 %60, %190
   %62 = add nsw i64 %61, %59
   br label %63
 
@@ -462,7 +464,7 @@ define i32 @write(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7
   %65 = load i64, ptr %37, align 8
   %66 = add nsw i64 %65, %64
   %67 = icmp sgt i64 %65, 0
-  br i1 %67, label %68, label %181
+  br i1 %67, label %68, label %183
 
 68:
   %69 = add nsw i64 %49, 8
@@ -475,9 +477,9 @@ define i32 @write(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7
   br label %76
 
 76:
-  %77 = phi i32 [ %50, %68 ], [ %152, %177 ]
-  %78 = phi i32 [ %51, %68 ], [ %178, %177 ]
-  %79 = phi i64 [ %64, %68 ], [ %179, %177 ]
+  %77 = phi i32 [ %50, %68 ], [ %153, %179 ]
+  %78 = phi i32 [ %51, %68 ], [ %180, %179 ]
+  %79 = phi i64 [ %64, %68 ], [ %181, %179 ]
   %80 = insertelement <8 x i32> poison, i32 %77, i64 0
   %81 = shufflevector <8 x i32> %80, <8 x i32> poison, <8 x i32> zeroinitializer
   %82 = insertelement <8 x i32> poison, i32 %78, i64 0
@@ -514,7 +516,7 @@ define i32 @write(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7
 103:
   %104 = add nsw i64 %85, 8
   %105 = icmp slt i64 %104, %66
-  br i1 %105, label %84, label %181
+  br i1 %105, label %84, label %183
 
 106:
   br i1 %28, label %111, label %107
@@ -523,17 +525,17 @@ define i32 @write(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7
   %108 = getelementptr i8, ptr %27, i64 %85
   %109 = load i8, ptr %108, align 1
   %110 = icmp eq i8 %109, 0
-  br i1 %110, label %111, label %373
+  br i1 %110, label %111, label %375
 
 111:
   %112 = getelementptr i32, ptr %16, i64 %85
   %113 = load i32, ptr %112, align 4
   %114 = icmp eq i32 %113, %77
-  br i1 %114, label %151, label %115
+  br i1 %114, label %152, label %115
 
 115:
   %116 = icmp eq i32 %113, 0
-  br i1 %116, label %148, label %117
+  br i1 %116, label %149, label %117
 
 117:
   %118 = sext i32 %113 to i64
@@ -547,373 +549,375 @@ define i32 @write(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7
 124:
   %125 = lshr i64 %120, 1
   %126 = and i64 %125, 8388607
-  br label %137
+  br label %138
 
 127:
   %128 = and i64 %38, %120
   %129 = mul nuw nsw i64 %128, %3
-  %130 = getelementptr i64, ptr %39, i64 %129
-  %131 = getelementptr i64, ptr %130, i64 %122
-  %132 = load i64, ptr %131, align 8
+  %130 = getelementptr i32, ptr %39, i64 %129
+  %131 = getelementptr i32, ptr %130, i64 %122
+  %132 = load i32, ptr %131, align 4
   %133 = ashr i64 %120, 36
-  %134 = icmp slt i64 %132, %133
-  %135 = lshr i64 %120, 1
-  %136 = and i64 %135, 8388607
-  br i1 %134, label %137, label %142
+  %134 = sext i32 %132 to i64
+  %135 = icmp sgt i64 %133, %134
+  %136 = lshr i64 %120, 1
+  %137 = and i64 %136, 8388607
+  br i1 %135, label %138, label %143
 
-137:
-  %138 = phi i64 [ %126, %124 ], [ %136, %127 ]
-  %139 = icmp ne i64 %122, %4
-  %140 = icmp eq i64 %120, 9223371968135299072
-  %141 = or i1 %140, %139
-  br i1 %141, label %373, label %142
+138:
+  %139 = phi i64 [ %126, %124 ], [ %137, %127 ]
+  %140 = icmp ne i64 %122, %4
+  %141 = icmp eq i64 %120, 9223371968135299072
+  %142 = or i1 %141, %140
+  br i1 %142, label %375, label %143
 
-142:
-  %143 = phi i64 [ %138, %137 ], [ %136, %127 ]
-  %144 = icmp eq i64 %143, 0
-  %145 = icmp eq i64 %143, %6
-  %146 = or i1 %40, %145
-  %147 = select i1 %144, i1 true, i1 %146
-  br i1 %147, label %148, label %373
+143:
+  %144 = phi i64 [ %139, %138 ], [ %137, %127 ]
+  %145 = icmp eq i64 %144, 0
+  %146 = icmp eq i64 %144, %6
+  %147 = or i1 %40, %146
+  %148 = select i1 %145, i1 true, i1 %147
+  br i1 %148, label %149, label %375
 
-148:
+149:
   call void @llvm.lifetime.start.p0(ptr nonnull %9)
   store i64 0, ptr %9, align 8
   call fastcc void @0(ptr %9, ptr %70, ptr %71, i32 %113)
-  %149 = load i64, ptr %9, align 8
-  %150 = icmp slt i64 %149, 0
+  %150 = load i64, ptr %9, align 8
+  %151 = icmp slt i64 %150, 0
   call void @llvm.lifetime.end.p0(ptr nonnull %9)
-  br i1 %150, label %373, label %151
+  br i1 %151, label %375, label %152
 
-151:
-  %152 = phi i32 [ %113, %148 ], [ %77, %111 ]
-  %153 = getelementptr i32, ptr %19, i64 %85
-  %154 = load i32, ptr %153, align 4
-  %155 = icmp eq i32 %154, %78
-  br i1 %155, label %177, label %156
+152:
+  %153 = phi i32 [ %113, %149 ], [ %77, %111 ]
+  %154 = getelementptr i32, ptr %19, i64 %85
+  %155 = load i32, ptr %154, align 4
+  %156 = icmp eq i32 %155, %78
+  br i1 %156, label %179, label %157
 
-156:
-  %157 = icmp eq i32 %154, 0
-  br i1 %157, label %174, label %158
+157:
+  %158 = icmp eq i32 %155, 0
+  br i1 %158, label %176, label %159
 
-158:
-  %159 = sext i32 %154 to i64
-  %160 = getelementptr i64, ptr %24, i64 %159
-  %161 = load i64, ptr %160, align 8
-  %162 = lshr i64 %161, 24
-  %163 = and i64 %162, 4095
-  %164 = icmp slt i64 %163, %3
-  br i1 %164, label %165, label %170
+159:
+  %160 = sext i32 %155 to i64
+  %161 = getelementptr i64, ptr %24, i64 %160
+  %162 = load i64, ptr %161, align 8
+  %163 = lshr i64 %162, 24
+  %164 = and i64 %163, 4095
+  %165 = icmp slt i64 %164, %3
+  br i1 %165, label %166, label %172
 
-165:
-  %166 = getelementptr i64, ptr %39, i64 %163
-  %167 = load i64, ptr %166, align 8
-  %168 = ashr i64 %161, 36
-  %169 = icmp slt i64 %167, %168
-  br i1 %169, label %170, label %174
+166:
+  %167 = getelementptr i32, ptr %39, i64 %164
+  %168 = load i32, ptr %167, align 4
+  %169 = ashr i64 %162, 36
+  %170 = sext i32 %168 to i64
+  %171 = icmp sgt i64 %169, %170
+  br i1 %171, label %172, label %176
 
-170:
-  %171 = icmp ne i64 %163, %4
-  %172 = icmp eq i64 %161, 9223371968135299072
-  %173 = or i1 %172, %171
-  br i1 %173, label %373, label %174
+172:
+  %173 = icmp ne i64 %164, %4
+  %174 = icmp eq i64 %162, 9223371968135299072
+  %175 = or i1 %174, %173
+  br i1 %175, label %375, label %176
 
-174:
+176:
   call void @llvm.lifetime.start.p0(ptr nonnull %10)
   store i64 0, ptr %10, align 8
-  call fastcc void @0(ptr %10, ptr %74, ptr %75, i32 %154)
-  %175 = load i64, ptr %10, align 8
-  %176 = icmp slt i64 %175, 0
+  call fastcc void @0(ptr %10, ptr %74, ptr %75, i32 %155)
+  %177 = load i64, ptr %10, align 8
+  %178 = icmp slt i64 %177, 0
   call void @llvm.lifetime.end.p0(ptr nonnull %10)
-  br i1 %176, label %373, label %177
+  br i1 %178, label %375, label %179
 
-177:
-  %178 = phi i32 [ %154, %174 ], [ %78, %151 ]
-  %179 = add nsw i64 %85, 1
-  %180 = icmp slt i64 %179, %66
-  br i1 %180, label %76, label %181
+179:
+  %180 = phi i32 [ %155, %176 ], [ %78, %152 ]
+  %181 = add nsw i64 %85, 1
+  %182 = icmp slt i64 %181, %66
+  br i1 %182, label %76, label %183
 
-181:
-  %182 = phi i32 [ %50, %63 ], [ %77, %103 ], [ %152, %177 ]
-  %183 = phi i32 [ %51, %63 ], [ %78, %103 ], [ %178, %177 ]
-  %184 = icmp eq i64 %189, %30
-  br i1 %184, label %204, label %185
+183:
+  %184 = phi i32 [ %50, %63 ], [ %77, %103 ], [ %153, %179 ]
+  %185 = phi i32 [ %51, %63 ], [ %78, %103 ], [ %180, %179 ]
+  %186 = icmp eq i64 %191, %30
+  br i1 %186, label %206, label %187
 
-185:
-  %186 = phi i32 [ -1, %32 ], [ %183, %181 ]
-  %187 = phi i32 [ -1, %32 ], [ %182, %181 ]
-  %188 = phi i64 [ 0, %32 ], [ %189, %181 ]
-  %189 = add nuw nsw i64 %188, 1
-  br i1 %34, label %43, label %190
+187:
+  %188 = phi i32 [ -1, %32 ], [ %185, %183 ]
+  %189 = phi i32 [ -1, %32 ], [ %184, %183 ]
+  %190 = phi i64 [ 0, %32 ], [ %191, %183 ]
+  %191 = add nuw nsw i64 %190, 1
+  br i1 %34, label %43, label %192
 
-190:
-  %191 = sdiv i64 %188, %14
-  %192 = srem i64 %188, %14
-  %193 = icmp ne i64 %192, 0
-  %194 = and i1 %193, %41
-  %195 = sext i1 %194 to i64
-  %196 = add i64 %191, %195
-  %197 = mul nsw i64 %196, 528
-  %198 = add nsw i64 %197, %33
-  %199 = srem i64 %188, %14
-  %200 = icmp eq i64 %199, 0
-  %201 = select i1 %200, i64 0, i64 %42
-  %202 = sub i64 0, %201
-  %203 = icmp eq i64 %199, %202
-  br i1 %203, label %43, label %48
+192:
+  %193 = sdiv i64 %190, %14
+  %194 = srem i64 %190, %14
+  %195 = icmp ne i64 %194, 0
+  %196 = and i1 %195, %41
+  %197 = sext i1 %196 to i64
+  %198 = add i64 %193, %197
+  %199 = mul nsw i64 %198, 528
+  %200 = add nsw i64 %199, %33
+  %201 = srem i64 %190, %14
+  %202 = icmp eq i64 %201, 0
+  %203 = select i1 %202, i64 0, i64 %42
+  %204 = sub i64 0, %203
+  %205 = icmp eq i64 %201, %204
+  br i1 %205, label %43, label %48
 
-204:
-  %205 = load i64, ptr %20, align 8
-  %206 = inttoptr i64 %205 to ptr
-  %207 = load i64, ptr %206, align 8
-  %208 = load i64, ptr %29, align 8
-  %209 = inttoptr i64 %207 to ptr
-  %210 = getelementptr i64, ptr %209, i64 %7
-  %211 = load i64, ptr %210, align 8
-  %212 = icmp eq i64 %211, 9223371968135299072
-  %213 = and i64 %211, -16777216
-  %214 = or disjoint i64 %213, 32
-  %215 = select i1 %212, i64 9223371968135299072, i64 %214
-  %216 = icmp slt i64 %208, 1
-  br i1 %216, label %373, label %217
+206:
+  %207 = load i64, ptr %20, align 8
+  %208 = inttoptr i64 %207 to ptr
+  %209 = load i64, ptr %208, align 8
+  %210 = load i64, ptr %29, align 8
+  %211 = inttoptr i64 %209 to ptr
+  %212 = getelementptr i64, ptr %211, i64 %7
+  %213 = load i64, ptr %212, align 8
+  %214 = icmp eq i64 %213, 9223371968135299072
+  %215 = and i64 %213, -16777216
+  %216 = or disjoint i64 %215, 32
+  %217 = select i1 %214, i64 9223371968135299072, i64 %216
+  %218 = icmp slt i64 %210, 1
+  br i1 %218, label %375, label %219
 
-217:
-  %218 = getelementptr i8, ptr %12, i64 8
-  %219 = getelementptr i8, ptr %12, i64 16
-  %220 = getelementptr i8, ptr %12, i64 32
-  %221 = getelementptr i8, ptr %11, i64 16
-  %222 = icmp eq i64 %5, 0
-  %223 = getelementptr i8, ptr %11, i64 48
-  %224 = insertelement <4 x i64> poison, i64 %215, i64 0
-  %225 = shufflevector <4 x i64> %224, <4 x i64> poison, <4 x i32> zeroinitializer
-  br label %282
+219:
+  %220 = getelementptr i8, ptr %12, i64 8
+  %221 = getelementptr i8, ptr %12, i64 16
+  %222 = getelementptr i8, ptr %12, i64 32
+  %223 = getelementptr i8, ptr %11, i64 16
+  %224 = icmp eq i64 %5, 0
+  %225 = getelementptr i8, ptr %11, i64 48
+  %226 = insertelement <4 x i64> poison, i64 %217, i64 0
+  %227 = shufflevector <4 x i64> %226, <4 x i64> poison, <4 x i32> zeroinitializer
+  br label %284
 
-226:
-  %227 = inttoptr i64 %362 to ptr
-  %228 = icmp slt i64 %302, 8
-  br i1 %228, label %241, label %229
+228:
+  %229 = inttoptr i64 %364 to ptr
+  %230 = icmp slt i64 %304, 8
+  br i1 %230, label %243, label %231
 
-229:
-  %230 = and i64 %305, 9223372036854775800
-  %231 = add i64 %297, %230
-  %232 = and i64 %305, 7
-  %233 = getelementptr i32, ptr %227, i64 %297
-  br label %234
+231:
+  %232 = and i64 %307, 9223372036854775800
+  %233 = add i64 %299, %232
+  %234 = and i64 %307, 7
+  %235 = getelementptr i32, ptr %229, i64 %299
+  br label %236
 
-234:
-  %235 = phi i64 [ 0, %229 ], [ %237, %234 ]
-  %236 = getelementptr i32, ptr %233, i64 %235
-  store <8 x i32> zeroinitializer, ptr %236, align 4
-  %237 = add nuw i64 %235, 8
-  %238 = icmp eq i64 %237, %230
-  br i1 %238, label %239, label %234
-
-239:
-  %240 = icmp eq i64 %302, %230
-  br i1 %240, label %251, label %241
+236:
+  %237 = phi i64 [ 0, %231 ], [ %239, %236 ]
+  %238 = getelementptr i32, ptr %235, i64 %237
+  store <8 x i32> zeroinitializer, ptr %238, align 4
+  %239 = add nuw i64 %237, 8
+  %240 = icmp eq i64 %239, %232
+  br i1 %240, label %241, label %236
 
 241:
-  %242 = phi i64 [ %297, %226 ], [ %231, %239 ]
-  %243 = phi i64 [ %305, %226 ], [ %232, %239 ]
-  br label %244
+  %242 = icmp eq i64 %304, %232
+  br i1 %242, label %253, label %243
 
-244:
-  %245 = phi i64 [ %248, %244 ], [ %242, %241 ]
-  %246 = phi i64 [ %247, %244 ], [ %243, %241 ]
-  %247 = add nsw i64 %246, -1
-  %248 = add i64 %245, 1
-  %249 = getelementptr i32, ptr %227, i64 %245
-  store i32 0, ptr %249, align 4
-  %250 = icmp ugt i64 %246, 1
-  br i1 %250, label %244, label %251
+243:
+  %244 = phi i64 [ %299, %228 ], [ %233, %241 ]
+  %245 = phi i64 [ %307, %228 ], [ %234, %241 ]
+  br label %246
 
-251:
-  %252 = load i64, ptr %223, align 8
-  %253 = icmp eq i64 %252, 0
-  br i1 %253, label %280, label %254
+246:
+  %247 = phi i64 [ %250, %246 ], [ %244, %243 ]
+  %248 = phi i64 [ %249, %246 ], [ %245, %243 ]
+  %249 = add nsw i64 %248, -1
+  %250 = add i64 %247, 1
+  %251 = getelementptr i32, ptr %229, i64 %247
+  store i32 0, ptr %251, align 4
+  %252 = icmp ugt i64 %248, 1
+  br i1 %252, label %246, label %253
 
-254:
-  %255 = inttoptr i64 %252 to ptr
-  br i1 %306, label %280, label %256
+253:
+  %254 = load i64, ptr %225, align 8
+  %255 = icmp eq i64 %254, 0
+  br i1 %255, label %282, label %256
 
 256:
-  %257 = icmp slt i64 %302, 4
-  br i1 %257, label %270, label %258
+  %257 = inttoptr i64 %254 to ptr
+  br i1 %308, label %282, label %258
 
 258:
-  %259 = and i64 %305, 9223372036854775804
-  %260 = add i64 %297, %259
-  %261 = and i64 %305, 3
-  %262 = getelementptr i64, ptr %255, i64 %297
-  br label %263
+  %259 = icmp slt i64 %304, 4
+  br i1 %259, label %272, label %260
 
-263:
-  %264 = phi i64 [ 0, %258 ], [ %266, %263 ]
-  %265 = getelementptr i64, ptr %262, i64 %264
-  store <4 x i64> %225, ptr %265, align 8
-  %266 = add nuw i64 %264, 4
-  %267 = icmp eq i64 %266, %259
-  br i1 %267, label %268, label %263
+260:
+  %261 = and i64 %307, 9223372036854775804
+  %262 = add i64 %299, %261
+  %263 = and i64 %307, 3
+  %264 = getelementptr i64, ptr %257, i64 %299
+  br label %265
 
-268:
-  %269 = icmp eq i64 %302, %259
-  br i1 %269, label %280, label %270
+265:
+  %266 = phi i64 [ 0, %260 ], [ %268, %265 ]
+  %267 = getelementptr i64, ptr %264, i64 %266
+  store <4 x i64> %227, ptr %267, align 8
+  %268 = add nuw i64 %266, 4
+  %269 = icmp eq i64 %268, %261
+  br i1 %269, label %270, label %265
 
 270:
-  %271 = phi i64 [ %297, %256 ], [ %260, %268 ]
-  %272 = phi i64 [ %305, %256 ], [ %261, %268 ]
-  br label %273
+  %271 = icmp eq i64 %304, %261
+  br i1 %271, label %282, label %272
 
-273:
-  %274 = phi i64 [ %277, %273 ], [ %271, %270 ]
-  %275 = phi i64 [ %276, %273 ], [ %272, %270 ]
-  %276 = add nsw i64 %275, -1
-  %277 = add i64 %274, 1
-  %278 = getelementptr i64, ptr %255, i64 %274
-  store i64 %215, ptr %278, align 8
-  %279 = icmp ugt i64 %275, 1
-  br i1 %279, label %273, label %280
+272:
+  %273 = phi i64 [ %299, %258 ], [ %262, %270 ]
+  %274 = phi i64 [ %307, %258 ], [ %263, %270 ]
+  br label %275
 
-280:
-  %281 = icmp eq i64 %284, %208
-  br i1 %281, label %373, label %282
+275:
+  %276 = phi i64 [ %279, %275 ], [ %273, %272 ]
+  %277 = phi i64 [ %278, %275 ], [ %274, %272 ]
+  %278 = add nsw i64 %277, -1
+  %279 = add i64 %276, 1
+  %280 = getelementptr i64, ptr %257, i64 %276
+  store i64 %217, ptr %280, align 8
+  %281 = icmp ugt i64 %277, 1
+  br i1 %281, label %275, label %282
 
 282:
-  %283 = phi i64 [ 0, %217 ], [ %284, %280 ]
-  %284 = add nuw nsw i64 %283, 1
-  %285 = load i64, ptr %218, align 8
-  %286 = icmp eq i64 %285, 0
-  br i1 %286, label %291, label %287
+  %283 = icmp eq i64 %286, %210
+  br i1 %283, label %375, label %284
 
-287:
-  %288 = inttoptr i64 %285 to ptr
-  %289 = getelementptr i64, ptr %288, i64 %283
-  %290 = load i64, ptr %289, align 8
-  br label %296
+284:
+  %285 = phi i64 [ 0, %219 ], [ %286, %282 ]
+  %286 = add nuw nsw i64 %285, 1
+  %287 = load i64, ptr %220, align 8
+  %288 = icmp eq i64 %287, 0
+  br i1 %288, label %293, label %289
 
-291:
-  %292 = load i64, ptr %12, align 8
-  %293 = load i64, ptr %219, align 8
-  %294 = mul nsw i64 %293, %283
-  %295 = add nsw i64 %294, %292
-  br label %296
+289:
+  %290 = inttoptr i64 %287 to ptr
+  %291 = getelementptr i64, ptr %290, i64 %285
+  %292 = load i64, ptr %291, align 8
+  br label %298
 
-296:
-  %297 = phi i64 [ %295, %291 ], [ %290, %287 ]
-  %298 = load i64, ptr %13, align 8
-  %299 = icmp eq i64 %298, 0
-  br i1 %299, label %300, label %365
+293:
+  %294 = load i64, ptr %12, align 8
+  %295 = load i64, ptr %221, align 8
+  %296 = mul nsw i64 %295, %285
+  %297 = add nsw i64 %296, %294
+  br label %298
 
-300:
-  %301 = phi i64 [ 0, %296 ], [ %372, %365 ]
-  %302 = load i64, ptr %220, align 8
-  %303 = load i64, ptr %11, align 8
-  %304 = inttoptr i64 %303 to ptr
-  %305 = tail call i64 @llvm.smax.i64(i64 %302, i64 0)
-  %306 = icmp slt i64 %302, 1
-  br i1 %306, label %251, label %307
+298:
+  %299 = phi i64 [ %297, %293 ], [ %292, %289 ]
+  %300 = load i64, ptr %13, align 8
+  %301 = icmp eq i64 %300, 0
+  br i1 %301, label %302, label %367
 
-307:
-  %308 = add nsw i64 %301, %7
-  %309 = trunc i64 %308 to i32
-  %310 = icmp slt i64 %302, 8
-  br i1 %310, label %325, label %311
+302:
+  %303 = phi i64 [ 0, %298 ], [ %374, %367 ]
+  %304 = load i64, ptr %222, align 8
+  %305 = load i64, ptr %11, align 8
+  %306 = inttoptr i64 %305 to ptr
+  %307 = tail call i64 @llvm.smax.i64(i64 %304, i64 0)
+  %308 = icmp slt i64 %304, 1
+  br i1 %308, label %253, label %309
 
-311:
-  %312 = and i64 %305, 9223372036854775800
-  %313 = add i64 %297, %312
-  %314 = and i64 %305, 7
-  %315 = insertelement <8 x i32> poison, i32 %309, i64 0
-  %316 = shufflevector <8 x i32> %315, <8 x i32> poison, <8 x i32> zeroinitializer
-  %317 = getelementptr i32, ptr %304, i64 %297
-  br label %318
+309:
+  %310 = add nsw i64 %303, %7
+  %311 = trunc i64 %310 to i32
+  %312 = icmp slt i64 %304, 8
+  br i1 %312, label %327, label %313
 
-318:
-  %319 = phi i64 [ 0, %311 ], [ %321, %318 ]
-  %320 = getelementptr i32, ptr %317, i64 %319
-  store <8 x i32> %316, ptr %320, align 4
-  %321 = add nuw i64 %319, 8
-  %322 = icmp eq i64 %321, %312
-  br i1 %322, label %323, label %318
+313:
+  %314 = and i64 %307, 9223372036854775800
+  %315 = add i64 %299, %314
+  %316 = and i64 %307, 7
+  %317 = insertelement <8 x i32> poison, i32 %311, i64 0
+  %318 = shufflevector <8 x i32> %317, <8 x i32> poison, <8 x i32> zeroinitializer
+  %319 = getelementptr i32, ptr %306, i64 %299
+  br label %320
 
-323:
-  %324 = icmp eq i64 %302, %312
-  br i1 %324, label %335, label %325
+320:
+  %321 = phi i64 [ 0, %313 ], [ %323, %320 ]
+  %322 = getelementptr i32, ptr %319, i64 %321
+  store <8 x i32> %318, ptr %322, align 4
+  %323 = add nuw i64 %321, 8
+  %324 = icmp eq i64 %323, %314
+  br i1 %324, label %325, label %320
 
 325:
-  %326 = phi i64 [ %297, %307 ], [ %313, %323 ]
-  %327 = phi i64 [ %305, %307 ], [ %314, %323 ]
-  br label %328
+  %326 = icmp eq i64 %304, %314
+  br i1 %326, label %337, label %327
 
-328:
-  %329 = phi i64 [ %332, %328 ], [ %326, %325 ]
-  %330 = phi i64 [ %331, %328 ], [ %327, %325 ]
-  %331 = add nsw i64 %330, -1
-  %332 = add i64 %329, 1
-  %333 = getelementptr i32, ptr %304, i64 %329
-  store i32 %309, ptr %333, align 4
-  %334 = icmp ugt i64 %330, 1
-  br i1 %334, label %328, label %335
+327:
+  %328 = phi i64 [ %299, %309 ], [ %315, %325 ]
+  %329 = phi i64 [ %307, %309 ], [ %316, %325 ]
+  br label %330
 
-335:
-  %336 = load i64, ptr %17, align 8
-  %337 = inttoptr i64 %336 to ptr
-  %338 = icmp slt i64 %302, 8
-  br i1 %338, label %351, label %339
+330:
+  %331 = phi i64 [ %334, %330 ], [ %328, %327 ]
+  %332 = phi i64 [ %333, %330 ], [ %329, %327 ]
+  %333 = add nsw i64 %332, -1
+  %334 = add i64 %331, 1
+  %335 = getelementptr i32, ptr %306, i64 %331
+  store i32 %311, ptr %335, align 4
+  %336 = icmp ugt i64 %332, 1
+  br i1 %336, label %330, label %337
 
-339:
-  %340 = and i64 %305, 9223372036854775800
-  %341 = add i64 %297, %340
-  %342 = and i64 %305, 7
-  %343 = getelementptr i32, ptr %337, i64 %297
-  br label %344
+337:
+  %338 = load i64, ptr %17, align 8
+  %339 = inttoptr i64 %338 to ptr
+  %340 = icmp slt i64 %304, 8
+  br i1 %340, label %353, label %341
 
-344:
-  %345 = phi i64 [ 0, %339 ], [ %347, %344 ]
-  %346 = getelementptr i32, ptr %343, i64 %345
-  store <8 x i32> zeroinitializer, ptr %346, align 4
-  %347 = add nuw i64 %345, 8
-  %348 = icmp eq i64 %347, %340
-  br i1 %348, label %349, label %344
+341:
+  %342 = and i64 %307, 9223372036854775800
+  %343 = add i64 %299, %342
+  %344 = and i64 %307, 7
+  %345 = getelementptr i32, ptr %339, i64 %299
+  br label %346
 
-349:
-  %350 = icmp eq i64 %302, %340
-  br i1 %350, label %361, label %351
+346:
+  %347 = phi i64 [ 0, %341 ], [ %349, %346 ]
+  %348 = getelementptr i32, ptr %345, i64 %347
+  store <8 x i32> zeroinitializer, ptr %348, align 4
+  %349 = add nuw i64 %347, 8
+  %350 = icmp eq i64 %349, %342
+  br i1 %350, label %351, label %346
 
 351:
-  %352 = phi i64 [ %297, %335 ], [ %341, %349 ]
-  %353 = phi i64 [ %305, %335 ], [ %342, %349 ]
-  br label %354
+  %352 = icmp eq i64 %304, %342
+  br i1 %352, label %363, label %353
 
-354:
-  %355 = phi i64 [ %358, %354 ], [ %352, %351 ]
-  %356 = phi i64 [ %357, %354 ], [ %353, %351 ]
-  %357 = add nsw i64 %356, -1
-  %358 = add i64 %355, 1
-  %359 = getelementptr i32, ptr %337, i64 %355
-  store i32 0, ptr %359, align 4
-  %360 = icmp ugt i64 %356, 1
-  br i1 %360, label %354, label %361
+353:
+  %354 = phi i64 [ %299, %337 ], [ %343, %351 ]
+  %355 = phi i64 [ %307, %337 ], [ %344, %351 ]
+  br label %356
 
-361:
-  %362 = load i64, ptr %221, align 8
-  %363 = icmp ne i64 %362, 0
-  %364 = select i1 %363, i1 %222, i1 false
-  br i1 %364, label %226, label %251
+356:
+  %357 = phi i64 [ %360, %356 ], [ %354, %353 ]
+  %358 = phi i64 [ %359, %356 ], [ %355, %353 ]
+  %359 = add nsw i64 %358, -1
+  %360 = add i64 %357, 1
+  %361 = getelementptr i32, ptr %339, i64 %357
+  store i32 0, ptr %361, align 4
+  %362 = icmp ugt i64 %358, 1
+  br i1 %362, label %356, label %363
 
-365:
-  %366 = sdiv i64 %283, %298
-  %367 = srem i64 %283, %298
-  %368 = icmp slt i64 %298, 0
-  %369 = icmp ne i64 %367, 0
-  %370 = and i1 %369, %368
-  %371 = sext i1 %370 to i64
-  %372 = add i64 %366, %371
-  br label %300
+363:
+  %364 = load i64, ptr %223, align 8
+  %365 = icmp ne i64 %364, 0
+  %366 = select i1 %365, i1 %224, i1 false
+  br i1 %366, label %228, label %253
 
-373:
-  %374 = phi i32 [ 1, %204 ], [ 1, %280 ], [ 1, %8 ], [ 0, %148 ], [ 0, %142 ], [ 2, %107 ], [ 0, %174 ], [ 0, %170 ], [ 0, %137 ]
-  ret i32 %374
+367:
+  %368 = sdiv i64 %285, %300
+  %369 = srem i64 %285, %300
+  %370 = icmp slt i64 %300, 0
+  %371 = icmp ne i64 %369, 0
+  %372 = and i1 %371, %370
+  %373 = sext i1 %372 to i64
+  %374 = add i64 %368, %373
+  br label %302
+
+375:
+  %376 = phi i32 [ 1, %206 ], [ 1, %282 ], [ 1, %8 ], [ 0, %149 ], [ 0, %143 ], [ 2, %107 ], [ 0, %176 ], [ 0, %172 ], [ 0, %138 ]
+  ret i32 %376
 }
 
 define internal fastcc void @1(ptr noalias nonnull writeonly %0, ptr %1, ptr %2, i64 %3) {

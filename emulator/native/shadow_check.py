@@ -233,7 +233,7 @@ def _seen(epoch: int, clock: int, width: int, follows: int, agent: int, pattern:
     """Return whether an access happens before one with this clock, and was not made by another swizzle."""
     component = component_of(epoch)
     row = epoch & GENERIC & agent
-    past = component < width and i64(clock)[row * width + component] >= epoch >> TIME_BITS
+    past = component < width and i32(clock)[row * width + component] >= epoch >> TIME_BITS
     other = epoch >> PATTERN_BITS & PATTERNS
     return (past or (component == follows and epoch != NOT_KNOWN)) and (other == 0 or pattern == 0 or other == pattern)
 

@@ -178,7 +178,7 @@ def states(draw: Any, access: LoadStore, active: int) -> State:
     else:
         named = [int(np.argmax(places == cell * max(access.cell, 1) // size)) for cell in range(number)]
         writes, reads = (np.array([0 if clean else global_note(draw, lane) for lane in named[:8]] * 32) for _ in "12")
-    clock = np.array([draw(st.integers(0, 3)) for _ in range(COMPONENTS)])
+    clock = np.array([draw(st.integers(0, 3)) for _ in range(COMPONENTS)], np.int32)
     clock[OWN : OWN + 2] += draw(st.sampled_from((0, 2)))
     return State(
         file=file,

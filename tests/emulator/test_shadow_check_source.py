@@ -129,7 +129,9 @@ MEMORIES: Final = st.builds(
     epochs=st.lists(EPOCHS, min_size=12, max_size=12).map(lambda epochs: np.array([NOT_KNOWN, *epochs[1:]])),
     noted=runs_of(st.sampled_from((0, 0, 0, WRITTEN, WRITTEN, READ, WRITTEN | READ)), np.uint8),
     writes=runs_of(NOTES, np.int64),
-    clock=st.lists(st.integers(0, 3), min_size=2 * COMPONENTS, max_size=2 * COMPONENTS).map(np.array),
+    clock=st.lists(st.integers(0, 3), min_size=2 * COMPONENTS, max_size=2 * COMPONENTS).map(
+        lambda times: np.array(times, np.int32)
+    ),
 )
 
 
@@ -170,7 +172,7 @@ def memory_of(**changed: Any) -> Memory:
     kinds = dict(zip(defaults, (np.int32, np.int32, np.uint32, np.uint32, np.uint8, np.int64), strict=True))
     arrays = {name: np.full(SIZE, changed.get(name, value), kinds[name]) for name, value in defaults.items()}
     epochs = np.array([NOT_KNOWN, *[EPOCH] * SIZE])
-    return Memory(**arrays, epochs=epochs, clock=np.full(2 * COMPONENTS, changed.get("seen", 1)))
+    return Memory(**arrays, epochs=epochs, clock=np.full(2 * COMPONENTS, changed.get("seen", 1), np.int32))
 
 
 EPOCH: Final = 1 << TIME_BITS | 1 << COMPONENT_BITS | GENERIC

@@ -34,7 +34,7 @@ Remote = Mapping[Any, np.ndarray]
 class Unsynced:
     """The times of a warp's component that some of its lanes released, although the lanes had not synchronised.
 
-    times: what the clock would hold if they had, int64[ROWS]. by: the instruction that released. apart: the accesses,
+    times: what the clock would hold if they had, int32[ROWS]. by: the instruction that released. apart: the accesses,
     by `Instr.place`, that other lanes may have made: only these need the synchronisation.
     """
 
@@ -44,7 +44,7 @@ class Unsynced:
 
 
 class Clock:
-    """A vector clock, int64[ROWS, components]; components beyond its length are at time 0.
+    """A vector clock, int32[ROWS, components]; components beyond its length are at time 0.
 
     cluster_id: the cluster whose components these are. remote: clocks of other clusters, None for nothing seen.
     unsynced: by component, later times than in `v`, see `Unsynced`. Never changed in place; None if there are none.
@@ -53,7 +53,7 @@ class Clock:
     __slots__ = ("_address", "_lent", "_of", "cluster_id", "remote", "unsynced", "v")
 
     def __init__(self, components: int, cluster_id: Any = None) -> None:
-        self.v = np.zeros((ROWS, components), np.int64)
+        self.v = np.zeros((ROWS, components), np.int32)
         self.cluster_id = cluster_id
         self.remote: Remote | None = None
         self.unsynced: Mapping[int, Unsynced] | None = None
@@ -110,7 +110,7 @@ class Clock:
 
     def times(self, component: int) -> np.ndarray:
         """Return the times of a component, by row."""
-        there: np.ndarray = self.v[:, component] if component < self.v.shape[1] else np.zeros(ROWS, np.int64)
+        there: np.ndarray = self.v[:, component] if component < self.v.shape[1] else np.zeros(ROWS, np.int32)
         return there
 
     def without(self, later: Mapping[int, int], by: Instr, apart: frozenset[Any]) -> Clock:
@@ -175,7 +175,7 @@ class Clock:
     def advance(self, component: int, time: int, visible: bool = True) -> None:
         """Advance `component` to `time`, in all rows or, if not visible, in the first only."""
         if component >= self.v.shape[1]:
-            wider = np.zeros((ROWS, component + 64), np.int64)
+            wider = np.zeros((ROWS, component + 64), np.int32)
             wider[:, : self.v.shape[1]] = self.v
             self.v, self._lent = wider, False
         self._own()
