@@ -1225,14 +1225,14 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
 
 46:
   %47 = add nsw i64 %2, 56
-  br label %336
+  br label %337
 
 48:
   store i8 0, ptr %4, align 1
   call fastcc void @1(ptr %4, i64 %0, i64 %2, i64 %7, i64 %26, i64 %34, i64 %39, i8 0)
   %49 = load i8, ptr %4, align 1
   %50 = icmp eq i8 %49, 0
-  br i1 %50, label %336, label %51
+  br i1 %50, label %337, label %51
 
 51:
   %52 = getelementptr i8, ptr %5, i64 8
@@ -1274,19 +1274,19 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
   %88 = icmp ult i64 %87, 2
   %89 = add nsw i64 %39, 144
   %90 = inttoptr i64 %89 to ptr
-  br label %307
+  br label %308
 
 91:
   br i1 %59, label %96, label %92
 
 92:
-  %93 = getelementptr i64, ptr %60, i64 %315
+  %93 = getelementptr i64, ptr %60, i64 %316
   %94 = load i64, ptr %93, align 8
   %95 = add nsw i64 %94, %56
   br label %101
 
 96:
-  %97 = getelementptr i32, ptr %60, i64 %315
+  %97 = getelementptr i32, ptr %60, i64 %316
   %98 = load i32, ptr %97, align 4
   %99 = add i32 %98, %61
   %100 = zext i32 %99 to i64
@@ -1310,8 +1310,8 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
 
 111:
   %112 = phi i64 [ %29, %101 ], [ %110, %107 ], [ 0, %103 ]
-  %113 = icmp eq i64 %112, %314
-  br i1 %113, label %148, label %114
+  %113 = icmp eq i64 %112, %315
+  br i1 %113, label %149, label %114
 
 114:
   %115 = inttoptr i64 %112 to ptr
@@ -1344,315 +1344,317 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
   %142 = shl i64 %134, 24
   %143 = or i64 %142, %67
   %144 = or i64 %143, %141
-  %145 = getelementptr i8, ptr %138, i64 4
-  %146 = load i32, ptr %145, align 4
-  %147 = sext i32 %146 to i64
-  br label %148
+  %145 = getelementptr i8, ptr %115, i64 160
+  store i64 %144, ptr %145, align 8
+  %146 = getelementptr i8, ptr %138, i64 4
+  %147 = load i32, ptr %146, align 4
+  %148 = sext i32 %147 to i64
+  br label %149
 
-148:
-  %149 = phi i64 [ %112, %114 ], [ %314, %111 ]
-  %150 = phi i64 [ %117, %114 ], [ %313, %111 ]
-  %151 = phi i64 [ %119, %114 ], [ %312, %111 ]
-  %152 = phi i64 [ %121, %114 ], [ %311, %111 ]
-  %153 = phi i64 [ %132, %114 ], [ %310, %111 ]
-  %154 = phi i64 [ %144, %114 ], [ %309, %111 ]
-  %155 = phi i64 [ %147, %114 ], [ %308, %111 ]
-  %156 = sub i64 %102, %150
-  %157 = add i64 %156, %151
-  br i1 %74, label %162, label %158
-
-158:
-  br i1 %75, label %235, label %159
+149:
+  %150 = phi i64 [ %112, %114 ], [ %315, %111 ]
+  %151 = phi i64 [ %117, %114 ], [ %314, %111 ]
+  %152 = phi i64 [ %119, %114 ], [ %313, %111 ]
+  %153 = phi i64 [ %121, %114 ], [ %312, %111 ]
+  %154 = phi i64 [ %132, %114 ], [ %311, %111 ]
+  %155 = phi i64 [ %144, %114 ], [ %310, %111 ]
+  %156 = phi i64 [ %148, %114 ], [ %309, %111 ]
+  %157 = sub i64 %102, %151
+  %158 = add i64 %157, %152
+  br i1 %74, label %163, label %159
 
 159:
-  %160 = mul nuw nsw i64 %315, %70
-  %161 = add i64 %160, %68
-  br label %208
+  br i1 %75, label %236, label %160
 
-162:
-  br i1 %75, label %238, label %163
+160:
+  %161 = mul nuw nsw i64 %316, %70
+  %162 = add i64 %161, %68
+  br label %209
 
 163:
-  %164 = inttoptr i64 %157 to ptr
-  br label %198
+  br i1 %75, label %239, label %164
 
-165:
-  %166 = xor i64 %228, %83
-  %167 = sub nsw i64 %166, %83
-  br label %168
+164:
+  %165 = inttoptr i64 %158 to ptr
+  br label %199
 
-168:
-  %169 = phi i64 [ %167, %165 ], [ %228, %227 ], [ %218, %217 ]
-  %170 = mul nuw nsw i64 %85, %209
-  br i1 %31, label %186, label %171
+166:
+  %167 = xor i64 %229, %83
+  %168 = sub nsw i64 %167, %83
+  br label %169
 
-171:
-  %172 = add nsw i64 %170, %68
-  %173 = trunc i64 %169 to i16
-  %174 = trunc i64 %169 to i32
-  %175 = trunc i64 %169 to i8
-  br label %229
+169:
+  %170 = phi i64 [ %168, %166 ], [ %229, %228 ], [ %219, %218 ]
+  %171 = mul nuw nsw i64 %85, %210
+  br i1 %31, label %187, label %172
 
-176:
-  %177 = mul nuw nsw i64 %230, %70
-  %178 = add nsw i64 %172, %177
-  %179 = inttoptr i64 %178 to ptr
-  switch i8 %86, label %183 [
-    i8 4, label %180
-    i8 8, label %181
-    i8 2, label %182
+172:
+  %173 = add nsw i64 %171, %68
+  %174 = trunc i64 %170 to i16
+  %175 = trunc i64 %170 to i32
+  %176 = trunc i64 %170 to i8
+  br label %230
+
+177:
+  %178 = mul nuw nsw i64 %231, %70
+  %179 = add nsw i64 %173, %178
+  %180 = inttoptr i64 %179 to ptr
+  switch i8 %86, label %184 [
+    i8 4, label %181
+    i8 8, label %182
+    i8 2, label %183
   ]
-
-180:
-  store i32 %174, ptr %179, align 4
-  br label %184
 
 181:
-  store i64 %169, ptr %179, align 8
-  br label %184
+  store i32 %175, ptr %180, align 4
+  br label %185
 
 182:
-  store i16 %173, ptr %179, align 2
-  br label %184
+  store i64 %170, ptr %180, align 8
+  br label %185
 
 183:
-  store i8 %175, ptr %179, align 1
-  br label %184
+  store i16 %174, ptr %180, align 2
+  br label %185
 
 184:
-  %185 = icmp eq i64 %231, 32
-  br i1 %185, label %196, label %229
+  store i8 %176, ptr %180, align 1
+  br label %185
 
-186:
-  %187 = add i64 %161, %170
-  %188 = inttoptr i64 %187 to ptr
-  switch i8 %86, label %194 [
-    i8 4, label %189
-    i8 8, label %191
-    i8 2, label %192
+185:
+  %186 = icmp eq i64 %232, 32
+  br i1 %186, label %197, label %230
+
+187:
+  %188 = add i64 %162, %171
+  %189 = inttoptr i64 %188 to ptr
+  switch i8 %86, label %195 [
+    i8 4, label %190
+    i8 8, label %192
+    i8 2, label %193
   ]
 
-189:
-  %190 = trunc i64 %169 to i32
-  store i32 %190, ptr %188, align 4
-  br label %196
-
-191:
-  store i64 %169, ptr %188, align 8
-  br label %196
+190:
+  %191 = trunc i64 %170 to i32
+  store i32 %191, ptr %189, align 4
+  br label %197
 
 192:
-  %193 = trunc i64 %169 to i16
-  store i16 %193, ptr %188, align 2
-  br label %196
+  store i64 %170, ptr %189, align 8
+  br label %197
 
-194:
-  %195 = trunc i64 %169 to i8
-  store i8 %195, ptr %188, align 1
-  br label %196
+193:
+  %194 = trunc i64 %170 to i16
+  store i16 %194, ptr %189, align 2
+  br label %197
 
-196:
-  %197 = icmp eq i64 %210, %43
-  br i1 %197, label %235, label %208
+195:
+  %196 = trunc i64 %170 to i8
+  store i8 %196, ptr %189, align 1
+  br label %197
 
-198:
-  %199 = phi i64 [ 0, %163 ], [ %200, %198 ]
-  %200 = add nuw nsw i64 %199, 1
-  %201 = getelementptr i32, ptr %164, i64 %199
-  %202 = load i32, ptr %201, align 4
-  %203 = shl nsw i64 %199, 7
-  %204 = add nsw i64 %203, %68
-  %205 = inttoptr i64 %204 to ptr
-  %206 = getelementptr i32, ptr %205, i64 %315
-  store i32 %202, ptr %206, align 4
-  %207 = icmp eq i64 %200, %43
-  br i1 %207, label %238, label %198
+197:
+  %198 = icmp eq i64 %211, %43
+  br i1 %198, label %236, label %209
 
-208:
-  %209 = phi i64 [ 0, %159 ], [ %210, %196 ]
-  %210 = add nuw nsw i64 %209, 1
-  %211 = mul nuw nsw i64 %209, %41
-  %212 = add nsw i64 %211, %157
-  %213 = inttoptr i64 %212 to ptr
-  switch i8 %76, label %221 [
-    i8 4, label %214
-    i8 8, label %217
-    i8 2, label %219
+199:
+  %200 = phi i64 [ 0, %164 ], [ %201, %199 ]
+  %201 = add nuw nsw i64 %200, 1
+  %202 = getelementptr i32, ptr %165, i64 %200
+  %203 = load i32, ptr %202, align 4
+  %204 = shl nsw i64 %200, 7
+  %205 = add nsw i64 %204, %68
+  %206 = inttoptr i64 %205 to ptr
+  %207 = getelementptr i32, ptr %206, i64 %316
+  store i32 %203, ptr %207, align 4
+  %208 = icmp eq i64 %201, %43
+  br i1 %208, label %239, label %199
+
+209:
+  %210 = phi i64 [ 0, %160 ], [ %211, %197 ]
+  %211 = add nuw nsw i64 %210, 1
+  %212 = mul nuw nsw i64 %210, %41
+  %213 = add nsw i64 %212, %158
+  %214 = inttoptr i64 %213 to ptr
+  switch i8 %76, label %222 [
+    i8 4, label %215
+    i8 8, label %218
+    i8 2, label %220
   ]
 
-214:
-  %215 = load i32, ptr %213, align 4
-  %216 = zext i32 %215 to i64
-  br label %227
+215:
+  %216 = load i32, ptr %214, align 4
+  %217 = zext i32 %216 to i64
+  br label %228
 
-217:
-  %218 = load i64, ptr %213, align 8
-  br label %168
+218:
+  %219 = load i64, ptr %214, align 8
+  br label %169
 
-219:
-  %220 = load i16, ptr %213, align 2
-  br label %224
+220:
+  %221 = load i16, ptr %214, align 2
+  br label %225
 
-221:
-  %222 = load i8, ptr %213, align 1
-  %223 = zext i8 %222 to i16
-  br label %224
+222:
+  %223 = load i8, ptr %214, align 1
+  %224 = zext i8 %223 to i16
+  br label %225
 
-224:
-  %225 = phi i16 [ %220, %219 ], [ %223, %221 ]
-  %226 = zext i16 %225 to i64
-  br label %227
+225:
+  %226 = phi i16 [ %221, %220 ], [ %224, %222 ]
+  %227 = zext i16 %226 to i64
+  br label %228
 
-227:
-  %228 = phi i64 [ %226, %224 ], [ %216, %214 ]
-  br i1 %80, label %165, label %168
+228:
+  %229 = phi i64 [ %227, %225 ], [ %217, %215 ]
+  br i1 %80, label %166, label %169
 
-229:
-  %230 = phi i64 [ 0, %171 ], [ %231, %184 ]
-  %231 = add nuw nsw i64 %230, 1
-  %232 = shl nuw i64 1, %230
-  %233 = and i64 %232, %26
-  %234 = icmp eq i64 %233, 0
-  br i1 %234, label %184, label %176
-
-235:
-  br i1 %31, label %238, label %236
+230:
+  %231 = phi i64 [ 0, %172 ], [ %232, %185 ]
+  %232 = add nuw nsw i64 %231, 1
+  %233 = shl nuw i64 1, %231
+  %234 = and i64 %233, %26
+  %235 = icmp eq i64 %234, 0
+  br i1 %235, label %185, label %177
 
 236:
-  %237 = select i1 %88, i64 %315, i64 32
-  br label %242
+  br i1 %31, label %239, label %237
 
-238:
-  %239 = getelementptr i32, ptr %90, i64 %315
-  %240 = load i32, ptr %239, align 4
-  %241 = zext i32 %240 to i64
-  br label %242
+237:
+  %238 = select i1 %88, i64 %316, i64 32
+  br label %243
 
-242:
-  %243 = phi i64 [ %237, %236 ], [ %241, %238 ]
-  %244 = ashr i64 %156, 2
-  %245 = add nsw i64 %156, %44
-  %246 = ashr i64 %245, 2
-  %247 = sub nsw i64 %246, %244
-  %248 = icmp slt i64 %247, 1
-  br i1 %248, label %293, label %249
+239:
+  %240 = getelementptr i32, ptr %90, i64 %316
+  %241 = load i32, ptr %240, align 4
+  %242 = zext i32 %241 to i64
+  br label %243
 
-249:
-  %250 = inttoptr i64 %153 to ptr
-  %251 = inttoptr i64 %152 to ptr
-  %252 = icmp ult i64 %247, 4
-  br i1 %252, label %290, label %253
+243:
+  %244 = phi i64 [ %238, %237 ], [ %242, %239 ]
+  %245 = ashr i64 %157, 2
+  %246 = add nsw i64 %157, %44
+  %247 = ashr i64 %246, 2
+  %248 = sub nsw i64 %247, %245
+  %249 = icmp slt i64 %248, 1
+  br i1 %249, label %294, label %250
 
-253:
-  %254 = shl i64 %244, 3
-  %255 = getelementptr i8, ptr %250, i64 %254
-  %256 = shl i64 %246, 3
-  %257 = getelementptr i8, ptr %250, i64 %256
-  %258 = getelementptr i8, ptr %251, i64 %244
-  %259 = getelementptr i8, ptr %251, i64 %246
-  %260 = icmp ult ptr %255, %259
-  %261 = icmp ult ptr %258, %257
-  %262 = and i1 %260, %261
-  br i1 %262, label %290, label %263
+250:
+  %251 = inttoptr i64 %154 to ptr
+  %252 = inttoptr i64 %153 to ptr
+  %253 = icmp ult i64 %248, 4
+  br i1 %253, label %291, label %254
 
-263:
-  %264 = and i64 %247, 9223372036854775804
-  %265 = and i64 %247, 3
-  %266 = add i64 %244, %264
-  %267 = insertelement <4 x i64> poison, i64 %243, i64 0
-  %268 = shufflevector <4 x i64> %267, <4 x i64> poison, <4 x i32> zeroinitializer
-  %269 = insertelement <4 x i64> poison, i64 %155, i64 0
-  %270 = shufflevector <4 x i64> %269, <4 x i64> poison, <4 x i32> zeroinitializer
-  %271 = insertelement <4 x i64> poison, i64 %154, i64 0
-  %272 = shufflevector <4 x i64> %271, <4 x i64> poison, <4 x i32> zeroinitializer
-  br label %273
+254:
+  %255 = shl i64 %245, 3
+  %256 = getelementptr i8, ptr %251, i64 %255
+  %257 = shl i64 %247, 3
+  %258 = getelementptr i8, ptr %251, i64 %257
+  %259 = getelementptr i8, ptr %252, i64 %245
+  %260 = getelementptr i8, ptr %252, i64 %247
+  %261 = icmp ult ptr %256, %260
+  %262 = icmp ult ptr %259, %258
+  %263 = and i1 %261, %262
+  br i1 %263, label %291, label %264
 
-273:
-  %274 = phi i64 [ 0, %263 ], [ %286, %273 ]
-  %275 = add i64 %244, %274
-  %276 = getelementptr i64, ptr %250, i64 %275
-  %277 = load <4 x i64>, ptr %276, align 8
-  %278 = and <4 x i64> %277, splat (i64 63)
-  %279 = icmp ne <4 x i64> %278, %268
-  %280 = ashr <4 x i64> %277, splat (i64 36)
-  %281 = icmp slt <4 x i64> %270, %280
-  %282 = select <4 x i1> %279, <4 x i1> %281, <4 x i1> zeroinitializer
-  %283 = select <4 x i1> %282, <4 x i64> splat (i64 32), <4 x i64> %268
-  %284 = or <4 x i64> %283, %272
-  store <4 x i64> %284, ptr %276, align 8
-  %285 = getelementptr i8, ptr %251, i64 %275
-  store <4 x i8> splat (i8 3), ptr %285, align 1
-  %286 = add nuw i64 %274, 4
-  %287 = icmp eq i64 %286, %264
-  br i1 %287, label %288, label %273
+264:
+  %265 = and i64 %248, 9223372036854775804
+  %266 = and i64 %248, 3
+  %267 = add i64 %245, %265
+  %268 = insertelement <4 x i64> poison, i64 %244, i64 0
+  %269 = shufflevector <4 x i64> %268, <4 x i64> poison, <4 x i32> zeroinitializer
+  %270 = insertelement <4 x i64> poison, i64 %156, i64 0
+  %271 = shufflevector <4 x i64> %270, <4 x i64> poison, <4 x i32> zeroinitializer
+  %272 = insertelement <4 x i64> poison, i64 %155, i64 0
+  %273 = shufflevector <4 x i64> %272, <4 x i64> poison, <4 x i32> zeroinitializer
+  br label %274
 
-288:
-  %289 = icmp eq i64 %247, %264
-  br i1 %289, label %293, label %290
+274:
+  %275 = phi i64 [ 0, %264 ], [ %287, %274 ]
+  %276 = add i64 %245, %275
+  %277 = getelementptr i64, ptr %251, i64 %276
+  %278 = load <4 x i64>, ptr %277, align 8
+  %279 = and <4 x i64> %278, splat (i64 63)
+  %280 = icmp ne <4 x i64> %279, %269
+  %281 = ashr <4 x i64> %278, splat (i64 36)
+  %282 = icmp slt <4 x i64> %271, %281
+  %283 = select <4 x i1> %280, <4 x i1> %282, <4 x i1> zeroinitializer
+  %284 = select <4 x i1> %283, <4 x i64> splat (i64 32), <4 x i64> %269
+  %285 = or <4 x i64> %284, %273
+  store <4 x i64> %285, ptr %277, align 8
+  %286 = getelementptr i8, ptr %252, i64 %276
+  store <4 x i8> splat (i8 3), ptr %286, align 1
+  %287 = add nuw i64 %275, 4
+  %288 = icmp eq i64 %287, %265
+  br i1 %288, label %289, label %274
 
-290:
-  %291 = phi i64 [ %247, %253 ], [ %247, %249 ], [ %265, %288 ]
-  %292 = phi i64 [ %244, %253 ], [ %244, %249 ], [ %266, %288 ]
-  br label %320
+289:
+  %290 = icmp eq i64 %248, %265
+  br i1 %290, label %294, label %291
 
-293:
-  %294 = phi i64 [ %314, %307 ], [ %149, %242 ], [ %149, %288 ], [ %149, %320 ]
-  %295 = phi i64 [ %313, %307 ], [ %150, %242 ], [ %150, %288 ], [ %150, %320 ]
-  %296 = phi i64 [ %312, %307 ], [ %151, %242 ], [ %151, %288 ], [ %151, %320 ]
-  %297 = phi i64 [ %311, %307 ], [ %152, %242 ], [ %152, %288 ], [ %152, %320 ]
-  %298 = phi i64 [ %310, %307 ], [ %153, %242 ], [ %153, %288 ], [ %153, %320 ]
-  %299 = phi i64 [ %309, %307 ], [ %154, %242 ], [ %154, %288 ], [ %154, %320 ]
-  %300 = phi i64 [ %308, %307 ], [ %155, %242 ], [ %155, %288 ], [ %155, %320 ]
-  %301 = icmp eq i64 %316, 32
-  br i1 %301, label %302, label %307
+291:
+  %292 = phi i64 [ %248, %254 ], [ %248, %250 ], [ %266, %289 ]
+  %293 = phi i64 [ %245, %254 ], [ %245, %250 ], [ %267, %289 ]
+  br label %321
 
-302:
-  %303 = inttoptr i64 %39 to ptr
-  %304 = load i64, ptr %303, align 8
-  %305 = add nsw i64 %304, 1
-  store i64 %305, ptr %303, align 8
-  %306 = add nsw i64 %2, 56
-  br label %336
+294:
+  %295 = phi i64 [ %315, %308 ], [ %150, %243 ], [ %150, %289 ], [ %150, %321 ]
+  %296 = phi i64 [ %314, %308 ], [ %151, %243 ], [ %151, %289 ], [ %151, %321 ]
+  %297 = phi i64 [ %313, %308 ], [ %152, %243 ], [ %152, %289 ], [ %152, %321 ]
+  %298 = phi i64 [ %312, %308 ], [ %153, %243 ], [ %153, %289 ], [ %153, %321 ]
+  %299 = phi i64 [ %311, %308 ], [ %154, %243 ], [ %154, %289 ], [ %154, %321 ]
+  %300 = phi i64 [ %310, %308 ], [ %155, %243 ], [ %155, %289 ], [ %155, %321 ]
+  %301 = phi i64 [ %309, %308 ], [ %156, %243 ], [ %156, %289 ], [ %156, %321 ]
+  %302 = icmp eq i64 %317, 32
+  br i1 %302, label %303, label %308
 
-307:
-  %308 = phi i64 [ 0, %51 ], [ %300, %293 ]
-  %309 = phi i64 [ 0, %51 ], [ %299, %293 ]
-  %310 = phi i64 [ 0, %51 ], [ %298, %293 ]
-  %311 = phi i64 [ 0, %51 ], [ %297, %293 ]
-  %312 = phi i64 [ 0, %51 ], [ %296, %293 ]
-  %313 = phi i64 [ 0, %51 ], [ %295, %293 ]
-  %314 = phi i64 [ 0, %51 ], [ %294, %293 ]
-  %315 = phi i64 [ 0, %51 ], [ %316, %293 ]
-  %316 = add nuw nsw i64 %315, 1
-  %317 = shl nuw i64 1, %315
-  %318 = and i64 %317, %34
-  %319 = icmp eq i64 %318, 0
-  br i1 %319, label %293, label %91
+303:
+  %304 = inttoptr i64 %39 to ptr
+  %305 = load i64, ptr %304, align 8
+  %306 = add nsw i64 %305, 1
+  store i64 %306, ptr %304, align 8
+  %307 = add nsw i64 %2, 56
+  br label %337
 
-320:
-  %321 = phi i64 [ %323, %320 ], [ %291, %290 ]
-  %322 = phi i64 [ %324, %320 ], [ %292, %290 ]
-  %323 = add nsw i64 %321, -1
-  %324 = add nsw i64 %322, 1
-  %325 = getelementptr i64, ptr %250, i64 %322
-  %326 = load i64, ptr %325, align 8
-  %327 = and i64 %326, 63
-  %328 = icmp ne i64 %327, %243
-  %329 = ashr i64 %326, 36
-  %330 = icmp slt i64 %155, %329
-  %331 = select i1 %328, i1 %330, i1 false
-  %332 = select i1 %331, i64 32, i64 %243
-  %333 = or i64 %332, %154
-  store i64 %333, ptr %325, align 8
-  %334 = getelementptr i8, ptr %251, i64 %322
-  store i8 3, ptr %334, align 1
-  %335 = icmp ugt i64 %321, 1
-  br i1 %335, label %320, label %293
+308:
+  %309 = phi i64 [ 0, %51 ], [ %301, %294 ]
+  %310 = phi i64 [ 0, %51 ], [ %300, %294 ]
+  %311 = phi i64 [ 0, %51 ], [ %299, %294 ]
+  %312 = phi i64 [ 0, %51 ], [ %298, %294 ]
+  %313 = phi i64 [ 0, %51 ], [ %297, %294 ]
+  %314 = phi i64 [ 0, %51 ], [ %296, %294 ]
+  %315 = phi i64 [ 0, %51 ], [ %295, %294 ]
+  %316 = phi i64 [ 0, %51 ], [ %317, %294 ]
+  %317 = add nuw nsw i64 %316, 1
+  %318 = shl nuw i64 1, %316
+  %319 = and i64 %318, %34
+  %320 = icmp eq i64 %319, 0
+  br i1 %320, label %294, label %91
 
-336:
-  %337 = phi i64 [ %47, %46 ], [ %306, %302 ], [ 0, %48 ]
+321:
+  %322 = phi i64 [ %324, %321 ], [ %292, %291 ]
+  %323 = phi i64 [ %325, %321 ], [ %293, %291 ]
+  %324 = add nsw i64 %322, -1
+  %325 = add nsw i64 %323, 1
+  %326 = getelementptr i64, ptr %251, i64 %323
+  %327 = load i64, ptr %326, align 8
+  %328 = and i64 %327, 63
+  %329 = icmp ne i64 %328, %244
+  %330 = ashr i64 %327, 36
+  %331 = icmp slt i64 %156, %330
+  %332 = select i1 %329, i1 %331, i1 false
+  %333 = select i1 %332, i64 32, i64 %244
+  %334 = or i64 %333, %155
+  store i64 %334, ptr %326, align 8
+  %335 = getelementptr i8, ptr %252, i64 %323
+  store i8 3, ptr %335, align 1
+  %336 = icmp ugt i64 %322, 1
+  br i1 %336, label %321, label %294
+
+337:
+  %338 = phi i64 [ %47, %46 ], [ %307, %303 ], [ 0, %48 ]
   call void @llvm.lifetime.end.p0(ptr nonnull %4)
-  ret i64 %337
+  ret i64 %338
 }
 
 define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
@@ -1707,14 +1709,14 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
 
 46:
   %47 = add nsw i64 %2, 56
-  br label %252
+  br label %253
 
 48:
   store i8 0, ptr %4, align 1
   call fastcc void @1(ptr %4, i64 %0, i64 %2, i64 %7, i64 %26, i64 %34, i64 %39, i8 1)
   %49 = load i8, ptr %4, align 1
   %50 = icmp eq i8 %49, 0
-  br i1 %50, label %252, label %51
+  br i1 %50, label %253, label %51
 
 51:
   %52 = getelementptr i8, ptr %5, i64 8
@@ -1746,19 +1748,19 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
   %78 = tail call i64 @llvm.ctpop.i64(i64 %26)
   %79 = icmp ult i64 %78, 2
   %80 = select i1 %31, i1 true, i1 %79
-  br label %231
+  br label %232
 
 81:
   br i1 %59, label %86, label %82
 
 82:
-  %83 = getelementptr i64, ptr %60, i64 %238
+  %83 = getelementptr i64, ptr %60, i64 %239
   %84 = load i64, ptr %83, align 8
   %85 = add nsw i64 %84, %56
   br label %91
 
 86:
-  %87 = getelementptr i32, ptr %60, i64 %238
+  %87 = getelementptr i32, ptr %60, i64 %239
   %88 = load i32, ptr %87, align 4
   %89 = add i32 %88, %61
   %90 = zext i32 %89 to i64
@@ -1782,8 +1784,8 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
 
 101:
   %102 = phi i64 [ %29, %91 ], [ %100, %97 ], [ 0, %93 ]
-  %103 = icmp eq i64 %102, %237
-  br i1 %103, label %126, label %104
+  %103 = icmp eq i64 %102, %238
+  br i1 %103, label %127, label %104
 
 104:
   %105 = inttoptr i64 %102 to ptr
@@ -1807,205 +1809,207 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
   %123 = shl i64 %115, 24
   %124 = or i64 %123, %67
   %125 = or i64 %124, %122
-  br label %126
+  %126 = getelementptr i8, ptr %105, i64 160
+  store i64 %125, ptr %126, align 8
+  br label %127
 
-126:
-  %127 = phi i64 [ %102, %104 ], [ %237, %101 ]
-  %128 = phi i64 [ %107, %104 ], [ %236, %101 ]
-  %129 = phi i64 [ %109, %104 ], [ %235, %101 ]
-  %130 = phi i64 [ %111, %104 ], [ %234, %101 ]
-  %131 = phi i64 [ %113, %104 ], [ %233, %101 ]
-  %132 = phi i64 [ %125, %104 ], [ %232, %101 ]
-  br i1 %68, label %133, label %135
+127:
+  %128 = phi i64 [ %102, %104 ], [ %238, %101 ]
+  %129 = phi i64 [ %107, %104 ], [ %237, %101 ]
+  %130 = phi i64 [ %109, %104 ], [ %236, %101 ]
+  %131 = phi i64 [ %111, %104 ], [ %235, %101 ]
+  %132 = phi i64 [ %113, %104 ], [ %234, %101 ]
+  %133 = phi i64 [ %125, %104 ], [ %233, %101 ]
+  br i1 %68, label %134, label %136
 
-133:
-  %134 = sub nsw i64 %92, %128
-  br label %174
+134:
+  %135 = sub nsw i64 %92, %129
+  br label %175
 
-135:
-  %136 = mul nuw nsw i64 %238, %72
-  %137 = add i64 %75, %136
-  %138 = sub i64 %92, %128
-  %139 = add i64 %138, %129
-  br label %140
+136:
+  %137 = mul nuw nsw i64 %239, %72
+  %138 = add i64 %75, %137
+  %139 = sub i64 %92, %129
+  %140 = add i64 %139, %130
+  br label %141
 
-140:
-  %141 = phi i64 [ 0, %135 ], [ %142, %172 ]
-  %142 = add nuw nsw i64 %141, 1
-  br i1 %70, label %143, label %160
+141:
+  %142 = phi i64 [ 0, %136 ], [ %143, %173 ]
+  %143 = add nuw nsw i64 %142, 1
+  br i1 %70, label %144, label %161
 
-143:
-  %144 = mul nuw nsw i64 %74, %141
-  %145 = add i64 %137, %144
-  %146 = inttoptr i64 %145 to ptr
-  switch i8 %76, label %154 [
-    i8 4, label %147
-    i8 8, label %150
-    i8 2, label %152
+144:
+  %145 = mul nuw nsw i64 %74, %142
+  %146 = add i64 %138, %145
+  %147 = inttoptr i64 %146 to ptr
+  switch i8 %76, label %155 [
+    i8 4, label %148
+    i8 8, label %151
+    i8 2, label %153
   ]
 
-147:
-  %148 = load i32, ptr %146, align 4
-  %149 = zext i32 %148 to i64
-  br label %160
+148:
+  %149 = load i32, ptr %147, align 4
+  %150 = zext i32 %149 to i64
+  br label %161
 
-150:
-  %151 = load i64, ptr %146, align 8
-  br label %160
+151:
+  %152 = load i64, ptr %147, align 8
+  br label %161
 
-152:
-  %153 = load i16, ptr %146, align 2
-  br label %157
+153:
+  %154 = load i16, ptr %147, align 2
+  br label %158
 
-154:
-  %155 = load i8, ptr %146, align 1
-  %156 = zext i8 %155 to i16
-  br label %157
+155:
+  %156 = load i8, ptr %147, align 1
+  %157 = zext i8 %156 to i16
+  br label %158
 
-157:
-  %158 = phi i16 [ %153, %152 ], [ %156, %154 ]
-  %159 = zext i16 %158 to i64
-  br label %160
+158:
+  %159 = phi i16 [ %154, %153 ], [ %157, %155 ]
+  %160 = zext i16 %159 to i64
+  br label %161
 
-160:
-  %161 = phi i64 [ %57, %140 ], [ %159, %157 ], [ %149, %147 ], [ %151, %150 ]
-  %162 = mul nuw nsw i64 %141, %41
-  %163 = add nsw i64 %139, %162
-  %164 = inttoptr i64 %163 to ptr
-  switch i8 %77, label %170 [
-    i8 4, label %165
-    i8 8, label %167
-    i8 2, label %168
+161:
+  %162 = phi i64 [ %57, %141 ], [ %160, %158 ], [ %150, %148 ], [ %152, %151 ]
+  %163 = mul nuw nsw i64 %142, %41
+  %164 = add nsw i64 %140, %163
+  %165 = inttoptr i64 %164 to ptr
+  switch i8 %77, label %171 [
+    i8 4, label %166
+    i8 8, label %168
+    i8 2, label %169
   ]
 
-165:
-  %166 = trunc i64 %161 to i32
-  store i32 %166, ptr %164, align 4
-  br label %172
-
-167:
-  store i64 %161, ptr %164, align 8
-  br label %172
+166:
+  %167 = trunc i64 %162 to i32
+  store i32 %167, ptr %165, align 4
+  br label %173
 
 168:
-  %169 = trunc i64 %161 to i16
-  store i16 %169, ptr %164, align 2
-  br label %172
+  store i64 %162, ptr %165, align 8
+  br label %173
 
-170:
-  %171 = trunc i64 %161 to i8
-  store i8 %171, ptr %164, align 1
-  br label %172
+169:
+  %170 = trunc i64 %162 to i16
+  store i16 %170, ptr %165, align 2
+  br label %173
 
-172:
-  %173 = icmp eq i64 %142, %43
-  br i1 %173, label %174, label %140
+171:
+  %172 = trunc i64 %162 to i8
+  store i8 %172, ptr %165, align 1
+  br label %173
 
-174:
-  %175 = phi i64 [ %134, %133 ], [ %138, %172 ]
-  %176 = ashr i64 %175, 2
-  %177 = add nsw i64 %175, %44
-  %178 = ashr i64 %177, 2
-  %179 = sub nsw i64 %178, %176
-  %180 = icmp slt i64 %179, 1
-  br i1 %180, label %211, label %181
+173:
+  %174 = icmp eq i64 %143, %43
+  br i1 %174, label %175, label %141
 
-181:
-  %182 = select i1 %80, i64 %238, i64 32
-  %183 = inttoptr i64 %130 to ptr
-  %184 = inttoptr i64 %127 to ptr
-  %185 = getelementptr i8, ptr %184, i64 88
-  %186 = getelementptr i8, ptr %184, i64 56
-  %187 = getelementptr i8, ptr %184, i64 96
-  %188 = inttoptr i64 %131 to ptr
-  %189 = or i64 %132, %182
-  br label %243
+175:
+  %176 = phi i64 [ %135, %134 ], [ %139, %173 ]
+  %177 = ashr i64 %176, 2
+  %178 = add nsw i64 %176, %44
+  %179 = ashr i64 %178, 2
+  %180 = sub nsw i64 %179, %177
+  %181 = icmp slt i64 %180, 1
+  br i1 %181, label %212, label %182
 
-190:
-  %191 = load i64, ptr %185, align 8
-  %192 = inttoptr i64 %191 to ptr
-  %193 = load i64, ptr %192, align 8
-  %194 = icmp slt i64 %193, 1
-  br i1 %194, label %208, label %195
+182:
+  %183 = select i1 %80, i64 %239, i64 32
+  %184 = inttoptr i64 %131 to ptr
+  %185 = inttoptr i64 %128 to ptr
+  %186 = getelementptr i8, ptr %185, i64 88
+  %187 = getelementptr i8, ptr %185, i64 56
+  %188 = getelementptr i8, ptr %185, i64 96
+  %189 = inttoptr i64 %132 to ptr
+  %190 = or i64 %133, %183
+  br label %244
 
-195:
-  %196 = phi i64 [ %197, %195 ], [ 0, %190 ]
-  %197 = add nuw nsw i64 %196, 1
-  %198 = load i64, ptr %186, align 8
-  %199 = inttoptr i64 %198 to ptr
-  %200 = load i64, ptr %199, align 8
-  %201 = shl nsw i64 %196, 3
-  %202 = load i64, ptr %187, align 8
-  %203 = mul nsw i64 %201, %202
-  %204 = add nsw i64 %203, %200
-  %205 = inttoptr i64 %204 to ptr
-  %206 = getelementptr i64, ptr %205, i64 %245
-  store i64 0, ptr %206, align 8
-  %207 = icmp eq i64 %193, %197
-  br i1 %207, label %208, label %195
+191:
+  %192 = load i64, ptr %186, align 8
+  %193 = inttoptr i64 %192 to ptr
+  %194 = load i64, ptr %193, align 8
+  %195 = icmp slt i64 %194, 1
+  br i1 %195, label %209, label %196
 
-208:
-  %209 = getelementptr i64, ptr %188, i64 %245
-  store i64 %189, ptr %209, align 8
-  store i8 1, ptr %248, align 1
-  %210 = icmp ugt i64 %244, 1
-  br i1 %210, label %243, label %211
+196:
+  %197 = phi i64 [ %198, %196 ], [ 0, %191 ]
+  %198 = add nuw nsw i64 %197, 1
+  %199 = load i64, ptr %187, align 8
+  %200 = inttoptr i64 %199 to ptr
+  %201 = load i64, ptr %200, align 8
+  %202 = shl nsw i64 %197, 3
+  %203 = load i64, ptr %188, align 8
+  %204 = mul nsw i64 %202, %203
+  %205 = add nsw i64 %204, %201
+  %206 = inttoptr i64 %205 to ptr
+  %207 = getelementptr i64, ptr %206, i64 %246
+  store i64 0, ptr %207, align 8
+  %208 = icmp eq i64 %194, %198
+  br i1 %208, label %209, label %196
 
-211:
-  %212 = phi i64 [ %237, %231 ], [ %127, %174 ], [ %127, %208 ]
-  %213 = phi i64 [ %236, %231 ], [ %128, %174 ], [ %128, %208 ]
-  %214 = phi i64 [ %235, %231 ], [ %129, %174 ], [ %129, %208 ]
-  %215 = phi i64 [ %234, %231 ], [ %130, %174 ], [ %130, %208 ]
-  %216 = phi i64 [ %233, %231 ], [ %131, %174 ], [ %131, %208 ]
-  %217 = phi i64 [ %232, %231 ], [ %132, %174 ], [ %132, %208 ]
-  %218 = icmp eq i64 %239, 32
-  br i1 %218, label %219, label %231
+209:
+  %210 = getelementptr i64, ptr %189, i64 %246
+  store i64 %190, ptr %210, align 8
+  store i8 1, ptr %249, align 1
+  %211 = icmp ugt i64 %245, 1
+  br i1 %211, label %244, label %212
 
-219:
-  %220 = getelementptr i8, ptr %35, i64 104
-  %221 = load i64, ptr %220, align 8
-  %222 = inttoptr i64 %221 to ptr
-  %223 = getelementptr i32, ptr %222, i64 %9
-  %224 = load i32, ptr %223, align 4
-  %225 = trunc nuw i64 %26 to i32
-  %226 = or i32 %224, %225
-  store i32 %226, ptr %223, align 4
-  %227 = inttoptr i64 %39 to ptr
-  %228 = load i64, ptr %227, align 8
-  %229 = add nsw i64 %228, 1
-  store i64 %229, ptr %227, align 8
-  %230 = add nsw i64 %2, 56
-  br label %252
+212:
+  %213 = phi i64 [ %238, %232 ], [ %128, %175 ], [ %128, %209 ]
+  %214 = phi i64 [ %237, %232 ], [ %129, %175 ], [ %129, %209 ]
+  %215 = phi i64 [ %236, %232 ], [ %130, %175 ], [ %130, %209 ]
+  %216 = phi i64 [ %235, %232 ], [ %131, %175 ], [ %131, %209 ]
+  %217 = phi i64 [ %234, %232 ], [ %132, %175 ], [ %132, %209 ]
+  %218 = phi i64 [ %233, %232 ], [ %133, %175 ], [ %133, %209 ]
+  %219 = icmp eq i64 %240, 32
+  br i1 %219, label %220, label %232
 
-231:
-  %232 = phi i64 [ 0, %51 ], [ %217, %211 ]
-  %233 = phi i64 [ 0, %51 ], [ %216, %211 ]
-  %234 = phi i64 [ 0, %51 ], [ %215, %211 ]
-  %235 = phi i64 [ 0, %51 ], [ %214, %211 ]
-  %236 = phi i64 [ 0, %51 ], [ %213, %211 ]
-  %237 = phi i64 [ 0, %51 ], [ %212, %211 ]
-  %238 = phi i64 [ 0, %51 ], [ %239, %211 ]
-  %239 = add nuw nsw i64 %238, 1
-  %240 = shl nuw i64 1, %238
-  %241 = and i64 %240, %34
-  %242 = icmp eq i64 %241, 0
-  br i1 %242, label %211, label %81
+220:
+  %221 = getelementptr i8, ptr %35, i64 104
+  %222 = load i64, ptr %221, align 8
+  %223 = inttoptr i64 %222 to ptr
+  %224 = getelementptr i32, ptr %223, i64 %9
+  %225 = load i32, ptr %224, align 4
+  %226 = trunc nuw i64 %26 to i32
+  %227 = or i32 %225, %226
+  store i32 %227, ptr %224, align 4
+  %228 = inttoptr i64 %39 to ptr
+  %229 = load i64, ptr %228, align 8
+  %230 = add nsw i64 %229, 1
+  store i64 %230, ptr %228, align 8
+  %231 = add nsw i64 %2, 56
+  br label %253
 
-243:
-  %244 = phi i64 [ %179, %181 ], [ %246, %208 ]
-  %245 = phi i64 [ %176, %181 ], [ %247, %208 ]
-  %246 = add nsw i64 %244, -1
-  %247 = add nsw i64 %245, 1
-  %248 = getelementptr i8, ptr %183, i64 %245
-  %249 = load i8, ptr %248, align 1
-  %250 = and i8 %249, 2
-  %251 = icmp eq i8 %250, 0
-  br i1 %251, label %208, label %190
+232:
+  %233 = phi i64 [ 0, %51 ], [ %218, %212 ]
+  %234 = phi i64 [ 0, %51 ], [ %217, %212 ]
+  %235 = phi i64 [ 0, %51 ], [ %216, %212 ]
+  %236 = phi i64 [ 0, %51 ], [ %215, %212 ]
+  %237 = phi i64 [ 0, %51 ], [ %214, %212 ]
+  %238 = phi i64 [ 0, %51 ], [ %213, %212 ]
+  %239 = phi i64 [ 0, %51 ], [ %240, %212 ]
+  %240 = add nuw nsw i64 %239, 1
+  %241 = shl nuw i64 1, %239
+  %242 = and i64 %241, %34
+  %243 = icmp eq i64 %242, 0
+  br i1 %243, label %212, label %81
 
-252:
-  %253 = phi i64 [ %47, %46 ], [ %230, %219 ], [ 0, %48 ]
+244:
+  %245 = phi i64 [ %180, %182 ], [ %247, %209 ]
+  %246 = phi i64 [ %177, %182 ], [ %248, %209 ]
+  %247 = add nsw i64 %245, -1
+  %248 = add nsw i64 %246, 1
+  %249 = getelementptr i8, ptr %184, i64 %246
+  %250 = load i8, ptr %249, align 1
+  %251 = and i8 %250, 2
+  %252 = icmp eq i8 %251, 0
+  br i1 %252, label %209, label %191
+
+253:
+  %254 = phi i64 [ %47, %46 ], [ %231, %220 ], [ 0, %48 ]
   call void @llvm.lifetime.end.p0(ptr nonnull %4)
-  ret i64 %253
+  ret i64 %254
 }
 
 declare i64 @llvm.ctpop.i64(i64)

@@ -53,7 +53,7 @@ SIGNED, LONG, UNIFORM, GUARDED, GUARD_HOLDS, CONSTANT, ONCE, PEER = (1 << bit fo
 WIDTH_AT, COUNT_AT, REGISTER_AT, CELL_AT = 8, 16, 24, 32
 BYTE: Final = 0xFF
 WINDOWS, BYTES, PATTERNS, START, LIMIT_AT, HOST, WRITES, READS, NOTED, READERS, EPOCHS = range(11)
-WARPS, CELLS_OF, STORED, CLOCK_AT, WARP, COMPONENT, SERIAL, PEERS, CTAS = range(11, 20)
+WARPS, CELLS_OF, STORED, CLOCK_AT, WARP, COMPONENT, SERIAL, PEERS, CTAS, LAST = range(11, 21)
 """The fields of MEMORY_ROW."""
 ROW_BYTES: Final = MEMORY_ROW.itemsize
 WINDOW_START, WINDOW_COUNT, WINDOW_WRITES, WINDOW_READS = range(4)
@@ -187,7 +187,8 @@ def _shared(registers: int, active: int, step: int, store: bool) -> int:
             if found != row:
                 row, start, host, noted = found, i64(found)[START], i64(found)[HOST], i64(found)[NOTED]
                 notes = i64(row)[WRITES] if store else _reads(row, i64(row)[WARP])
-                note, met = _shared_note(row, number), i32(i64(row)[CLOCK_AT])[i64(row)[COMPONENT] + 1]
+                i64(row)[LAST] = note = _shared_note(row, number)
+                met = i32(i64(row)[CLOCK_AT])[i64(row)[COMPONENT] + 1]
             _move(registers, form, live, data, lane, host + address - start, store)
             who = _named(form, live, lane) if store or form & UNIFORM else u32(pattern + PATTERN_WHO)[lane]
             for cell in range(address - start >> 2, address - start + size >> 2):

@@ -38,8 +38,9 @@ MEMORY_ROW: Final = np.dtype(
             *("writes", "reads", "noted", "readers", "epochs"),
             *("warps", "cells"),
             *("stored", "clock", "warp", "component", "serial", "peers", "ctas"),
+            "last",
         ),
-        "formats": ("u8",) * 20,
+        "formats": ("u8",) * 21,
         "itemsize": LANES * 8,
     }
 )
@@ -55,12 +56,13 @@ row like this for each CTA of the cluster, by rank, for accesses of .shared::clu
 
 These are numbers. start, limit: the address of the CTA's shared memory and its size (0 while there are no notes, or for
 a peer that did not admit the warp). cells: the number of cells with notes. warp: the warp's index in the notes.
-component: its clock component. serial: its number in the launch. ctas: the number of rows at `peers`.
+component: its clock component. serial: its number in the launch. ctas: the number of rows at `peers`. last: the note of
+the warp's last access by this row.
 """
 _NAMES: Final = MEMORY_ROW.names or ()
-LIMIT, CLOCK = _NAMES.index("limit"), _NAMES.index("clock")
-OF_ONE_WARP: Final = slice(_NAMES.index("stored"), len(_NAMES))
-"""Indices into a row as uint64[32]: two fields, and the fields that differ between the warps of a CTA."""
+LIMIT, CLOCK, LAST = _NAMES.index("limit"), _NAMES.index("clock"), _NAMES.index("last")
+OF_ONE_WARP: Final = slice(_NAMES.index("stored"), LAST)
+"""Indices into a row as uint64[32]: three fields, and the fields that differ between the warps of a CTA."""
 WINDOW: Final = np.dtype([("start", "u8"), ("count", "u8"), ("writes", "u8"), ("reads", "u8")])
 """The addresses at which an access may begin: `count` bytes from `start`. writes, reads: the address of the notes of
 that allocation, biased as if it began at 0; 0 for none, if nothing writes to it in the launch."""

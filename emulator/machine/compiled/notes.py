@@ -18,8 +18,8 @@ from ...native.memory_layout import (
     FIRST_ID,
     ID,
     ID_BITS,
+    LAST,
     LIMIT,
-    READ,
     TIME_BITS,
     UNWRITTEN,
     address_of,
@@ -67,13 +67,10 @@ class Notes:
         return len(self.warps) - 1
 
     def unseen(self, clock: Clock) -> bool:
-        """Return whether guests noted anything that `clock` does not cover."""
-        guests = slice(len(self._cta.warps), len(self.warps))
-        if guests.start == guests.stop:
-            return False
-        read = self.reads[guests, np.flatnonzero(self.noted & READ)].max(axis=1, initial=0)
-        written = self.writes[np.flatnonzero(self.noted)]
-        return bool(clock.misses(read).any() or clock.misses(written[written & ID >= FIRST_ID]).any())
+        """Return whether guests accessed the memory at times that `clock` does not cover."""
+        guests = self.warps[len(self._cta.warps) :]
+        last = np.array([warp.peers[self._cta.rank, LAST] for warp in guests], np.int64)
+        return bool(clock.misses(last).any())
 
     def end(self) -> None:
         """Merge all notes into the shadow, and make compiled code ask from now on."""
