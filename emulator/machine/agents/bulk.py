@@ -214,6 +214,8 @@ class Writes:
         self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, "writes", copies.component))
         self.groups: list[int] = []
         """The number of copies issued before the commit of each group that was not waited for."""
+        self.complete = 0
+        """The number of copies that were waited for."""
 
     def access(self, instr: Instr, what: str, reduces: bool) -> GlobalAccess:
         """Return the write of the copy that is issued next. reduces: it is an atomic reduction."""
@@ -224,7 +226,8 @@ class Writes:
         """Note that all committed groups except the latest `allowed` were waited for, without .read."""
         covered = self.groups[: max(len(self.groups) - allowed, 0)]
         if covered:
-            self.copies.warp.clock.advance(self.component, covered[-1])
+            self.complete = covered[-1]
+            self.copies.warp.clock.advance(self.component, self.complete)
             del self.groups[: len(covered)]
 
     def missing(self, access: Access, me: Access) -> str:
@@ -232,7 +235,7 @@ class Writes:
         warp, wait = self.copies.warp, self.copies.waiting_for
         if access.time > self.copies.committed_until:
             return f"{wait} in {warp} after a commit_group that follows PTX line {access.instr.line}"
-        if warp.clock.at(self.component) < access.time:
+        if self.complete < access.time:
             return f"{wait} (not .read) in {warp} that covers PTX line {access.instr.line}"
         return missing_release(warp, wait, me)
 

@@ -127,7 +127,7 @@ class EndedWarp:
     def __init__(self, warp: Issuer) -> None:
         cta = warp.cta
         self.cta = EndedCta(cta.launch, cta.name, cta.ctaid, cta.cluster_id)
-        self.stored, self.clock = warp.stored, warp.clock
+        self.stored = warp.stored
         self.index, self.component, self.time, self.serial = warp.index, warp.component, warp.time, warp.serial
 
     __str__ = Issuer.__str__
