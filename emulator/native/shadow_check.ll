@@ -1,360 +1,5 @@
 ; Made from shadow_check.py by `python -m bench.checks`.
 
-define i32 @read(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7) {
-  %9 = inttoptr i64 %0 to ptr
-  %10 = load i64, ptr %9, align 8
-  %11 = inttoptr i64 %10 to ptr
-  %12 = getelementptr i8, ptr %9, i64 8
-  %13 = load i64, ptr %12, align 8
-  %14 = inttoptr i64 %13 to ptr
-  %15 = getelementptr i8, ptr %9, i64 32
-  %16 = load i64, ptr %15, align 8
-  %17 = inttoptr i64 %16 to ptr
-  %18 = load i64, ptr %17, align 8
-  %19 = inttoptr i64 %18 to ptr
-  %20 = getelementptr i8, ptr %9, i64 40
-  %21 = load i64, ptr %20, align 8
-  %22 = inttoptr i64 %21 to ptr
-  %23 = icmp eq i64 %21, 0
-  %24 = inttoptr i64 %1 to ptr
-  %25 = getelementptr i8, ptr %24, i64 24
-  %26 = load i64, ptr %25, align 8
-  %27 = icmp slt i64 %26, 1
-  br i1 %27, label %258, label %28
-
-28:
-  %29 = getelementptr i8, ptr %24, i64 8
-  %30 = load i64, ptr %29, align 8
-  %31 = icmp eq i64 %30, 0
-  %32 = inttoptr i64 %30 to ptr
-  %33 = getelementptr i8, ptr %24, i64 16
-  %34 = getelementptr i8, ptr %24, i64 32
-  %35 = load i64, ptr %34, align 8
-  %36 = and i64 %5, 1
-  %37 = inttoptr i64 %2 to ptr
-  %38 = icmp eq i64 %6, 0
-  %39 = icmp sgt i64 %35, 0
-  br label %150
-
-40:
-  %41 = getelementptr i8, ptr %24, i64 8
-  %42 = getelementptr i8, ptr %24, i64 16
-  %43 = getelementptr i8, ptr %24, i64 32
-  %44 = getelementptr i8, ptr %24, i64 40
-  %45 = getelementptr i8, ptr %9, i64 24
-  %46 = icmp eq i64 %5, 0
-  br label %193
-
-47:
-  %48 = phi i64 [ %67, %66 ], [ %141, %138 ]
-  %49 = sub nsw i64 %165, %48
-  %50 = icmp sgt i64 %49, 7
-  br i1 %50, label %51, label %69
-
-51:
-  %52 = getelementptr i32, ptr %14, i64 %48
-  %53 = load <8 x i32>, ptr %52, align 4
-  %54 = getelementptr i32, ptr %11, i64 %48
-  %55 = load <8 x i32>, ptr %54, align 4
-  %56 = icmp ne <8 x i32> %55, %143
-  %57 = icmp ne <8 x i32> %53, %145
-  %58 = or <8 x i1> %56, %57
-  %59 = bitcast <8 x i1> %58 to i8
-  %60 = icmp eq i8 %59, 0
-  br i1 %60, label %61, label %69
-
-61:
-  br i1 %23, label %66, label %62
-
-62:
-  %63 = getelementptr i8, ptr %22, i64 %48
-  %64 = load i64, ptr %63, align 1
-  %65 = icmp eq i64 %64, 0
-  br i1 %65, label %66, label %70
-
-66:
-  %67 = add nsw i64 %48, 8
-  %68 = icmp slt i64 %67, %165
-  br i1 %68, label %47, label %146
-
-69:
-  br i1 %23, label %74, label %70
-
-70:
-  %71 = getelementptr i8, ptr %22, i64 %48
-  %72 = load i8, ptr %71, align 1
-  %73 = icmp eq i8 %72, 0
-  br i1 %73, label %74, label %258
-
-74:
-  %75 = getelementptr i32, ptr %11, i64 %48
-  %76 = load i32, ptr %75, align 4
-  %77 = icmp eq i32 %76, %139
-  br i1 %77, label %110, label %78
-
-78:
-  %79 = sext i32 %76 to i64
-  %80 = getelementptr i64, ptr %19, i64 %79
-  %81 = load i64, ptr %80, align 8
-  %82 = lshr i64 %81, 24
-  %83 = and i64 %82, 4095
-  %84 = icmp slt i64 %83, %3
-  br i1 %84, label %88, label %85
-
-85:
-  %86 = lshr i64 %81, 1
-  %87 = and i64 %86, 8388607
-  br label %99
-
-88:
-  %89 = and i64 %36, %81
-  %90 = mul nuw nsw i64 %89, %3
-  %91 = getelementptr i32, ptr %37, i64 %90
-  %92 = getelementptr i32, ptr %91, i64 %83
-  %93 = load i32, ptr %92, align 4
-  %94 = ashr i64 %81, 36
-  %95 = sext i32 %93 to i64
-  %96 = icmp sgt i64 %94, %95
-  %97 = lshr i64 %81, 1
-  %98 = and i64 %97, 8388607
-  br i1 %96, label %99, label %104
-
-99:
-  %100 = phi i64 [ %87, %85 ], [ %98, %88 ]
-  %101 = icmp ne i64 %83, %4
-  %102 = icmp eq i64 %81, 9223371968135299072
-  %103 = or i1 %102, %101
-  br i1 %103, label %258, label %104
-
-104:
-  %105 = phi i64 [ %100, %99 ], [ %98, %88 ]
-  %106 = icmp eq i64 %105, 0
-  %107 = icmp eq i64 %105, %6
-  %108 = or i1 %38, %107
-  %109 = select i1 %106, i1 true, i1 %108
-  br i1 %109, label %110, label %258
-
-110:
-  %111 = phi i32 [ %76, %104 ], [ %139, %74 ]
-  %112 = getelementptr i32, ptr %14, i64 %48
-  %113 = load i32, ptr %112, align 4
-  %114 = icmp eq i32 %113, %140
-  br i1 %114, label %134, label %115
-
-115:
-  %116 = icmp eq i32 %113, 0
-  br i1 %116, label %134, label %117
-
-117:
-  %118 = sext i32 %113 to i64
-  %119 = getelementptr i64, ptr %19, i64 %118
-  %120 = load i64, ptr %119, align 8
-  %121 = lshr i64 %120, 24
-  %122 = and i64 %121, 4095
-  %123 = icmp slt i64 %122, %3
-  br i1 %123, label %124, label %130
-
-124:
-  %125 = getelementptr i32, ptr %37, i64 %122
-  %126 = load i32, ptr %125, align 4
-  %127 = ashr i64 %120, 36
-  %128 = sext i32 %126 to i64
-  %129 = icmp sgt i64 %127, %128
-  br i1 %129, label %130, label %134
-
-130:
-  %131 = icmp ne i64 %122, %4
-  %132 = icmp eq i64 %120, 9223371968135299072
-  %133 = or i1 %132, %131
-  br i1 %133, label %258, label %134
-
-134:
-  %135 = phi i32 [ %140, %110 ], [ 0, %115 ], [ %113, %124 ], [ %113, %130 ]
-  %136 = add nsw i64 %48, 1
-  %137 = icmp slt i64 %136, %165
-  br i1 %137, label %138, label %146
-
-138:
-  %139 = phi i32 [ %111, %134 ], [ %152, %163 ]
-  %140 = phi i32 [ %135, %134 ], [ %151, %163 ]
-  %141 = phi i64 [ %136, %134 ], [ %164, %163 ]
-  %142 = insertelement <8 x i32> poison, i32 %139, i64 0
-  %143 = shufflevector <8 x i32> %142, <8 x i32> poison, <8 x i32> zeroinitializer
-  %144 = insertelement <8 x i32> poison, i32 %140, i64 0
-  %145 = shufflevector <8 x i32> %144, <8 x i32> poison, <8 x i32> zeroinitializer
-  br label %47
-
-146:
-  %147 = phi i32 [ %152, %163 ], [ %139, %66 ], [ %111, %134 ]
-  %148 = phi i32 [ %151, %163 ], [ %140, %66 ], [ %135, %134 ]
-  %149 = icmp eq i64 %26, %154
-  br i1 %149, label %40, label %150
-
-150:
-  %151 = phi i32 [ -1, %28 ], [ %148, %146 ]
-  %152 = phi i32 [ -1, %28 ], [ %147, %146 ]
-  %153 = phi i64 [ 0, %28 ], [ %154, %146 ]
-  %154 = add nuw nsw i64 %153, 1
-  br i1 %31, label %158, label %155
-
-155:
-  %156 = getelementptr i64, ptr %32, i64 %153
-  %157 = load i64, ptr %156, align 8
-  br label %163
-
-158:
-  %159 = load i64, ptr %24, align 8
-  %160 = load i64, ptr %33, align 8
-  %161 = mul nsw i64 %160, %153
-  %162 = add nsw i64 %161, %159
-  br label %163
-
-163:
-  %164 = phi i64 [ %162, %158 ], [ %157, %155 ]
-  %165 = add nsw i64 %35, %164
-  br i1 %39, label %138, label %146
-
-166:
-  %167 = inttoptr i64 %247 to ptr
-  %168 = icmp slt i64 %209, 8
-  br i1 %168, label %181, label %169
-
-169:
-  %170 = and i64 %216, 9223372036854775800
-  %171 = add i64 %208, %170
-  %172 = and i64 %216, 7
-  %173 = getelementptr i32, ptr %167, i64 %208
-  br label %174
-
-174:
-  %175 = phi i64 [ 0, %169 ], [ %177, %174 ]
-  %176 = getelementptr i32, ptr %173, i64 %175
-  store <8 x i32> zeroinitializer, ptr %176, align 4
-  %177 = add nuw i64 %175, 8
-  %178 = icmp eq i64 %177, %170
-  br i1 %178, label %179, label %174
-
-179:
-  %180 = icmp eq i64 %209, %170
-  br i1 %180, label %191, label %181
-
-181:
-  %182 = phi i64 [ %208, %166 ], [ %171, %179 ]
-  %183 = phi i64 [ %216, %166 ], [ %172, %179 ]
-  br label %184
-
-184:
-  %185 = phi i64 [ %188, %184 ], [ %182, %181 ]
-  %186 = phi i64 [ %187, %184 ], [ %183, %181 ]
-  %187 = add nsw i64 %186, -1
-  %188 = add i64 %185, 1
-  %189 = getelementptr i32, ptr %167, i64 %185
-  store i32 0, ptr %189, align 4
-  %190 = icmp ugt i64 %186, 1
-  br i1 %190, label %184, label %191
-
-191:
-  %192 = icmp eq i64 %26, %195
-  br i1 %192, label %258, label %193
-
-193:
-  %194 = phi i64 [ 0, %40 ], [ %195, %191 ]
-  %195 = add nuw nsw i64 %194, 1
-  %196 = load i64, ptr %41, align 8
-  %197 = icmp eq i64 %196, 0
-  br i1 %197, label %202, label %198
-
-198:
-  %199 = inttoptr i64 %196 to ptr
-  %200 = getelementptr i64, ptr %199, i64 %194
-  %201 = load i64, ptr %200, align 8
-  br label %207
-
-202:
-  %203 = load i64, ptr %24, align 8
-  %204 = load i64, ptr %42, align 8
-  %205 = mul nsw i64 %204, %194
-  %206 = add nsw i64 %205, %203
-  br label %207
-
-207:
-  %208 = phi i64 [ %206, %202 ], [ %201, %198 ]
-  %209 = load i64, ptr %43, align 8
-  %210 = load i64, ptr %12, align 8
-  %211 = inttoptr i64 %210 to ptr
-  %212 = load i64, ptr %44, align 8
-  %213 = icmp eq i64 %212, 0
-  br i1 %213, label %214, label %250
-
-214:
-  %215 = phi i64 [ 0, %207 ], [ %257, %250 ]
-  %216 = tail call i64 @llvm.smax.i64(i64 %209, i64 0)
-  %217 = icmp slt i64 %209, 1
-  br i1 %217, label %191, label %218
-
-218:
-  %219 = add nsw i64 %215, %7
-  %220 = trunc i64 %219 to i32
-  %221 = icmp slt i64 %209, 8
-  br i1 %221, label %236, label %222
-
-222:
-  %223 = and i64 %216, 9223372036854775800
-  %224 = add i64 %208, %223
-  %225 = and i64 %216, 7
-  %226 = insertelement <8 x i32> poison, i32 %220, i64 0
-  %227 = shufflevector <8 x i32> %226, <8 x i32> poison, <8 x i32> zeroinitializer
-  %228 = getelementptr i32, ptr %211, i64 %208
-  br label %229
-
-229:
-  %230 = phi i64 [ 0, %222 ], [ %232, %229 ]
-  %231 = getelementptr i32, ptr %228, i64 %230
-  store <8 x i32> %227, ptr %231, align 4
-  %232 = add nuw i64 %230, 8
-  %233 = icmp eq i64 %232, %223
-  br i1 %233, label %234, label %229
-
-234:
-  %235 = icmp eq i64 %209, %223
-  br i1 %235, label %246, label %236
-
-236:
-  %237 = phi i64 [ %208, %218 ], [ %224, %234 ]
-  %238 = phi i64 [ %216, %218 ], [ %225, %234 ]
-  br label %239
-
-239:
-  %240 = phi i64 [ %243, %239 ], [ %237, %236 ]
-  %241 = phi i64 [ %242, %239 ], [ %238, %236 ]
-  %242 = add nsw i64 %241, -1
-  %243 = add i64 %240, 1
-  %244 = getelementptr i32, ptr %211, i64 %240
-  store i32 %220, ptr %244, align 4
-  %245 = icmp ugt i64 %241, 1
-  br i1 %245, label %239, label %246
-
-246:
-  %247 = load i64, ptr %45, align 8
-  %248 = icmp ne i64 %247, 0
-  %249 = select i1 %248, i1 %46, i1 false
-  br i1 %249, label %166, label %191
-
-250:
-  %251 = sdiv i64 %194, %212
-  %252 = srem i64 %194, %212
-  %253 = icmp slt i64 %212, 0
-  %254 = icmp ne i64 %252, 0
-  %255 = and i1 %254, %253
-  %256 = sext i1 %255 to i64
-  %257 = add i64 %251, %256
-  br label %214
-
-258:
-  %259 = phi i32 [ 1, %8 ], [ 1, %191 ], [ 0, %104 ], [ 2, %70 ], [ 0, %130 ], [ 0, %99 ]
-  ret i32 %259
-}
-
 define internal fastcc void @0(ptr noalias nonnull writeonly %0, ptr %1, ptr %2, i32 %3) {
   %5 = load i64, ptr %2, align 8
   %6 = tail call i64 @llvm.smax.i64(i64 %5, i64 0)
@@ -388,6 +33,361 @@ define internal fastcc void @0(ptr noalias nonnull writeonly %0, ptr %1, ptr %2,
   %21 = load i32, ptr %20, align 4
   %22 = icmp eq i32 %21, %3
   br i1 %22, label %10, label %7
+}
+
+define i32 @read(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7) {
+  %9 = inttoptr i64 %0 to ptr
+  %10 = inttoptr i64 %1 to ptr
+  %11 = getelementptr i8, ptr %10, i64 40
+  %12 = load i64, ptr %9, align 8
+  %13 = inttoptr i64 %12 to ptr
+  %14 = getelementptr i8, ptr %9, i64 8
+  %15 = load i64, ptr %14, align 8
+  %16 = inttoptr i64 %15 to ptr
+  %17 = getelementptr i8, ptr %9, i64 32
+  %18 = load i64, ptr %17, align 8
+  %19 = inttoptr i64 %18 to ptr
+  %20 = load i64, ptr %19, align 8
+  %21 = inttoptr i64 %20 to ptr
+  %22 = getelementptr i8, ptr %9, i64 40
+  %23 = load i64, ptr %22, align 8
+  %24 = inttoptr i64 %23 to ptr
+  %25 = icmp eq i64 %23, 0
+  %26 = getelementptr i8, ptr %10, i64 24
+  %27 = load i64, ptr %26, align 8
+  %28 = icmp slt i64 %27, 1
+  br i1 %28, label %258, label %29
+
+29:
+  %30 = getelementptr i8, ptr %10, i64 8
+  %31 = load i64, ptr %30, align 8
+  %32 = icmp eq i64 %31, 0
+  %33 = inttoptr i64 %31 to ptr
+  %34 = getelementptr i8, ptr %10, i64 16
+  %35 = getelementptr i8, ptr %10, i64 32
+  %36 = load i64, ptr %35, align 8
+  %37 = and i64 %5, 1
+  %38 = inttoptr i64 %2 to ptr
+  %39 = icmp eq i64 %6, 0
+  %40 = icmp sgt i64 %36, 0
+  br label %144
+
+41:
+  %42 = phi i64 [ %61, %60 ], [ %135, %132 ]
+  %43 = sub nsw i64 %159, %42
+  %44 = icmp sgt i64 %43, 7
+  br i1 %44, label %45, label %63
+
+45:
+  %46 = getelementptr i32, ptr %16, i64 %42
+  %47 = load <8 x i32>, ptr %46, align 4
+  %48 = getelementptr i32, ptr %13, i64 %42
+  %49 = load <8 x i32>, ptr %48, align 4
+  %50 = icmp ne <8 x i32> %49, %137
+  %51 = icmp ne <8 x i32> %47, %139
+  %52 = or <8 x i1> %50, %51
+  %53 = bitcast <8 x i1> %52 to i8
+  %54 = icmp eq i8 %53, 0
+  br i1 %54, label %55, label %63
+
+55:
+  br i1 %25, label %60, label %56
+
+56:
+  %57 = getelementptr i8, ptr %24, i64 %42
+  %58 = load i64, ptr %57, align 1
+  %59 = icmp eq i64 %58, 0
+  br i1 %59, label %60, label %64
+
+60:
+  %61 = add nsw i64 %42, 8
+  %62 = icmp slt i64 %61, %159
+  br i1 %62, label %41, label %140
+
+63:
+  br i1 %25, label %68, label %64
+
+64:
+  %65 = getelementptr i8, ptr %24, i64 %42
+  %66 = load i8, ptr %65, align 1
+  %67 = icmp eq i8 %66, 0
+  br i1 %67, label %68, label %258
+
+68:
+  %69 = getelementptr i32, ptr %13, i64 %42
+  %70 = load i32, ptr %69, align 4
+  %71 = icmp eq i32 %70, %133
+  br i1 %71, label %104, label %72
+
+72:
+  %73 = sext i32 %70 to i64
+  %74 = getelementptr i64, ptr %21, i64 %73
+  %75 = load i64, ptr %74, align 8
+  %76 = lshr i64 %75, 24
+  %77 = and i64 %76, 4095
+  %78 = icmp slt i64 %77, %3
+  br i1 %78, label %82, label %79
+
+79:
+  %80 = lshr i64 %75, 1
+  %81 = and i64 %80, 8388607
+  br label %93
+
+82:
+  %83 = and i64 %37, %75
+  %84 = mul nuw nsw i64 %83, %3
+  %85 = getelementptr i32, ptr %38, i64 %84
+  %86 = getelementptr i32, ptr %85, i64 %77
+  %87 = load i32, ptr %86, align 4
+  %88 = ashr i64 %75, 36
+  %89 = sext i32 %87 to i64
+  %90 = icmp sgt i64 %88, %89
+  %91 = lshr i64 %75, 1
+  %92 = and i64 %91, 8388607
+  br i1 %90, label %93, label %98
+
+93:
+  %94 = phi i64 [ %81, %79 ], [ %92, %82 ]
+  %95 = icmp ne i64 %77, %4
+  %96 = icmp eq i64 %75, 9223371968135299072
+  %97 = or i1 %96, %95
+  br i1 %97, label %258, label %98
+
+98:
+  %99 = phi i64 [ %94, %93 ], [ %92, %82 ]
+  %100 = icmp eq i64 %99, 0
+  %101 = icmp eq i64 %99, %6
+  %102 = or i1 %39, %101
+  %103 = select i1 %100, i1 true, i1 %102
+  br i1 %103, label %104, label %258
+
+104:
+  %105 = phi i32 [ %133, %68 ], [ %70, %98 ]
+  %106 = getelementptr i32, ptr %16, i64 %42
+  %107 = load i32, ptr %106, align 4
+  %108 = icmp eq i32 %107, %134
+  br i1 %108, label %128, label %109
+
+109:
+  %110 = icmp eq i32 %107, 0
+  br i1 %110, label %128, label %111
+
+111:
+  %112 = sext i32 %107 to i64
+  %113 = getelementptr i64, ptr %21, i64 %112
+  %114 = load i64, ptr %113, align 8
+  %115 = lshr i64 %114, 24
+  %116 = and i64 %115, 4095
+  %117 = icmp slt i64 %116, %3
+  br i1 %117, label %118, label %124
+
+118:
+  %119 = getelementptr i32, ptr %38, i64 %116
+  %120 = load i32, ptr %119, align 4
+  %121 = ashr i64 %114, 36
+  %122 = sext i32 %120 to i64
+  %123 = icmp sgt i64 %121, %122
+  br i1 %123, label %124, label %128
+
+124:
+  %125 = icmp ne i64 %116, %4
+  %126 = icmp eq i64 %114, 9223371968135299072
+  %127 = or i1 %126, %125
+  br i1 %127, label %258, label %128
+
+128:
+  %129 = phi i32 [ %134, %104 ], [ %107, %124 ], [ %107, %118 ], [ 0, %109 ]
+  %130 = add nsw i64 %42, 1
+  %131 = icmp slt i64 %130, %159
+  br i1 %131, label %132, label %140
+
+132:
+  %133 = phi i32 [ %105, %128 ], [ %146, %157 ]
+  %134 = phi i32 [ %129, %128 ], [ %145, %157 ]
+  %135 = phi i64 [ %130, %128 ], [ %158, %157 ]
+  %136 = insertelement <8 x i32> poison, i32 %133, i64 0
+  %137 = shufflevector <8 x i32> %136, <8 x i32> poison, <8 x i32> zeroinitializer
+  %138 = insertelement <8 x i32> poison, i32 %134, i64 0
+  %139 = shufflevector <8 x i32> %138, <8 x i32> poison, <8 x i32> zeroinitializer
+  br label %41
+
+140:
+  %141 = phi i32 [ %146, %157 ], [ %133, %60 ], [ %105, %128 ]
+  %142 = phi i32 [ %145, %157 ], [ %134, %60 ], [ %129, %128 ]
+  %143 = icmp eq i64 %27, %148
+  br i1 %143, label %160, label %144
+
+144:
+  %145 = phi i32 [ -1, %29 ], [ %142, %140 ]
+  %146 = phi i32 [ -1, %29 ], [ %141, %140 ]
+  %147 = phi i64 [ 0, %29 ], [ %148, %140 ]
+  %148 = add nuw nsw i64 %147, 1
+  br i1 %32, label %152, label %149
+
+149:
+  %150 = getelementptr i64, ptr %33, i64 %147
+  %151 = load i64, ptr %150, align 8
+  br label %157
+
+152:
+  %153 = load i64, ptr %10, align 8
+  %154 = load i64, ptr %34, align 8
+  %155 = mul nsw i64 %154, %147
+  %156 = add nsw i64 %155, %153
+  br label %157
+
+157:
+  %158 = phi i64 [ %156, %152 ], [ %151, %149 ]
+  %159 = add nsw i64 %36, %158
+  br i1 %40, label %132, label %140
+
+160:
+  %161 = getelementptr i8, ptr %9, i64 24
+  %162 = load i64, ptr %161, align 8
+  %163 = getelementptr i8, ptr %10, i64 8
+  %164 = getelementptr i8, ptr %10, i64 16
+  %165 = getelementptr i8, ptr %10, i64 32
+  %166 = icmp ne i64 %162, 0
+  %167 = icmp eq i64 %5, 0
+  %168 = select i1 %166, i1 %167, i1 false
+  %169 = inttoptr i64 %162 to ptr
+  br label %179
+
+170:
+  %171 = phi i64 [ %174, %170 ], [ %248, %247 ]
+  %172 = phi i64 [ %173, %170 ], [ %249, %247 ]
+  %173 = add nsw i64 %172, -1
+  %174 = add i64 %171, 1
+  %175 = getelementptr i32, ptr %169, i64 %171
+  store i32 0, ptr %175, align 4
+  %176 = icmp ugt i64 %172, 1
+  br i1 %176, label %170, label %177
+
+177:
+  %178 = icmp eq i64 %27, %181
+  br i1 %178, label %258, label %179
+
+179:
+  %180 = phi i64 [ 0, %160 ], [ %181, %177 ]
+  %181 = add nuw nsw i64 %180, 1
+  %182 = load i64, ptr %163, align 8
+  %183 = icmp eq i64 %182, 0
+  br i1 %183, label %188, label %184
+
+184:
+  %185 = inttoptr i64 %182 to ptr
+  %186 = getelementptr i64, ptr %185, i64 %180
+  %187 = load i64, ptr %186, align 8
+  br label %193
+
+188:
+  %189 = load i64, ptr %10, align 8
+  %190 = load i64, ptr %164, align 8
+  %191 = mul nsw i64 %190, %180
+  %192 = add nsw i64 %191, %189
+  br label %193
+
+193:
+  %194 = phi i64 [ %192, %188 ], [ %187, %184 ]
+  %195 = load i64, ptr %11, align 8
+  %196 = icmp eq i64 %195, 0
+  br i1 %196, label %197, label %250
+
+197:
+  %198 = phi i64 [ 0, %193 ], [ %257, %250 ]
+  %199 = load i64, ptr %165, align 8
+  %200 = load i64, ptr %14, align 8
+  %201 = inttoptr i64 %200 to ptr
+  %202 = tail call i64 @llvm.smax.i64(i64 %199, i64 0)
+  %203 = icmp slt i64 %199, 1
+  br i1 %203, label %177, label %204
+
+204:
+  %205 = add nsw i64 %198, %7
+  %206 = trunc i64 %205 to i32
+  %207 = icmp slt i64 %199, 8
+  br i1 %207, label %222, label %208
+
+208:
+  %209 = and i64 %202, 9223372036854775800
+  %210 = add i64 %194, %209
+  %211 = and i64 %202, 7
+  %212 = insertelement <8 x i32> poison, i32 %206, i64 0
+  %213 = shufflevector <8 x i32> %212, <8 x i32> poison, <8 x i32> zeroinitializer
+  %214 = getelementptr i32, ptr %201, i64 %194
+  br label %215
+
+215:
+  %216 = phi i64 [ 0, %208 ], [ %218, %215 ]
+  %217 = getelementptr i32, ptr %214, i64 %216
+  store <8 x i32> %213, ptr %217, align 4
+  %218 = add nuw i64 %216, 8
+  %219 = icmp eq i64 %218, %209
+  br i1 %219, label %220, label %215
+
+220:
+  %221 = icmp eq i64 %199, %209
+  br i1 %221, label %232, label %222
+
+222:
+  %223 = phi i64 [ %194, %204 ], [ %210, %220 ]
+  %224 = phi i64 [ %202, %204 ], [ %211, %220 ]
+  br label %225
+
+225:
+  %226 = phi i64 [ %229, %225 ], [ %223, %222 ]
+  %227 = phi i64 [ %228, %225 ], [ %224, %222 ]
+  %228 = add nsw i64 %227, -1
+  %229 = add i64 %226, 1
+  %230 = getelementptr i32, ptr %201, i64 %226
+  store i32 %206, ptr %230, align 4
+  %231 = icmp ugt i64 %227, 1
+  br i1 %231, label %225, label %232
+
+232:
+  br i1 %168, label %233, label %177
+
+233:
+  %234 = icmp slt i64 %199, 8
+  br i1 %234, label %247, label %235
+
+235:
+  %236 = and i64 %202, 9223372036854775800
+  %237 = add i64 %194, %236
+  %238 = and i64 %202, 7
+  %239 = getelementptr i32, ptr %169, i64 %194
+  br label %240
+
+240:
+  %241 = phi i64 [ 0, %235 ], [ %243, %240 ]
+  %242 = getelementptr i32, ptr %239, i64 %241
+  store <8 x i32> zeroinitializer, ptr %242, align 4
+  %243 = add nuw i64 %241, 8
+  %244 = icmp eq i64 %243, %236
+  br i1 %244, label %245, label %240
+
+245:
+  %246 = icmp eq i64 %199, %236
+  br i1 %246, label %177, label %247
+
+247:
+  %248 = phi i64 [ %194, %233 ], [ %237, %245 ]
+  %249 = phi i64 [ %202, %233 ], [ %238, %245 ]
+  br label %170
+
+250:
+  %251 = sdiv i64 %180, %195
+  %252 = srem i64 %180, %195
+  %253 = icmp slt i64 %195, 0
+  %254 = icmp ne i64 %252, 0
+  %255 = and i1 %254, %253
+  %256 = sext i1 %255 to i64
+  %257 = add i64 %251, %256
+  br label %197
+
+258:
+  %259 = phi i32 [ 1, %8 ], [ 1, %177 ], [ 0, %98 ], [ 2, %64 ], [ 0, %124 ], [ 0, %93 ]
+  ret i32 %259
 }
 
 define i32 @write(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7) {
@@ -682,241 +682,241 @@ define i32 @write(i64 %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7
   br i1 %218, label %375, label %219
 
 219:
-  %220 = getelementptr i8, ptr %12, i64 8
-  %221 = getelementptr i8, ptr %12, i64 16
-  %222 = getelementptr i8, ptr %12, i64 32
-  %223 = getelementptr i8, ptr %11, i64 16
-  %224 = icmp eq i64 %5, 0
-  %225 = getelementptr i8, ptr %11, i64 48
-  %226 = insertelement <4 x i64> poison, i64 %217, i64 0
-  %227 = shufflevector <4 x i64> %226, <4 x i64> poison, <4 x i32> zeroinitializer
-  br label %284
+  %220 = getelementptr i8, ptr %11, i64 16
+  %221 = load i64, ptr %220, align 8
+  %222 = getelementptr i8, ptr %12, i64 8
+  %223 = getelementptr i8, ptr %12, i64 16
+  %224 = getelementptr i8, ptr %12, i64 32
+  %225 = icmp ne i64 %221, 0
+  %226 = icmp eq i64 %5, 0
+  %227 = select i1 %225, i1 %226, i1 false
+  %228 = inttoptr i64 %221 to ptr
+  %229 = getelementptr i8, ptr %11, i64 48
+  %230 = insertelement <4 x i64> poison, i64 %217, i64 0
+  %231 = shufflevector <4 x i64> %230, <4 x i64> poison, <4 x i32> zeroinitializer
+  br label %299
 
-228:
-  %229 = inttoptr i64 %364 to ptr
-  %230 = icmp slt i64 %304, 8
-  br i1 %230, label %243, label %231
+232:
+  %233 = phi i64 [ %236, %232 ], [ %365, %364 ]
+  %234 = phi i64 [ %235, %232 ], [ %366, %364 ]
+  %235 = add nsw i64 %234, -1
+  %236 = add i64 %233, 1
+  %237 = getelementptr i32, ptr %228, i64 %233
+  store i32 0, ptr %237, align 4
+  %238 = icmp ugt i64 %234, 1
+  br i1 %238, label %232, label %239
 
-231:
-  %232 = and i64 %307, 9223372036854775800
-  %233 = add i64 %299, %232
-  %234 = and i64 %307, 7
-  %235 = getelementptr i32, ptr %229, i64 %299
-  br label %236
+239:
+  %240 = load i64, ptr %11, align 8
+  %241 = inttoptr i64 %240 to ptr
+  %242 = trunc i64 %319 to i32
+  %243 = icmp slt i64 %320, 8
+  br i1 %243, label %258, label %244
 
-236:
-  %237 = phi i64 [ 0, %231 ], [ %239, %236 ]
-  %238 = getelementptr i32, ptr %235, i64 %237
-  store <8 x i32> zeroinitializer, ptr %238, align 4
-  %239 = add nuw i64 %237, 8
-  %240 = icmp eq i64 %239, %232
-  br i1 %240, label %241, label %236
+244:
+  %245 = and i64 %323, 9223372036854775800
+  %246 = add i64 %314, %245
+  %247 = and i64 %323, 7
+  %248 = insertelement <8 x i32> poison, i32 %242, i64 0
+  %249 = shufflevector <8 x i32> %248, <8 x i32> poison, <8 x i32> zeroinitializer
+  %250 = getelementptr i32, ptr %241, i64 %314
+  br label %251
 
-241:
-  %242 = icmp eq i64 %304, %232
-  br i1 %242, label %253, label %243
-
-243:
-  %244 = phi i64 [ %299, %228 ], [ %233, %241 ]
-  %245 = phi i64 [ %307, %228 ], [ %234, %241 ]
-  br label %246
-
-246:
-  %247 = phi i64 [ %250, %246 ], [ %244, %243 ]
-  %248 = phi i64 [ %249, %246 ], [ %245, %243 ]
-  %249 = add nsw i64 %248, -1
-  %250 = add i64 %247, 1
-  %251 = getelementptr i32, ptr %229, i64 %247
-  store i32 0, ptr %251, align 4
-  %252 = icmp ugt i64 %248, 1
-  br i1 %252, label %246, label %253
-
-253:
-  %254 = load i64, ptr %225, align 8
-  %255 = icmp eq i64 %254, 0
-  br i1 %255, label %282, label %256
+251:
+  %252 = phi i64 [ 0, %244 ], [ %254, %251 ]
+  %253 = getelementptr i32, ptr %250, i64 %252
+  store <8 x i32> %249, ptr %253, align 4
+  %254 = add nuw i64 %252, 8
+  %255 = icmp eq i64 %254, %245
+  br i1 %255, label %256, label %251
 
 256:
-  %257 = inttoptr i64 %254 to ptr
-  br i1 %308, label %282, label %258
+  %257 = icmp eq i64 %320, %245
+  br i1 %257, label %268, label %258
 
 258:
-  %259 = icmp slt i64 %304, 4
-  br i1 %259, label %272, label %260
+  %259 = phi i64 [ %314, %239 ], [ %246, %256 ]
+  %260 = phi i64 [ %323, %239 ], [ %247, %256 ]
+  br label %261
 
-260:
-  %261 = and i64 %307, 9223372036854775804
-  %262 = add i64 %299, %261
-  %263 = and i64 %307, 3
-  %264 = getelementptr i64, ptr %257, i64 %299
-  br label %265
+261:
+  %262 = phi i64 [ %265, %261 ], [ %259, %258 ]
+  %263 = phi i64 [ %264, %261 ], [ %260, %258 ]
+  %264 = add nsw i64 %263, -1
+  %265 = add i64 %262, 1
+  %266 = getelementptr i32, ptr %241, i64 %262
+  store i32 %242, ptr %266, align 4
+  %267 = icmp ugt i64 %263, 1
+  br i1 %267, label %261, label %268
 
-265:
-  %266 = phi i64 [ 0, %260 ], [ %268, %265 ]
-  %267 = getelementptr i64, ptr %264, i64 %266
-  store <4 x i64> %227, ptr %267, align 8
-  %268 = add nuw i64 %266, 4
-  %269 = icmp eq i64 %268, %261
-  br i1 %269, label %270, label %265
+268:
+  %269 = load i64, ptr %229, align 8
+  %270 = icmp eq i64 %269, 0
+  br i1 %270, label %297, label %271
 
-270:
-  %271 = icmp eq i64 %304, %261
-  br i1 %271, label %282, label %272
+271:
+  %272 = inttoptr i64 %269 to ptr
+  br i1 %324, label %297, label %273
 
-272:
-  %273 = phi i64 [ %299, %258 ], [ %262, %270 ]
-  %274 = phi i64 [ %307, %258 ], [ %263, %270 ]
-  br label %275
+273:
+  %274 = icmp slt i64 %320, 4
+  br i1 %274, label %287, label %275
 
 275:
-  %276 = phi i64 [ %279, %275 ], [ %273, %272 ]
-  %277 = phi i64 [ %278, %275 ], [ %274, %272 ]
-  %278 = add nsw i64 %277, -1
-  %279 = add i64 %276, 1
-  %280 = getelementptr i64, ptr %257, i64 %276
-  store i64 %217, ptr %280, align 8
-  %281 = icmp ugt i64 %277, 1
-  br i1 %281, label %275, label %282
+  %276 = and i64 %323, 9223372036854775804
+  %277 = add i64 %314, %276
+  %278 = and i64 %323, 3
+  %279 = getelementptr i64, ptr %272, i64 %314
+  br label %280
 
-282:
-  %283 = icmp eq i64 %286, %210
-  br i1 %283, label %375, label %284
+280:
+  %281 = phi i64 [ 0, %275 ], [ %283, %280 ]
+  %282 = getelementptr i64, ptr %279, i64 %281
+  store <4 x i64> %231, ptr %282, align 8
+  %283 = add nuw i64 %281, 4
+  %284 = icmp eq i64 %283, %276
+  br i1 %284, label %285, label %280
 
-284:
-  %285 = phi i64 [ 0, %219 ], [ %286, %282 ]
-  %286 = add nuw nsw i64 %285, 1
-  %287 = load i64, ptr %220, align 8
-  %288 = icmp eq i64 %287, 0
-  br i1 %288, label %293, label %289
+285:
+  %286 = icmp eq i64 %320, %276
+  br i1 %286, label %297, label %287
 
-289:
-  %290 = inttoptr i64 %287 to ptr
-  %291 = getelementptr i64, ptr %290, i64 %285
-  %292 = load i64, ptr %291, align 8
-  br label %298
+287:
+  %288 = phi i64 [ %314, %273 ], [ %277, %285 ]
+  %289 = phi i64 [ %323, %273 ], [ %278, %285 ]
+  br label %290
 
-293:
-  %294 = load i64, ptr %12, align 8
-  %295 = load i64, ptr %221, align 8
-  %296 = mul nsw i64 %295, %285
-  %297 = add nsw i64 %296, %294
-  br label %298
+290:
+  %291 = phi i64 [ %294, %290 ], [ %288, %287 ]
+  %292 = phi i64 [ %293, %290 ], [ %289, %287 ]
+  %293 = add nsw i64 %292, -1
+  %294 = add i64 %291, 1
+  %295 = getelementptr i64, ptr %272, i64 %291
+  store i64 %217, ptr %295, align 8
+  %296 = icmp ugt i64 %292, 1
+  br i1 %296, label %290, label %297
 
-298:
-  %299 = phi i64 [ %297, %293 ], [ %292, %289 ]
-  %300 = load i64, ptr %13, align 8
-  %301 = icmp eq i64 %300, 0
-  br i1 %301, label %302, label %367
+297:
+  %298 = icmp eq i64 %301, %210
+  br i1 %298, label %375, label %299
 
-302:
-  %303 = phi i64 [ 0, %298 ], [ %374, %367 ]
-  %304 = load i64, ptr %222, align 8
-  %305 = load i64, ptr %11, align 8
-  %306 = inttoptr i64 %305 to ptr
-  %307 = tail call i64 @llvm.smax.i64(i64 %304, i64 0)
-  %308 = icmp slt i64 %304, 1
-  br i1 %308, label %253, label %309
+299:
+  %300 = phi i64 [ 0, %219 ], [ %301, %297 ]
+  %301 = add nuw nsw i64 %300, 1
+  %302 = load i64, ptr %222, align 8
+  %303 = icmp eq i64 %302, 0
+  br i1 %303, label %308, label %304
 
-309:
-  %310 = add nsw i64 %303, %7
-  %311 = trunc i64 %310 to i32
-  %312 = icmp slt i64 %304, 8
-  br i1 %312, label %327, label %313
+304:
+  %305 = inttoptr i64 %302 to ptr
+  %306 = getelementptr i64, ptr %305, i64 %300
+  %307 = load i64, ptr %306, align 8
+  br label %313
+
+308:
+  %309 = load i64, ptr %12, align 8
+  %310 = load i64, ptr %223, align 8
+  %311 = mul nsw i64 %310, %300
+  %312 = add nsw i64 %311, %309
+  br label %313
 
 313:
-  %314 = and i64 %307, 9223372036854775800
-  %315 = add i64 %299, %314
-  %316 = and i64 %307, 7
-  %317 = insertelement <8 x i32> poison, i32 %311, i64 0
-  %318 = shufflevector <8 x i32> %317, <8 x i32> poison, <8 x i32> zeroinitializer
-  %319 = getelementptr i32, ptr %306, i64 %299
-  br label %320
+  %314 = phi i64 [ %312, %308 ], [ %307, %304 ]
+  %315 = load i64, ptr %13, align 8
+  %316 = icmp eq i64 %315, 0
+  br i1 %316, label %317, label %367
 
-320:
-  %321 = phi i64 [ 0, %313 ], [ %323, %320 ]
-  %322 = getelementptr i32, ptr %319, i64 %321
-  store <8 x i32> %318, ptr %322, align 4
-  %323 = add nuw i64 %321, 8
-  %324 = icmp eq i64 %323, %314
-  br i1 %324, label %325, label %320
+317:
+  %318 = phi i64 [ 0, %313 ], [ %374, %367 ]
+  %319 = add nsw i64 %318, %7
+  %320 = load i64, ptr %224, align 8
+  %321 = load i64, ptr %17, align 8
+  %322 = inttoptr i64 %321 to ptr
+  %323 = tail call i64 @llvm.smax.i64(i64 %320, i64 0)
+  %324 = icmp slt i64 %320, 1
+  br i1 %324, label %268, label %325
 
 325:
-  %326 = icmp eq i64 %304, %314
-  br i1 %326, label %337, label %327
+  %326 = icmp slt i64 %320, 8
+  br i1 %326, label %339, label %327
 
 327:
-  %328 = phi i64 [ %299, %309 ], [ %315, %325 ]
-  %329 = phi i64 [ %307, %309 ], [ %316, %325 ]
-  br label %330
+  %328 = and i64 %323, 9223372036854775800
+  %329 = add i64 %314, %328
+  %330 = and i64 %323, 7
+  %331 = getelementptr i32, ptr %322, i64 %314
+  br label %332
 
-330:
-  %331 = phi i64 [ %334, %330 ], [ %328, %327 ]
-  %332 = phi i64 [ %333, %330 ], [ %329, %327 ]
-  %333 = add nsw i64 %332, -1
-  %334 = add i64 %331, 1
-  %335 = getelementptr i32, ptr %306, i64 %331
-  store i32 %311, ptr %335, align 4
-  %336 = icmp ugt i64 %332, 1
-  br i1 %336, label %330, label %337
+332:
+  %333 = phi i64 [ 0, %327 ], [ %335, %332 ]
+  %334 = getelementptr i32, ptr %331, i64 %333
+  store <8 x i32> zeroinitializer, ptr %334, align 4
+  %335 = add nuw i64 %333, 8
+  %336 = icmp eq i64 %335, %328
+  br i1 %336, label %337, label %332
 
 337:
-  %338 = load i64, ptr %17, align 8
-  %339 = inttoptr i64 %338 to ptr
-  %340 = icmp slt i64 %304, 8
-  br i1 %340, label %353, label %341
+  %338 = icmp eq i64 %320, %328
+  br i1 %338, label %349, label %339
 
-341:
-  %342 = and i64 %307, 9223372036854775800
-  %343 = add i64 %299, %342
-  %344 = and i64 %307, 7
-  %345 = getelementptr i32, ptr %339, i64 %299
-  br label %346
+339:
+  %340 = phi i64 [ %314, %325 ], [ %329, %337 ]
+  %341 = phi i64 [ %323, %325 ], [ %330, %337 ]
+  br label %342
 
-346:
-  %347 = phi i64 [ 0, %341 ], [ %349, %346 ]
-  %348 = getelementptr i32, ptr %345, i64 %347
-  store <8 x i32> zeroinitializer, ptr %348, align 4
-  %349 = add nuw i64 %347, 8
-  %350 = icmp eq i64 %349, %342
-  br i1 %350, label %351, label %346
+342:
+  %343 = phi i64 [ %346, %342 ], [ %340, %339 ]
+  %344 = phi i64 [ %345, %342 ], [ %341, %339 ]
+  %345 = add nsw i64 %344, -1
+  %346 = add i64 %343, 1
+  %347 = getelementptr i32, ptr %322, i64 %343
+  store i32 0, ptr %347, align 4
+  %348 = icmp ugt i64 %344, 1
+  br i1 %348, label %342, label %349
 
-351:
-  %352 = icmp eq i64 %304, %342
-  br i1 %352, label %363, label %353
+349:
+  br i1 %227, label %350, label %239
 
-353:
-  %354 = phi i64 [ %299, %337 ], [ %343, %351 ]
-  %355 = phi i64 [ %307, %337 ], [ %344, %351 ]
-  br label %356
+350:
+  %351 = icmp slt i64 %320, 8
+  br i1 %351, label %364, label %352
 
-356:
-  %357 = phi i64 [ %360, %356 ], [ %354, %353 ]
-  %358 = phi i64 [ %359, %356 ], [ %355, %353 ]
-  %359 = add nsw i64 %358, -1
-  %360 = add i64 %357, 1
-  %361 = getelementptr i32, ptr %339, i64 %357
-  store i32 0, ptr %361, align 4
-  %362 = icmp ugt i64 %358, 1
-  br i1 %362, label %356, label %363
+352:
+  %353 = and i64 %323, 9223372036854775800
+  %354 = add i64 %314, %353
+  %355 = and i64 %323, 7
+  %356 = getelementptr i32, ptr %228, i64 %314
+  br label %357
 
-363:
-  %364 = load i64, ptr %223, align 8
-  %365 = icmp ne i64 %364, 0
-  %366 = select i1 %365, i1 %224, i1 false
-  br i1 %366, label %228, label %253
+357:
+  %358 = phi i64 [ 0, %352 ], [ %360, %357 ]
+  %359 = getelementptr i32, ptr %356, i64 %358
+  store <8 x i32> zeroinitializer, ptr %359, align 4
+  %360 = add nuw i64 %358, 8
+  %361 = icmp eq i64 %360, %353
+  br i1 %361, label %362, label %357
+
+362:
+  %363 = icmp eq i64 %320, %353
+  br i1 %363, label %239, label %364
+
+364:
+  %365 = phi i64 [ %314, %350 ], [ %354, %362 ]
+  %366 = phi i64 [ %323, %350 ], [ %355, %362 ]
+  br label %232
 
 367:
-  %368 = sdiv i64 %285, %300
-  %369 = srem i64 %285, %300
-  %370 = icmp slt i64 %300, 0
+  %368 = sdiv i64 %300, %315
+  %369 = srem i64 %300, %315
+  %370 = icmp slt i64 %315, 0
   %371 = icmp ne i64 %369, 0
   %372 = and i1 %371, %370
   %373 = sext i1 %372 to i64
   %374 = add i64 %368, %373
-  br label %302
+  br label %317
 
 375:
-  %376 = phi i32 [ 1, %206 ], [ 1, %282 ], [ 1, %8 ], [ 0, %149 ], [ 0, %143 ], [ 2, %107 ], [ 0, %176 ], [ 0, %172 ], [ 0, %138 ]
+  %376 = phi i32 [ 1, %206 ], [ 1, %297 ], [ 1, %8 ], [ 0, %149 ], [ 0, %143 ], [ 2, %107 ], [ 0, %176 ], [ 0, %172 ], [ 0, %138 ]
   ret i32 %376
 }
 

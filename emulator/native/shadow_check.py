@@ -92,25 +92,19 @@ def checks() -> tuple[Check, Check, Check]:
 
 
 def read(shadow: int, cells: int, clock: int, width: int, follows: int, agent: int, pattern: int, number: int) -> int:
-    """Check and note a read.
+    """Check and note one or several reads.
 
     shadow, cells: addresses of a SHADOW and of CELLS. clock, width: the address of a clock's rows, and their length.
     follows: the component whose accesses are ordered before this one in any case, -1 for none. agent: 1 for an access
-    through the async proxy, else 0. pattern: the swizzle of the read, 0 for none. number: the access's number in the
-    history.
+    through the async proxy, else 0. pattern: the swizzle of the read, 0 for none. number: the first access's number in
+    the history.
     """
-    answer = _prove_read(shadow, cells, clock, width, follows, agent, pattern)
-    if answer == DONE:
-        _note_read(shadow, cells, agent, number)
-    return answer
+    return _access(shadow, cells, clock, width, follows, agent, pattern, number, False)
 
 
 def write(shadow: int, cells: int, clock: int, width: int, follows: int, agent: int, pattern: int, number: int) -> int:
-    """Check and note one or several writes. number: the first one's, whose epoch becomes their note."""
-    answer = _prove_write(shadow, cells, clock, width, follows, agent, pattern)
-    if answer == DONE:
-        _note_write(shadow, cells, agent, number)
-    return answer
+    """Check and note one or several writes, and list what each replaces. The first one's epoch becomes their note."""
+    return _access(shadow, cells, clock, width, follows, agent, pattern, number, True)
 
 
 def merge(shadow: int, notes: int, noted: int, cells: int, count: int, ids: int, number: int) -> int:
@@ -140,42 +134,24 @@ def merge(shadow: int, notes: int, noted: int, cells: int, count: int, ids: int,
     return count
 
 
-def _prove_read(shadow: int, cells: int, clock: int, width: int, follows: int, agent: int, pattern: int) -> int:
-    """Return DONE if every writer and reader of the cells happens before the read."""
-    fields = i64(shadow)
-    writers, readers, epochs = i32(fields[WRITERS]), i32(fields[READERS]), i64(i64(fields[EPOCHS])[0])
-    noted, noting = u8(fields[NOTED]), fields[NOTED] != 0
-    writer = reader = NOBODY
-    for run in range(i64(cells)[RUNS]):
-        cell = _start(cells, run)
-        end = cell + i64(cells)[LENGTH]
-        while cell < end:
-            if end - cell >= EIGHT and _same(writers, readers, cell, writer, reader) and _quiet(noted, noting, cell):
-                cell += EIGHT
-                continue
-            if noting and noted[cell] != 0:
-                return FLUSH
-            if writers[cell] != writer:
-                writer = writers[cell]
-                if not _seen(epochs[writer], clock, width, follows, agent, pattern):
-                    return ASK
-            if readers[cell] != reader:
-                reader = readers[cell]
-                if reader != 0 and not _seen(epochs[reader], clock, width, follows, 0, 0):
-                    return ASK
-            cell += 1
-    return DONE
+def _access(
+    shadow: int, cells: int, clock: int, width: int, follows: int, agent: int, pattern: int, number: int, write: bool
+) -> int:
+    answer = _prove(shadow, cells, clock, width, follows, agent, pattern, write)
+    if answer == DONE:
+        _note(shadow, cells, agent, number, write)
+    return answer
 
 
-def _prove_write(shadow: int, cells: int, clock: int, width: int, follows: int, agent: int, pattern: int) -> int:
-    """Return DONE if every writer and reader of the cells happens before the writes. List those that each replaces."""
+def _prove(shadow: int, cells: int, clock: int, width: int, follows: int, agent: int, pattern: int, write: bool) -> int:
+    """Return DONE if every writer and reader of the cells happens before. List those that each write replaces."""
     fields, together = i64(shadow), i64(cells)[TOGETHER]
     writers, readers, epochs = i32(fields[WRITERS]), i32(fields[READERS]), i64(i64(fields[EPOCHS])[0])
     noted, noting = u8(fields[NOTED]), fields[NOTED] != 0
     writer = reader = NOBODY
     for run in range(i64(cells)[RUNS]):
         before = shadow + _REPLACED + run // together * 2 * _LIST
-        if run % together == 0:
+        if write and run % together == 0:
             i64(before)[0] = i64(before + _LIST)[0] = 0
             writer = reader = NOBODY
         cell = _start(cells, run)
@@ -188,45 +164,35 @@ def _prove_write(shadow: int, cells: int, clock: int, width: int, follows: int, 
                 return FLUSH
             if writers[cell] != writer:
                 writer = writers[cell]
-                if writer != 0 and not _seen(epochs[writer], clock, width, follows, agent, pattern):
+                if not ((write and writer == 0) or _seen(epochs[writer], clock, width, follows, agent, pattern)):
                     return ASK
-                if not _listed(before, writer):
+                if write and not _listed(before, writer):
                     return ASK
             if readers[cell] != reader:
                 reader = readers[cell]
                 if reader != 0 and not _seen(epochs[reader], clock, width, follows, 0, 0):
                     return ASK
-                if not _listed(before + _LIST, reader):
+                if write and not _listed(before + _LIST, reader):
                     return ASK
             cell += 1
     return DONE
 
 
-def _note_read(shadow: int, cells: int, agent: int, number: int) -> None:
-    """Note a proved read."""
+def _note(shadow: int, cells: int, agent: int, number: int, write: bool) -> None:
+    """Note proved accesses. Any lane may read what an agent wrote. Without an epoch, a note makes compiled code ask."""
     fields, place = i64(shadow), i64(cells)
-    for run in range(place[RUNS]):
-        start = _start(cells, run)
-        end = start + place[LENGTH]
-        _fill(i32(fields[READERS]), start, end, number + run // place[TOGETHER])
-        if fields[READER_LANES] != 0 and agent == 0:
-            _fill(i32(fields[READER_LANES]), start, end, 0)
-
-
-def _note_write(shadow: int, cells: int, agent: int, number: int) -> None:
-    """Note proved writes. Any lane may read what an agent wrote. Without an epoch, the note makes compiled code ask."""
-    fields, place = i64(shadow), i64(cells)
-    epoch = i64(i64(fields[EPOCHS])[0])[number]
+    lanes, epoch = fields[WRITER_LANES if write else READER_LANES], i64(i64(fields[EPOCHS])[0])[number]
     note = NEVER if epoch == NOT_KNOWN else epoch & -(1 << COMPONENT_BITS) | MANY
     for run in range(place[RUNS]):
         start, own = _start(cells, run), number + run // place[TOGETHER]
         end = start + place[LENGTH]
-        _fill(i32(fields[WRITERS]), start, end, own)
-        _fill(i32(fields[READERS]), start, end, 0)
-        if fields[WRITER_LANES] != 0 and agent == 0:
-            _fill(i32(fields[WRITER_LANES]), start, end, 0)
-        if fields[NOTES] != 0:
-            _fill(i64(fields[NOTES]), start, end, note)
+        _fill(i32(fields[READERS]), start, end, 0 if write else own)
+        if lanes != 0 and agent == 0:
+            _fill(i32(lanes), start, end, 0)
+        if write:
+            _fill(i32(fields[WRITERS]), start, end, own)
+            if fields[NOTES] != 0:
+                _fill(i64(fields[NOTES]), start, end, note)
 
 
 def _seen(epoch: int, clock: int, width: int, follows: int, agent: int, pattern: int) -> bool:
@@ -287,10 +253,9 @@ def _quiet(noted: Any, noting: bool, cell: int) -> bool:
 
 ENTRIES: Final = (read, write, merge)
 INLINED: Final = (
-    _prove_read,
-    _prove_write,
-    _note_read,
-    _note_write,
+    _access,
+    _prove,
+    _note,
     _seen,
     component_of,
     _start,
