@@ -18,6 +18,7 @@ from .memory.global_shadow import GlobalShadow
 from .memory.shared import SharedMemory
 from .memory.tmem import TensorMemory
 from .order.access import Access, Issuer
+from .order.clocks import Clock
 from .order.completion import Agents, Completion, Wait
 from .order.flags import Flags
 from .order.history import History
@@ -163,7 +164,7 @@ class Warp(Issuer):
         history = cta.cluster.history
         component = history.component((cta.rank, index))
         history.component((cta.rank, index, "lanes"))
-        super().__init__(cta, index, component, history.clock())
+        super().__init__(cta, index, component, Clock(history.width, history.cluster_id))
         self.serial = cta.cluster.outside.register(self)
         loads, stores = (history.component((cta.rank, index, verb)) for verb in ("ld", "st"))
         self.loads = Pipe(self, "tcgen05.wait::ld", loads, (loads,))

@@ -39,8 +39,8 @@ class History:
         return self._index.setdefault(key, len(self._index))
 
     def clock(self) -> Clock:
-        """Return a clock that has seen nothing."""
-        return Clock(self.width, self.cluster_id)
+        """Return a clock that has seen nothing. It grows as it is merged with others."""
+        return Clock(0, self.cluster_id)
 
     def record(self, access: Access) -> int:
         """Return the number of an access, a new one unless it is the access recorded last."""
@@ -55,23 +55,11 @@ class History:
         return number
 
     def record_all(self, accesses: Sequence[Access]) -> int:
-        """Record several accesses with consecutive numbers, unless they were recorded last. Return the first number.
-
-        All show at one time of one component.
-        """
+        """Record several accesses with consecutive numbers, unless they were recorded last. Return the first number."""
         known = len(self.accesses) - len(accesses)
         if self.accesses[known] is accesses[0] and self.accesses[-1] is accesses[-1]:
             return known
-        number = self.record(accesses[0])  # it may be the last that was recorded
-        if len(accesses) > 1:
-            first, others, end = accesses[0], accesses[1:], number + len(accesses)
-            self.accesses += others
-            if end > len(self._epochs):
-                self._resize(np.concatenate([self.table, np.full(end, NOT_KNOWN)]))
-            word = self._epochs[number]
-            for each, access in enumerate(others, number + 1):
-                self._epochs[each] = word if access.pattern is first.pattern else self._epoch(access)
-        return number
+        return min([self.record(access) for access in accesses])
 
     def _epoch(self, access: Access) -> int:
         """Return the word by which `native.shadow_check` knows an access."""

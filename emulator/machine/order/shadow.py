@@ -197,7 +197,7 @@ class Shadow:
         if cells.end > self.writer.size or (self.superseded.size and self.superseded[cells.index].any()):
             return False
         me, history = accesses[0], self.history
-        number = history.record(me) if len(accesses) == 1 else history.record_all(accesses)
+        number = history.record_all(accesses)
         check = checks()[write]
         arguments = (
             self._at,

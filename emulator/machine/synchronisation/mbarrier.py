@@ -54,7 +54,7 @@ class MBarrier:
         self.component = history.component((cta.rank, "mbarrier", order))
         self.over = history.component((cta.rank, "phases", order))
         """The component that holds how many phases a clock's owner knows to be complete."""
-        self.gathering, self.complete = Clock(0, history.cluster_id), Clock(0, history.cluster_id)
+        self.gathering, self.complete = history.clock(), history.clock()
         self.waiters: list[Issuer] = []
         self.last: Party | None = None
         self.last_tx: Party | None = None
