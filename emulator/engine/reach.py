@@ -118,7 +118,7 @@ class Reaches:
         alike = [
             at
             for at, origins, instr in loads
-            if _may_alias(mine, origins) and (instr is load or not (met and self._meetings.behind(at)))
+            if _may_alias(mine, origins) and (instr is load or not (met and self._meet_behind(at)))
         ]
         ways = [reach(self._flow, self._effects, self._stores, at) for at in alike]
         known = [way for way in ways if way is not None]
@@ -131,23 +131,11 @@ class Reaches:
         return Pointers(self._effects, self._variables)
 
     @cached_property
-    def _meetings(self) -> Meetings:
-        return Meetings(self._flow)
+    def _joined(self) -> set[int]:
+        """The blocks to which another block than the one before them continues."""
+        return {s for block in self._flow.blocks for s in block.successors if s != block.index + 1}
 
-
-def _may_alias(one: frozenset[int], other: frozenset[int]) -> bool:
-    """Return whether addresses of these origins may alias. Origins: parameters and variables; none means unknown."""
-    return not one or not other or not one.isdisjoint(other)
-
-
-class Meetings:
-    """The loads of a kernel that are directly followed by a barrier."""
-
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
-        self._joined = {s for block in flow.blocks for s in block.successors if s != block.index + 1}
-
-    def behind(self, at: int) -> bool:
+    def _meet_behind(self, at: int) -> bool:
         """Return whether the lanes that execute instruction `at` always continue to an aligned barrier of the CTA."""
         blocks, instrs, block = self._flow.blocks, self._flow.kernel.instrs, self._flow.block_with(at)
         while not any(_meets(instr) for instr in instrs[at + 1 : block.end]):
@@ -156,6 +144,11 @@ class Meetings:
                 return False
             block, at = blocks[following], block.end - 1
         return True
+
+
+def _may_alias(one: frozenset[int], other: frozenset[int]) -> bool:
+    """Return whether addresses of these origins may alias. Origins: parameters and variables; none means unknown."""
+    return not one or not other or not one.isdisjoint(other)
 
 
 def _meets(instr: Instr) -> bool:
