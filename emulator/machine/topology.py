@@ -55,6 +55,8 @@ class Cluster:
             for rank in range(size)
         ]
         self.warps = [w for cta in self.ctas for w in cta.warps]
+        self.running = len(self.warps)
+        """The number of its warps that have not ended."""
         self.barrier = ClusterBarrier(self)
         self.started = self.history.component("started")
         """The component that a wait at the cluster barrier advances: all CTAs of the cluster have started."""
@@ -71,11 +73,6 @@ class Cluster:
         """Rounds of negative answers to polling warps since a wait last ended."""
         self.unchanged = 0
         """Consecutive reads that found an unchanged value, with no other progress in between."""
-
-    @property
-    def running(self) -> int:
-        """The number of its warps that have not ended."""
-        return sum([cta.running for cta in self.ctas])
 
     @property
     def ended(self) -> bool:

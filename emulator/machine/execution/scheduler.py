@@ -274,6 +274,7 @@ def leave(warp: Warp) -> None:
     """Remove a warp that ended from the barriers that count running warps."""
     report_undefined(warp)
     warp.cta.running -= 1
+    warp.cta.cluster.running -= 1
     for barrier in warp.cta.barriers.values():
         if barrier.expected is None:
             barrier.complete_if_due()

@@ -250,13 +250,13 @@ class Access:
 
         Also 0 if `earlier` is of another warp.
         """
-        lanes = self.warp.component
+        if earlier.warp is not self.warp:
+            return 0
+        lanes, since = self.warp.component, 0
         if earlier.component == lanes:
             since = 0 if self.strong and earlier.strong else earlier.time
-        elif earlier.warp is self.warp and isinstance(earlier.via, LaneAgent):
+        elif isinstance(earlier.via, LaneAgent):
             since = earlier.via.waited_at(earlier)
-        else:
-            return 0
         return since if clock.at(lanes + 1) < since else 0
 
     def ordered_after_arrivals(self, clock: Clock) -> bool:
@@ -285,12 +285,12 @@ class Access:
         return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
 
     def intended_write(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
-        """Return the write that this read should see, if `write` replaced it too early; None otherwise.
+        """Return the write that this read should see, if `write` of its cluster replaced it too early; None otherwise.
 
         `write` came too early if this instruction had not read the cells before. A read that is ordered after the issue
         of `write` is meant to see `write` itself.
         """
-        if clock.at(write.warp.component, ORDERED) >= write.issued:
+        if write.warp.cta.cluster_id != self.warp.cta.cluster_id or clock.at(write.warp.component) >= write.issued:
             return None
         writers, readers = ([a for n in numbers if (a := accesses[n]) is not None] for numbers in write.replaced)
         parts = (part for reader in readers for part in reader.parts or (reader,))

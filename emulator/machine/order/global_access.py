@@ -13,7 +13,7 @@ from .access import Access, Issuer
 from .clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ..launch.launch import Dim3, Launch
 
@@ -72,16 +72,6 @@ class GlobalAccess(Access):
             return Access.seen_by(self, clock, row)
         rows = None if clock.remote is None else clock.remote.get(self.cluster_id)
         return rows is not None and self.component < rows.shape[1] and int(rows[row, self.component]) >= self.time
-
-    def unsynced_since(self, earlier: Access, clock: Clock) -> int:
-        """Return the time since which the lanes should have synchronised for `earlier`, 0 if they did."""
-        return Access.unsynced_since(self, earlier, clock) if earlier.warp is self.warp else 0
-
-    def intended_write(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
-        """Return the write that this read should see, as for any access; None across clusters."""
-        if write.warp.cta.cluster_id != self.cluster_id:
-            return None
-        return Access.intended_write(self, write, clock, accesses)
 
 
 @dataclass(frozen=True)

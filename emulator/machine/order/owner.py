@@ -20,14 +20,12 @@ class ClusterOwner(Protocol):
     """Results of mbarrier lookups by address. They hold until an mbarrier is invalidated."""
     unchanged: int
     """Consecutive reads that found an unchanged value, with no other progress in between."""
+    running: int
+    """The number of warps that have not ended."""
 
     @property
     def warps(self) -> Sequence[Issuer]:
         """The warps of all its CTAs."""
-
-    @property
-    def running(self) -> int:
-        """The number of warps that have not ended."""
 
     def suspend(self, warp: Any, wait: Wait) -> None:
         """Let a warp wait."""
