@@ -525,17 +525,17 @@ def cp_async_latency() -> Iterator[Comparison]:
 
 def round_cycles(micro: microbenchmarks.Micro, chip: Chip) -> float:
     """Return the predicted cycles of one operation of a microbenchmark's round."""
-    given: list[int | bytes] = [0]
+    source: list[int | bytes] = []
+    more: list[int] = []
     if micro.box is not None:
         columns, _rows = micro.box
-        given = [tensor_map(columns, micro.tensor // (4 * columns), micro.box), 0]
-    more = [] if micro.box is None else [(1 << 20) - 1]
-    if micro.tensor and micro.box is None:
-        given, more = [TENSOR, 0], [0]
+        source, more = [tensor_map(columns, micro.tensor // (4 * columns), micro.box)], [(1 << 20) - 1]
+    elif micro.tensor:
+        source, more = [TENSOR], [0]
     shares: dict[str, Any] = {"threads": micro.threads, "cluster": micro.cluster, "shared": micro.shared, "chip": chip}
     shares["holds"] = bool(micro.tensor) and not micro.misses
     shares |= {"misses": {TENSOR: micro.misses}, "sharers": micro.ctas}
-    few, many = (end(cycles(micro.text, [*given, n, *more], **shares)) for n in micro.rounds)
+    few, many = (end(cycles(micro.text, [*source, 0, n, *more], **shares)) for n in micro.rounds)
     return (many - few) / (micro.rounds[1] - micro.rounds[0]) / micro.each
 
 

@@ -4,8 +4,8 @@ The files of the checkout are used unmodified: each says what its cases are, and
 that it times are left out, because it finds kernels by FlashMLA's names. So are cases with more KV tiles than
 `--tiles`. With `--peak` the queries that the files draw are multiplied. Launches run on the emulated B200, with `--gpu`
 on this machine's GPU. `--write` keeps the counts in bench/data/flashmla.csv, in place of those of the same device,
-limit and factor; `python -m bench.pages flashmla` writes them
-into the how-to page. This needs PyPI's `triton`, which the files import and which is not in requirements.lock.
+limit and factor; `python -m bench.pages flashmla` writes them into the how-to page. This needs PyPI's `triton`, which
+the files import and which is not in requirements.lock.
 """
 
 from __future__ import annotations

@@ -187,17 +187,17 @@ class TimedGpu(Gpu):
         given = [self._out.to_bytes(8, "little"), rounds.to_bytes(4, "little")]
         if micro.tensor:
             self._fill(micro.tensor)
-        if micro.tensor and micro.box is None:
-            self._launches += 1
-            seed = self._launches << 16  # the program adds numbers of lanes
-            given = [self._tensor.to_bytes(8, "little"), *given, seed.to_bytes(4, "little")]
-            if not micro.misses:
-                self.call("cuMemsetD32_v2", ctypes.c_uint64(self._tensor), 0, ctypes.c_size_t(micro.tensor // 4))
         if micro.box is not None:
             rows = micro.tensor // (4 * micro.box[0])
             given = [self._map(micro, rows), *given, (rows - 1).to_bytes(4, "little")]
             if micro.misses and micro.ctas == 1:
                 self.call("cuMemsetD32_v2", ctypes.c_uint64(self._tensor + micro.tensor // 2), 0, FLUSHED // 4)
+        elif micro.tensor:
+            self._launches += 1
+            seed = self._launches << 16  # the program adds numbers of lanes
+            given = [self._tensor.to_bytes(8, "little"), *given, seed.to_bytes(4, "little")]
+            if not micro.misses:
+                self.call("cuMemsetD32_v2", ctypes.c_uint64(self._tensor), 0, ctypes.c_size_t(micro.tensor // 4))
         cluster = (micro.cluster, 1, 1) if micro.cluster > 1 else None
         grid, block = (micro.ctas, 1, 1), (micro.threads, 1, 1)
         job = Job(micro.text, "k", grid, block, cluster, micro.shared, (), (), (), frozenset(), 4)

@@ -321,10 +321,10 @@ RANDOM: Final = "mad.lo.u32 %r6, %r6, 1664525, 1013904223;"
 ARRIVED: Final = "{at}: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], %r12; @%p3 bra {at}_END; bra {at}; {at}_END:"
 
 
-def _gathers(row: Row, place: int) -> tuple[str, str, str]:
+def _gathers(row: Row) -> tuple[str, str, str]:
     """Return a round of a warp that gathers four random rows, the code before all rounds, and that after them.
 
-    place: of the slots in shared memory; each warp has `groups` of them. %r3: the number of the warp. %d0: the tensor.
+    Each warp has `groups` slots in shared memory. %r3: the number of the warp. %d0: the tensor.
     """
     groups, width, on_barrier = int(row["groups"]), int(row["row_bytes"]), row["done_by"] == "mbarrier"
     slot, tensor = width * ROWS_AT_ONCE, GATHERED[row["source"]]
@@ -345,7 +345,7 @@ mov.u32 %r8, %ctaid.x; mov.u32 %r9, %ntid.x; mad.lo.u32 %r8, %r8, %r9, %r1; shr.
 add.u32 %r6, %r6, %r8; mul.lo.u32 %r6, %r6, 0x9E3779B1;
 and.b32 %r5, %r2, 7; shl.b32 %r5, %r5, 4; cvt.u64.u32 %d1, %r5; add.u64 %d0, %d0, %d1;
 mov.u32 %r9, pool; mad.lo.u32 %r4, %r3, 64, %r9; mad.lo.u32 %r10, %r3, {slot * groups}, %r9; shl.b32 %r2, %r2, 4;
-add.u32 %r10, %r10, {place}; add.u32 %r10, %r10, %r2; add.u32 %r11, %r4, {8 * groups}; mov.u32 %r12, 1;
+add.u32 %r10, %r10, {BARRIERS}; add.u32 %r10, %r10, %r2; add.u32 %r11, %r4, {8 * groups}; mov.u32 %r12, 1;
 {"".join(f"@%p1 mbarrier.init.shared.b64 [%r4+{8 * i}], 32;" for i in range(groups))}"""
     work = f"""{RANDOM} shr.u32 %r7, %r6, 8; and.b32 %r7, %r7, {mask}; mad.wide.u32 %d1, %r7, {width}, %d0;
 {wait}
@@ -360,7 +360,7 @@ def cp_async(row: Row) -> Micro:
     done_by: the completion that a warp waits for before it fills a slot again, of a group or on an mbarrier.
     """
     warps, ctas, source = int(row["warps"]), int(row["ctas"]), row["source"]
-    work, before, left = _gathers(row, BARRIERS)
+    work, before, left = _gathers(row)
     text = entry(
         "u64 data,u64 out,u32 rounds,u32 seed",
         f"""ld.param.u64 %d0, [data]; mov.u32 %r3, %tid.x; shr.u32 %r3, %r3, 5; shfl.sync.idx.b32 %r3, %r3, 0, 31, -1;
@@ -394,5 +394,5 @@ KINDS: Final = (
     Kind("H200 copies to other CTAs", "passed", passed, (0.15,)),
     Kind("H200 TMA loads", "tma", tma, (0.15,)),
     Kind("H200 TMA stores", "tma_store", tma_store, (0.15,)),
-    Kind("H200 cp.async from L2", "cp_async", cp_async, (0.15,)),
+    Kind("H100 cp.async from L2", "cp_async", cp_async, (0.15,)),
 )
