@@ -31,7 +31,7 @@ pytestmark = pytest.mark.gpu
 
 HERE = Path(__file__).parent
 COUNT, BLOCK = 16384, 256
-BITS = {"pred": 1, "b16": 16, "b32": 32, "b64": 64, "b128": 128}
+BITS = {"pred": 1, "b8": 8, "b16": 16, "b32": 32, "b64": 64, "b128": 128}
 NOT_ALONE = frozenset({"cvta", "isspacep", "activemask", "bar.warp.sync", "addc", "subc", "madc"})
 """Instructions that depend on more than their registers: addresses, other lanes, an earlier carry."""
 BETWEEN_LANES = (".sync",)
@@ -60,7 +60,7 @@ def silicon(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> Comparis
 
 
 DECLARATIONS = (
-    ".reg .pred %p<16>; .reg .b16 %h<16>; .reg .b32 %r<16>; .reg .b64 %d<16>; .reg .b128 %q<16>;"
+    ".reg .pred %p<16>; .reg .b8 %b<16>; .reg .b16 %h<16>; .reg .b32 %r<16>; .reg .b64 %d<16>; .reg .b128 %q<16>;"
     " .reg .b32 %t, %u; .reg .b64 %b, %lo, %hi; .reg .b64 %a<16>;"
 )
 
