@@ -14,7 +14,6 @@ from .engine.code import Code
 from .engine.divergence import ALL, rejoin, resume
 from .engine.effects import Effect, Find
 from .engine.placement import RegisterFile, RegisterFiles
-from .engine.stored import Stored
 from .engine.taint import Choice, TaintTracker, choice
 from .errors import EmulatorError, UnknownInstruction
 from .isa import registry
@@ -56,7 +55,7 @@ class Program:
         return self._lowered
 
     @property
-    def stored(self) -> Stored:
+    def stored(self) -> frozenset[int]:
         """The parameters, by offset, that addresses of stores to global memory are computed from."""
         return self._lowered.stored
 

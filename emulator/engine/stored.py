@@ -15,17 +15,16 @@ _STORES = frozenset({Kind.STORE, Kind.ATOMIC, Kind.REDUCTION})
 _LOADS = frozenset({Kind.LOAD, Kind.ATOMIC, Kind.PARAMETER})
 _MOVES = frozenset({Kind.MOVE, Kind.ADDRESS})
 
-Stored = tuple[frozenset[int], frozenset[int]]
-"""Offsets of parameters from which addresses are computed: those of threads' stores; and those of agents' stores,
-including possible tensor maps."""
 
+def stored(effects: Sequence[Effect]) -> frozenset[int]:
+    """Return the offsets of the parameters that stores go through, directly or by what may be a tensor map.
 
-def stored(effects: Sequence[Effect]) -> Stored:
-    """Return the parameters that stores go through, as far as no other memory is involved."""
+    Stores through pointers that come from other memory are not found.
+    """
     pointers = Pointers(effects)
-    by_threads = [e for e in effects if e.instr.kind in _STORES and outside_cluster(e.instr)]
+    by_threads = (e for e in effects if e.instr.kind in _STORES and outside_cluster(e.instr))
     by_agents = [e for e in effects if "bulk_group" in e.instr.modifiers]
-    return pointers.of(by_threads), pointers.of(by_agents) | pointers.maps(by_agents)
+    return pointers.of((*by_threads, *by_agents)) | pointers.maps(by_agents)
 
 
 class Pointers:

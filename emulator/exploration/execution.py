@@ -70,7 +70,7 @@ class Execution:
 
     def run(self) -> None:
         """Run the launch to its end. Raises EmulatorError, and Pruned if `choose` ends the run."""
-        GlobalShadow.of(self._launch).expect(*self._program.stored)
+        GlobalShadow.of(self._launch).expect(self._program.stored)
         waiting = self._launch.clusters()
         while True:
             for cluster in [c for c in self._clusters if c.ended]:

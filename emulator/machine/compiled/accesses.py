@@ -68,7 +68,7 @@ class CompiledAccesses:
 
     def __init__(self, launch: Launch, accesses: Sequence[tuple[Instr, str]], learned: Learned) -> None:
         self._memory, self._accesses, self._outside = launch.memory, accesses, GlobalShadow.of(launch)
-        self._outside.accesses += [(instr, what, 0) for instr, what in accesses]
+        self._outside.accesses += accesses
         self._windows = np.zeros(len(accesses), WINDOW)
         self._bytes = np.zeros(2, np.uint64)
         self._learned, self._patterns = learned, learned.patterns

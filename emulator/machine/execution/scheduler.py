@@ -79,11 +79,8 @@ class Program(Protocol):
         """True if no cluster can observe another one before the launch ends, except by a race."""
 
     @property
-    def stored(self) -> tuple[frozenset[int], frozenset[int]]:
-        """The parameters, by offset, that store addresses are computed from: those of threads and those of agents.
-
-        The latter include tensor maps, which begin with an address.
-        """
+    def stored(self) -> frozenset[int]:
+        """The parameters, by offset, that store addresses are computed from. A tensor map begins with an address."""
 
     def start(self, warps: Sequence[Warp]) -> None:
         """Set warps at the kernel's first instruction. They are of one CTA after another, equally many of each."""
@@ -108,7 +105,7 @@ def run(launch: Launch, program: Program, options: RunOptions, only: Dim3 | None
     def run_cluster(index: Dim3) -> None:
         _run_clusters(launch, program, iter((index,)), start)
 
-    GlobalShadow.of(launch).expect(*program.stored)
+    GlobalShadow.of(launch).expect(program.stored)
     try:
         with one_thread(), locating_errors(launch.kernel), uncollected():  # collecting would take 7% of a launch
             if only is not None:

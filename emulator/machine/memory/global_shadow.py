@@ -2,14 +2,12 @@
 
 An allocation is tracked from the moment at which a write in the launch is expected. That is the start of the launch if
 a store's address comes from a parameter, else the first write. Every access of a tracked allocation comes here or is
-noted by compiled code (see `native.memory_layout`). Writes of agents are only listed until another kind of access
-touches the allocation, so an output that is written once costs next to nothing.
+noted by compiled code (see `native.memory_layout`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,15 +17,12 @@ from ...leniency import Grade, Leniency
 from ...native.memory_layout import (
     GLOBAL_ID,
     GLOBAL_TIME_BITS,
-    GLOBAL_WHO,
     ID_BITS,
-    IDS_MAX,
     LOST,
     NOBODY,
     SERIAL_BITS,
     SERIALS_MAX,
     UNCHANGED,
-    UNKNOWN,
     lane_of,
 )
 from ..order.clocks import Clock
@@ -47,9 +42,6 @@ if TYPE_CHECKING:
 
 CELLS_MAX: Final = 1 << 28
 """An allocation of more cells is not tracked."""
-STORED, REDUCED = np.uint8(1), np.uint8(2)
-"""Kinds of agents' writes. Reductions need no order among themselves."""
-
 
 Touched = tuple[np.ndarray, np.ndarray]
 """The cells of one allocation that a process wrote, and those that it accessed, since
@@ -73,7 +65,7 @@ def disjoint(footprints: Sequence[Footprint]) -> bool:
 class GlobalShadow:
     """The tracked allocations of one launch, by address.
 
-    accesses: the instructions that notes refer to, by number, with their names in reports and their strengths.
+    accesses: the instructions that notes refer to, by number, with their names in reports.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -81,8 +73,7 @@ class GlobalShadow:
         self.cell = launch.kernel.global_cell
         self.history = _Accesses(0)
         self.flags = Flags()
-        self.accesses: list[tuple[Instr, str, int]] = []
-        self._numbers: dict[int, int] = {}
+        self.accesses: list[tuple[Instr, str]] = []
         self.warps: list[Any] = []
         """The warps of the launch, by serial number."""
         self._tracked: set[int] = set()
@@ -107,34 +98,11 @@ class GlobalShadow:
             found = launch.registry[cls] = cls(launch)
         return found
 
-    def expect(self, by_threads: Iterable[int], by_agents: Iterable[int]) -> None:
-        """Track the allocations that the parameters at these offsets point to, directly or through a tensor map.
-
-        by_threads: threads write there. by_agents: only agents do, so their writes are only listed.
-        """
-        for offset in by_agents:
-            self._expect(offset)
-        for offset in by_threads:
-            area = self._expect(offset)
-            if area is not None:
-                area.touch()
-
-    def _expect(self, offset: int) -> Area | None:
-        memory = self._launch.memory
-        address = int.from_bytes(self._launch.param_bytes[offset : offset + 8], "little")
-        found = memory.known(address, address + 1)
-        if found is None or found.size > CELLS_MAX * self.cell:
-            return None
-        memory.track(found)
-        return self._area(found)
-
-    def number(self, me: Access) -> int:
-        """Return the number of an access's instruction."""
-        known = self._numbers.get(id(me.instr))
-        if known is None:
-            known = self._numbers[id(me.instr)] = len(self.accesses)
-            self.accesses.append((me.instr, me.what, me.strong))
-        return known
+    def expect(self, parameters: Iterable[int]) -> None:
+        """Track the allocations that the parameters at these offsets point to, directly or through a tensor map."""
+        for offset in parameters:
+            address = int.from_bytes(self._launch.param_bytes[offset : offset + 8], "little")
+            self._track(address, address + 1)
 
     def register(self, warp: Issuer) -> int:
         """Register a warp that starts. Return its serial number."""
@@ -147,11 +115,13 @@ class GlobalShadow:
         for warp, left in ended.items():
             self.warps[warp.serial] = left
         for access in self.history.forget(next(iter(ended)).cta.cluster_id):
-            access.via = None
-            if access.warp in ended:  # an access that was recorded twice is released already
-                access.warp = ended[access.warp]  # type: ignore[assignment]
-        for area in self._areas.values():
-            area.release_warps(ended)
+            if access.warp not in ended:
+                continue  # it was recorded twice, and is released already
+            access.warp = ended[access.warp]  # type: ignore[assignment]
+            if isinstance(access, GlobalAccess) and access.completed:
+                access.via.copies.warp = access.warp
+            else:
+                access.via = None
 
     def area(self, low: int, high: int) -> Area | None:
         """Return the tracked allocation that holds bytes `low` to `high - 1`, or None."""
@@ -169,28 +139,29 @@ class GlobalShadow:
         """
         area = self.area(int(addresses.min()), int(addresses.max()) + size)
         if area is not None:
-            cells = area.cells(addresses, size)
-            if not area.note_if_private(area.reads, cells, me, lanes, once):
-                area.read(cells, GlobalAccess.of(me), clock, lanes, once)
+            area.read(area.cells(addresses, size), GlobalAccess.of(me), clock, lanes, once)
 
     def write(self, addresses: np.ndarray, values: np.ndarray, me: Access, clock: Clock, lanes: Any) -> None:
         """Check and note a write of unsigned[n, count] `values` at each address (uint64[n]), before it is made."""
-        memory, size = self._launch.memory, values.itemsize * values.shape[1]
-        found = memory.known(int(addresses.min()), int(addresses.max()) + size)
-        if found is not None and found.size <= CELLS_MAX * self.cell:
-            memory.track(found)
-            area = self._area(found)
-            same = area.same(addresses, values)
-            if not area.note_if_private(area.writes, area.cells(addresses, size), me, lanes, same=same):
-                area.write(addresses, values, GlobalAccess.of(me), clock, lanes, same)
+        size = values.itemsize * values.shape[1]
+        area = self._track(int(addresses.min()), int(addresses.max()) + size)
+        if area is not None:
+            area.write(addresses, values, GlobalAccess.of(me), clock, lanes)
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
         """Note that an agent will write `size` bytes at each address, given in ascending order of the ends."""
+        area = self._track(addresses.item(0), addresses.item(-1) + size)
+        if area is not None:
+            area.write_by_agent(area.cells(addresses, size), me, clock)
+
+    def _track(self, low: int, high: int) -> Area | None:
+        """Track the allocation that holds bytes `low` to `high - 1`. None if there is none, or it is too large."""
         memory = self._launch.memory
-        found = memory.known(addresses.item(0), addresses.item(-1) + size)
-        if found is not None:
-            memory.track(found)
-            self._area(found).write_by_agent(addresses, size, me, clock)
+        found = memory.known(low, high)
+        if found is None or found.size > CELLS_MAX * self.cell:
+            return None
+        memory.track(found)
+        return self._area(found)
 
     def _area(self, allocation: Allocation) -> Area:
         area = self._areas.get(allocation.address)
@@ -202,28 +173,19 @@ class GlobalShadow:
 class Area:
     """A tracked allocation: its shadow, and the notes of compiled code about its cells.
 
-    writes, reads: int64[cells]. Empty until something other than agents touches the allocation; until then agents'
-    writes are only listed.
+    writes, reads: int64[cells].
     """
 
     def __init__(self, allocation: Allocation, whole: GlobalShadow) -> None:
         self._allocation, self._whole, self._cell = allocation, whole, whole.cell
         self._base = allocation.address & -whole.cell
-        self._listed: list[tuple[np.ndarray, int, Access]] = []
-        self._taken = np.zeros(0, np.uint8)
-        """The kinds of listed writes to each cell: STORED, REDUCED or both."""
-        self._left = 0
-        """The number of listed writes, from the first, whose warps were released."""
-        self._shadow: Shadow | None = None
+        count = -(-(allocation.address + allocation.size - self._base) // self._cell)
+        self._shadow = Shadow(count, whole.history, self._blame, by_lane=self._blame_lanes)
         self._same: np.ndarray | None = None
         """For the store being checked: whether each address already holds the stored bits."""
-        self.writes = self.reads = np.zeros(0, np.int64)
+        self.writes, self.reads = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self._before: np.ndarray | None = None
         """The cells that were accessed before `start_footprint`."""
-
-    @property
-    def _count(self) -> int:
-        return -(-(self._allocation.address + self._allocation.size - self._base) // self._cell)
 
     def start_footprint(self) -> None:
         """Collect in `touched` the cells accessed from now on, without those that were accessed before.
@@ -231,14 +193,6 @@ class Area:
         Accesses of other clusters to the latter that matter are reported as races.
         """
         _, self._before = self._accessed()
-
-    def release_warps(self, ended: Mapping[Issuer, EndedWarp]) -> None:
-        """Release ended warps, except for what reports need."""
-        for _, _, access in self._listed[self._left :]:
-            if access.warp in ended:
-                access.warp = access.via.copies.warp = ended[access.warp]  # type: ignore[assignment]
-        while self._left < len(self._listed) and isinstance(self._listed[self._left][2].warp, EndedWarp):
-            self._left += 1
 
     def touched(self) -> Touched | None:
         """Return the cells accessed since `start_footprint`; None for nothing."""
@@ -248,32 +202,11 @@ class Area:
 
     def _accessed(self) -> Touched:
         """Return the masks of written and of accessed cells, bool[cells]."""
-        if self._shadow is None:
-            listed = self._taken != 0 if self._taken.size else np.zeros(self._count, bool)
-            return listed, listed
         written = (self._shadow.writer != UNWRITTEN) | (self.writes != 0)
         return written, written | (self._shadow.reader != UNWRITTEN) | (self.reads != 0)
 
-    def touch(self) -> Shadow:
-        """Return the shadow, made from the listed writes at the first call."""
-        if self._shadow is None:
-            count = self._count
-            self.writes, self.reads = np.zeros(count, np.int64), np.zeros(count, np.int64)
-            self._shadow = Shadow(count, self._whole.history, self._blame, by_lane=self._blame_lanes)
-            for addresses, size, me in self._listed:
-                cells = self.cells(addresses, size)
-                if me.strong and self._shadow.writer[cells].any():
-                    self._shadow.keep_superseded(cells, me, Clock(0))
-                self._shadow.writer[cells] = self._whole.history.record(me)
-                self.writes[cells] = NOBODY
-            self._listed.clear()
-            self._taken = np.zeros(0, np.uint8)
-        return self._shadow
-
     def notes(self) -> tuple[int, int]:
-        """Return the addresses of the notes of writes and of reads, biased to index by address; 0 if there are none."""
-        if self._shadow is None:
-            return 0, 0
+        """Return the addresses of the notes of writes and of reads, biased to index by address."""
         skipped = 8 * (self._base // self._cell)
         return tuple((there.ctypes.data - skipped) % (1 << 64) for there in (self.writes, self.reads))  # type: ignore[return-value]
 
@@ -284,48 +217,9 @@ class Area:
         found: np.ndarray = (view[first[:, None] + np.arange(values.shape[1])] == values).all(1)
         return found
 
-    def note_if_private(
-        self,
-        notes: np.ndarray,
-        cells: np.ndarray,
-        me: Access,
-        lanes: Any,
-        once: bool = False,
-        same: np.ndarray | None = None,
-    ) -> bool:
-        """Note an access as compiled code would, if each lane finds its own notes or none. Return whether it did.
-
-        same: for a write, see `same`.
-        """
-        if self._shadow is None or lanes is None or not me.generic or (number := self._whole.number(me)) >= IDS_MAX:
-            return False
-        lane = _lane_numbers(lanes.tobytes())
-        if lane.size == 1 and lane.item() == UNKNOWN:
-            return False
-        if me.strong and not self._all_strong(notes[cells]):
-            return False
-        who = me.warp.serial << SERIAL_BITS | lane
-        for there, none in ((self.writes[cells], once), (self.reads[cells], False)):
-            if (((there & GLOBAL_WHO) != who) | none)[there != 0].any():
-                return False
-        if np.unique(cells).size < cells.size:
-            return False
-        kept = 0
-        if same is not None:
-            there = self.writes[cells]
-            kept = UNCHANGED * (_unchanged(there, self.reads[cells] != 0) & same[:, None])
-            kept |= LOST * ((there != 0) & ((there & LOST != 0) | ~same[:, None]))
-        notes[cells] = me.time << GLOBAL_TIME_BITS | number + 1 << ID_BITS | who | kept
-        return True
-
-    def _all_strong(self, notes: np.ndarray) -> bool:
-        """Return whether all these notes are of strong accesses, or empty."""
-        numbers = distinct((notes[notes != 0] & GLOBAL_ID) >> ID_BITS)
-        return all(number and self._whole.accesses[number - 1][2] for number in numbers)
-
     def read(self, cells: np.ndarray, me: GlobalAccess, clock: Clock, lanes: Any, once: bool) -> None:
         """Check and note a read."""
-        shadow = self.touch()
+        shadow = self._shadow
         self._flush(cells)
         if once:
             self._report_nc_read(cells, me)
@@ -337,17 +231,9 @@ class Area:
         note = _note(me, None if lanes is None else shadow.reader_lanes[cells])
         self.reads[cells] = np.where(self._alone(shadow.reader[cells]), note, NOBODY)
 
-    def write(
-        self,
-        addresses: np.ndarray,
-        values: np.ndarray,
-        me: GlobalAccess,
-        clock: Clock,
-        lanes: Any,
-        same: np.ndarray,
-    ) -> None:
-        """Check and note a write. same: see the method of that name."""
-        shadow, size = self.touch(), values.itemsize * values.shape[1]
+    def write(self, addresses: np.ndarray, values: np.ndarray, me: GlobalAccess, clock: Clock, lanes: Any) -> None:
+        """Check and note a write."""
+        shadow, size, same = self._shadow, values.itemsize * values.shape[1], self.same(addresses, values)
         cells = self.cells(addresses, size)
         self._flush(cells)
         me.unchanged = bool(same.all() and _unchanged(self.writes[cells], self._read_by(me, cells)).all())
@@ -364,21 +250,15 @@ class Area:
         note = _note(me, None if asks else lanes[:, None])
         self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
 
-    def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
-        """List the write; or check and note it, once other accesses touched the allocation or agents these cells."""
-        cells = self.cells(addresses, size)
-        if self._shadow is None:
-            if not self._taken.size:
-                self._taken = np.zeros(self._count, np.uint8)
-            taken = self._taken[cells]
-            if not (taken & STORED if me.strong else taken).any():
-                self._taken[cells] = taken | (REDUCED if me.strong else STORED)
-                self._listed.append((addresses, size, me))
-                return
-        shadow = self.touch()
-        self._flush(cells)
-        shadow.write(cells, me, clock)
-        self.writes[cells], self.reads[cells] = NOBODY, 0
+    def write_by_agent(self, cells: np.ndarray, me: GlobalAccess, clock: Clock) -> None:
+        """Check and note a write. The first access of all its cells is only noted."""
+        if self.writes[cells].any() or self.reads[cells].any():
+            self._flush(cells)
+            self._shadow.write(cells, me, clock)
+            self.reads[cells] = 0
+        else:
+            self._shadow.writer[cells] = self._whole.history.record(me)
+        self.writes[cells] = NOBODY
 
     def cells(self, addresses: np.ndarray, size: int) -> np.ndarray:
         """Return the cells that hold `size` bytes at each address: intp[n, cells]."""
@@ -392,7 +272,7 @@ class Area:
     def _read_by(self, me: GlobalAccess, cells: np.ndarray) -> bool:
         """Return whether the warp of `me` has read the cells since they were written."""
         accesses = self._whole.history.accesses
-        readers = [accesses[number] for number in distinct(self.touch().reader[cells])]
+        readers = [accesses[number] for number in distinct(self._shadow.reader[cells])]
         return all(r is not None and any(part.warp is me.warp for part in r.parts or (r,)) for r in readers)
 
     def _alone(self, readers: np.ndarray) -> Any:
@@ -403,7 +283,7 @@ class Area:
 
     def _flush(self, cells: np.ndarray) -> None:
         """Merge the notes of compiled code about cells into the shadow."""
-        shadow, places = self.touch(), cells.reshape(-1)
+        shadow, places = self._shadow, cells.reshape(-1)
         shadow.settle_writes(places, self.writes, None, GLOBAL_ID, self._noted)
         reads = self.reads[places]
         noted = reads & GLOBAL_ID != 0
@@ -417,10 +297,10 @@ class Area:
         return me
 
     def _noted(self, epoch: int) -> GlobalAccess:
-        instr, what, strong = self._whole.accesses[((epoch & GLOBAL_ID) >> ID_BITS) - 1]
+        instr, what = self._whole.accesses[((epoch & GLOBAL_ID) >> ID_BITS) - 1]
         warp = self._whole.warps[epoch >> SERIAL_BITS & SERIALS_MAX]
         access = GlobalAccess(warp.component, epoch >> GLOBAL_TIME_BITS, True, instr, warp, what)
-        access.issued, access.strong = access.time, strong
+        access.issued = access.time
         access.unchanged, access.lost = bool(epoch & UNCHANGED), bool(epoch & LOST)
         access.same = not access.lost
         return access
@@ -428,7 +308,7 @@ class Area:
     def _report_nc_read(self, cells: np.ndarray, me: GlobalAccess) -> None:
         """Report a load by the non-coherent path from memory that was written in the launch, in order or not."""
         accesses = self._whole.history.accesses
-        wrote = next((a for n in distinct(self.touch().writer[cells]) if (a := accesses[n]) is not None), None)
+        wrote = next((a for n in distinct(self._shadow.writer[cells]) if (a := accesses[n]) is not None), None)
         if wrote is not None:
             what = f"{me.what}.nc reads {self._shown(cells)}, which {wrote.what} wrote in this launch"
             at = (("written at", place(wrote.instr, wrote.warp)), ("by", str(wrote.warp)))
@@ -444,7 +324,7 @@ class Area:
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         if number == UNWRITTEN:
             return
-        shadow, history = self.touch(), self._whole.history
+        shadow, history = self._shadow, self._whole.history
         other = history.accesses[number]
         hit = shadow.done_by(cells, number, kind)
         level: Grade = Level.FAULT
@@ -472,13 +352,13 @@ class Area:
         if kind == "write":
             return _is_plain(other)
         accesses = self._whole.history.accesses
-        writers = [accesses[number] for number in distinct(self.touch().writer[cells][hit])]
+        writers = [accesses[number] for number in distinct(self._shadow.writer[cells][hit])]
         return all(_is_plain(w) and not (w is None or me.orders(w, clock)) for w in writers)
 
     def _replace(self, cells: np.ndarray, me: GlobalAccess, clock: Clock) -> None:
         """Before a write, look at stores that earlier ones of the same bits replaced without order."""
         assert self._same is not None
-        shadow, history = self.touch(), self._whole.history
+        shadow, history = self._shadow, self._whole.history
         writers = shadow.writer[cells]
         for number in distinct(writers):
             other = history.accesses[number]
@@ -495,7 +375,7 @@ class Area:
 
     def _report_hidden(self, cells: np.ndarray, me: GlobalAccess, clock: Clock) -> None:
         """Report a read that may see other bits than the last write stored, although it is ordered after that."""
-        writers, history = self.touch().writer[cells], self._whole.history
+        writers, history = self._shadow.writer[cells], self._whole.history
         for number in distinct(writers):
             last = history.accesses[number]
             if not isinstance(last, GlobalAccess) or not last.hidden or not me.comes_after(last, clock):
@@ -524,7 +404,7 @@ class Area:
         Compilers load a value in all lanes and store its successor from one lane. That lane stores after its own load,
         and the other lanes loaded in the same instruction.
         """
-        report_lane_race(me, verb, cells, apart, mine, self.touch(), number, kind, self._shown, read_together=True)
+        report_lane_race(me, verb, cells, apart, mine, self._shadow, number, kind, self._shown, read_together=True)
 
 
 def _note(me: GlobalAccess, lanes: Any) -> Any:
@@ -550,12 +430,6 @@ def _was_made(write: Access) -> bool:
 def _unchanged(writes: np.ndarray, read: Any) -> Any:
     """Return whether no write with these notes changed its cell. read: whether the next writer had read it."""
     return np.where(writes == 0, read, writes & UNCHANGED != 0)
-
-
-@lru_cache(maxsize=256)
-def _lane_numbers(bits: bytes) -> np.ndarray:
-    """Return lanes (bits, uint32[n]) as notes hold them: int64[n, 1]."""
-    return lane_of(np.frombuffer(bits, np.uint32))[:, None]
 
 
 class _Accesses(History):
