@@ -63,7 +63,8 @@ def tensor_memory(config: FmhaConfig) -> tuple[Region, ...]:
     """Return the regions of tensor memory in the order of their columns."""
     tmem = config.tmem
     s = "S{0} P{0}" if tmem.p_over_s else "S{0}"
-    regions = [Region(s.format(i), i * tmem.s_cols, tmem.s_cols) for i in range(S_STAGES)]
+    stages = ["S"] if config.variant.swapped else [s.format(i) for i in range(S_STAGES)]
+    regions = [Region(name, i * tmem.s_cols, tmem.s_cols) for i, name in enumerate(stages)]
     names = ["O"] if config.q_tiles == 1 else ["O0", "O1"]
     regions += [Region(name, tmem.o_start + i * tmem.o_cols, tmem.o_cols) for i, name in enumerate(names)]
     if config.p_path == "tmem" and not tmem.p_over_s:

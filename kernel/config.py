@@ -301,8 +301,13 @@ class FmhaConfig(Features, Mbarriers):
 
     @property
     def tmem_slices(self) -> int:
-        """Slices of K that fit into tensor memory, where converted keys are written, too, for QK."""
-        return self.converts_in_turn * (self.slices if self.tile_m <= 32 else self.slices // 2)
+        """Slices of a KV tile that fit into tensor memory, where converted keys are written, too, for QK."""
+        return self.converts_in_turn * (self.slices if self.tile_m <= 32 else self.slices - 1)
+
+    @property
+    def late_slices(self) -> int:
+        """Slices of a KV tile that take the columns of its first ones in tensor memory, once QK has read those."""
+        return self.slices - self.tmem_slices if self.converts_in_turn else 0
 
     @property
     def loaders(self) -> tuple[tuple[tuple[int, ...], Ring | None], ...]:
@@ -336,7 +341,7 @@ class FmhaConfig(Features, Mbarriers):
             Barrier("v_empty", slots * self.loads_v, 1, "mma", "values"),
             Barrier("rope_full", int(self.rope_dim > 0), 1, "values", "mma"),
             Barrier("rope_empty", int(self.rope_dim > 0), 1, "mma", "values"),
-            Barrier("a_empty", S_STAGES * self.slices * self.converts_in_turn, 1, "mma", "load"),
+            Barrier("a_empty", S_STAGES * self.late_slices, 1, "mma", "load"),
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
             Barrier("p_full", S_STAGES * len(self.p_parts), softmax, "softmax", "mma"),

@@ -17,7 +17,8 @@ MAX_DEPTH = 4  # KV tiles that a ring holds, a power of two
 class TensorMemory:
     """Columns of tensor memory: S0, S1, then O of each Q tile, then P0, P1 if P is there and has its own columns.
 
-    k_slices: slices of K that are there, too, behind O.
+    Swapped, S0 and S1 share columns: each has half of the lanes. k_slices: slices of a KV tile that are there, too,
+    behind O, in the lanes of the tile's S.
     """
 
     variant: Variant
@@ -45,7 +46,7 @@ class TensorMemory:
     @property
     def o_start(self) -> int:
         """First column of O."""
-        return S_STAGES * self.s_cols
+        return self.s_cols if self.variant.swapped else S_STAGES * self.s_cols
 
     @property
     def o_end(self) -> int:

@@ -4,15 +4,15 @@ S' = K Q' has a key in a lane and a head in a column of tensor memory, O' = V' P
 a column. A product takes as many columns as there are heads, where an unswapped one takes 64 rows. Columns of tensor
 memory, fp32 each, with N heads (16, 32 or 64):
 
-    |  S'0 N  |  S'1 N  |  O' columns 0-127 of V: N  |  128-255: N  |  256-383: N  |  384-511: N  |  slices of K  |
+    |  S'0, S'1 N  |  O' columns 0-127 of V: N  |  128-255: N  |  256-383: N  |  384-511: N  |  slices of K  |
 
-S' has 64 keys: lanes 0-15 of each quarter hold the 16 keys of its warp. Keys are in shared memory as without swapping:
-as K they are A with the head dim adjacent, as V they are A transposed. Converted keys are also in tensor memory, in 64
-columns for each slice, four slices or, with 64 heads, two; there they are A of S'. P' goes through shared memory in
-blocks of 8 keys and 8 heads, which are B. Roles and mbarriers are those of kernel.fmha, and one more, if keys are
-converted:
+S' has 64 keys: in each quarter of the lanes, S'0 has lanes 0-15 and S'1 lanes 16-31, for the 16 keys of a warp. Keys
+are in shared memory as without swapping: as K they are A with the head dim adjacent, as V they are A transposed.
+Converted keys are also in tensor memory, in 64 columns for each slice and in the lanes of the tile's S'. There are four
+slices or, with 64 heads, three, and they are A of S'. P' goes through shared memory in blocks of 8 keys and 8 heads,
+which are B. Roles and mbarriers are those of kernel.fmha, and one more, if keys are converted beside 64 heads:
 
-    mma          ------a_empty------>   load                 S'[i] has read a slice of K in tensor memory
+    mma          ------a_empty------>   load                 S'[i] has read the first slice of K in tensor memory
 
 The softmax warps also synchronize among themselves by named barriers (swapped_softmax.py).
 """
@@ -38,7 +38,7 @@ from kernel.roles import has_role
 from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.combine import Combine
-from kernel.sm100.cta import Cta, Descriptors
+from kernel.sm100.cta import HALF_LANES, LANE, Cta, Descriptors
 from kernel.sm100.load import LoadWarp, load, load_q
 from kernel.sm100.swapped_load import FastWarp, load_permuted_q
 from kernel.sm100.swapped_mma import CORE, multiply
@@ -78,6 +78,8 @@ class SwappedFragments(LoopInvariant):
         """Lay the fragments out; tmem: the first column of tensor memory that the CTA allocated."""
         self.heads = config.tile_m
         self.tmem = tmem
+        self.k_cols = config.tmem.k_cols
+        self.k_slices = config.tmem_slices
         self.o = tmem + config.tmem.o_start
         self.k = tmem + config.tmem.o_end  # slices of K, if keys are converted
         self.Q = Descriptors(smem.sQ, (config.tile_m, config.qk_dim))
@@ -89,8 +91,12 @@ class SwappedFragments(LoopInvariant):
         self.P = primitives.Tcgen05SmemDesc.build(smem.sP.iterator.toint(), group_bytes, core_bytes)
 
     def s(self, stage: Any) -> Any:
-        """Return the first column of S' of a stage."""
-        return self.tmem + stage * self.heads
+        """Return the first column of S' of a stage, in the stage's half of the lanes."""
+        return self.tmem + stage * (HALF_LANES * LANE)
+
+    def k_slice(self, stage: Any, slice_: int) -> Any:
+        """Return the first column of a converted slice of K of a tile with a stage, in the lanes of S' of the stage."""
+        return self.k + (stage * (HALF_LANES * LANE) + slice_ % self.k_slices * self.k_cols)
 
     def o_block(self, block: int) -> Any:
         """Return the first column of O' of a block of V's columns."""

@@ -112,7 +112,7 @@ class FastWarp(CacheWarp):
                 scale_large(keys, chunk, columns)
                 for step in cutlass.range_constexpr(self.steps):
                     self.write(first, (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES, columns[step])
-                self.write_tmem(slice_ % config.tmem_slices * per_slice + c, columns)
+                self.write_tmem(slice_, c, columns, number)
             cute.arch.fence_view_async_tmem_store()
             primitives.tcgen05_fence("before_thread_sync")
             cute.arch.fence_view_async_shared()
@@ -121,15 +121,19 @@ class FastWarp(CacheWarp):
     def wait_for_qk(self, slice_: int, number: Int32) -> None:
         """Wait until QK has read what is in the columns of tensor memory for a slice of the CTA's KV tile `number`.
 
-        Successive tiles have barriers of their own, because a warp waits for every second tile only.
+        That is a slice of the same tile, or of the last one but one. Of that, PV has released the slot in shared memory
+        of this slice, and PV was issued after QK.
         """
         config, bars = self.cta.config, self.cta.bars
-        before = slice_ - config.tmem_slices  # of the same tile, or of the one before
-        stage, phase = bars.stage_and_phase(number if before >= 0 else number - 1)
-        bars.wait("a_empty", stage * config.slices + before % config.slices, phase)
+        before = slice_ - config.tmem_slices
+        if before >= 0:
+            stage, phase = bars.stage_and_phase(number)
+            bars.wait("a_empty", stage * config.late_slices + before, phase)
+        else:
+            primitives.tcgen05_fence("after_thread_sync")
 
-    def write_tmem(self, chunk: int, columns: list[list[cute.Tensor]]) -> None:
-        """Write a chunk of the warp's keys into tensor memory as A of QK. chunk: its number there.
+    def write_tmem(self, slice_: int, c: int, columns: list[list[cute.Tensor]], number: Int32) -> None:
+        """Write chunk `c` of a slice of the warp's keys of KV tile `number` into tensor memory as A of QK.
 
         A thread has two columns of K in every fourth column of tensor memory, so a chunk's are permuted, as Q's are.
         """
@@ -137,8 +141,9 @@ class FastWarp(CacheWarp):
         for step, vectors in enumerate(columns):
             for q in range(VECTORS * WORDS):
                 words[q * self.steps + step] = vectors[q // WORDS][q % WORDS]
-        lane = self.cta.fragments.k + cute.arch.warp_idx() % WARPGROUP * (WARP * LANE)
-        target = cutlass.inttoptr((lane + chunk * (CHUNK // 2)).toint(), mem_space=cute.AddressSpace.tmem, dtype=Int32)
+        stage, _ = self.cta.bars.stage_and_phase(number)
+        first = self.cta.fragments.k_slice(stage, slice_) + cute.arch.warp_idx() % WARPGROUP * (WARP * LANE)
+        target = cutlass.inttoptr((first + c * (CHUNK // 2)).toint(), mem_space=cute.AddressSpace.tmem, dtype=Int32)
         primitives.tcgen05_st("16x128b", target, cutlass.Vector(words.load().ir_value(), dtype=Int32))
 
     @property

@@ -17,6 +17,7 @@ from kernel.sm100.mma import MmaWarp
 from kernel.sm100.tiles import smaller
 
 tmem_pointer = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
+PV_BEHIND = 2  # slices from one of QK[i] to the one of PV[i - 1] that follows it
 CORE = 8  # keys and heads of a block of P' that is contiguous in shared memory
 
 
@@ -35,6 +36,28 @@ def multiply(cta: Cta) -> None:
 
 class SwappedMmaWarp(MmaWarp):
     """The MMA warp at a row tile. Keys are A of both products; Q, then P', is B."""
+
+    @cute.jit
+    def run(self) -> None:
+        """Issue both products of all KV tiles: slices of QK[i], and PV_BEHIND slices behind them those of PV[i - 1].
+
+        PV releases the slots of tile i + 1. So it begins before the last slice of QK, but no earlier, because softmax
+        waits for all of QK.
+        """
+        slices = self.cta.config.slices
+        count = self.cta.kv_tiles.count
+        # 1. Wait for Q. A row tile that sees no key does not load it.
+        if count > 0:
+            self.cta.bars.wait("q_full", 0, self.q_loads % 2)
+        # 2. Issue QK of KV tile i and PV of KV tile i - 1.
+        for i in cutlass.range(count + 1, unroll=1):
+            for step in cutlass.range_constexpr(slices + PV_BEHIND):
+                if const_expr(step < slices):  # noqa: SIM102
+                    if i < count:
+                        self.qk(i, 0, step)
+                if const_expr(step >= PV_BEHIND):  # noqa: SIM102
+                    if i > 0:
+                        self.pv(i - 1, 0, step - PV_BEHIND)
 
     @cute.jit
     def qk(self, i: Int32, q_tile: cutlass.Constexpr[int], slice_: cutlass.Constexpr[int]) -> None:
@@ -57,11 +80,11 @@ class SwappedMmaWarp(MmaWarp):
         k = fragments.K.at(slot)
         if const_expr(config.converts_in_turn):
             primitives.tcgen05_fence("after_thread_sync")
-            first = fragments.k + slice_ % config.tmem_slices * config.tmem.k_cols
+            first = fragments.k_slice(stage, slice_)
             k = lambda step: tmem_pointer((first + step * (MMA_K // 2)).toint())  # noqa: E731
         gemm((keys, config.tile_m), fragments.s(stage), k, q, dims, slice_ > 0)
-        if const_expr(config.converts_in_turn):
-            bars.commit("a_empty", stage * config.slices + slice_)
+        if const_expr(slice_ < config.late_slices):
+            bars.commit("a_empty", stage * config.late_slices + slice_)
         # 3. After the last slice, release Q if no KV tile follows, and hand S' to softmax.
         if const_expr(slice_ == config.slices - 1):
             if i == self.cta.kv_tiles.count - 1:
