@@ -13,10 +13,12 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import warpgroup
 
+from kernel.arguments import maxima
 from kernel.hardware import WARP
 from kernel.sm90.operands import Fragments, gemm, keep_before_fence, opaque
 from kernel.sm90.softmax import COLS, ROWS, ConsumerThread, RowSoftmax, of_row
 from kernel.sm100.cta import Cta
+from kernel.sm100.softmax import PARTIAL_SUMS
 from kernel.sm100.tiles import LoopInvariant
 
 TURN = 1  # named barrier of warpgroup 0's turn; the next ones are those of the others
@@ -24,6 +26,7 @@ P_READY = 4  # named barrier of warpgroup 0's P at head_dim 512; the next one is
 MAX_READY = 6  # named barrier of warpgroup 0's maxima at head_dim 512; the next one is that of warpgroup 1's
 MEET = 8  # named barrier of both warpgroups
 CONSUMERS = 256  # threads of two warpgroups
+RESCALE_LOG2 = 2.0  # O is rescaled once a maximum has moved by more: P stays below 2^2
 
 
 @dataclass
@@ -46,7 +49,7 @@ class Consumer(LoopInvariant):
         self.q = None
         if config.keeps_q:
             self.q = qk.make_fragment_A(qk.partition_shape_A((config.tile_m, config.head_dim)))
-        self.rows = [RowSoftmax(self.cta.args.scale_log2, 1) for _ in range(ROWS)]
+        self.rows = [RowSoftmax(self.cta.args.scale_log2, 1, maxima=maxima(config)) for _ in range(ROWS)]
         self.factors = cute.make_rmem_tensor(ROWS, Float32)  # of each row of O, if it has to be rescaled
 
     @cute.jit
@@ -191,7 +194,7 @@ class Consumer(LoopInvariant):
         for r, row in enumerate(self.rows):
             row.exponentiate(of_row(self.s, r))
             words = cute.recast_tensor(row.stats, Int32)
-            for j, word in enumerate(opaque(*(words[j] for j in range(1, cute.size(words))))):
+            for j, word in enumerate(opaque(*(words[j] for j in range(1, 1 + PARTIAL_SUMS)))):
                 words[1 + j] = word  # the additions stay here, between the exponentials
 
     @cute.jit
@@ -244,12 +247,15 @@ class Consumer(LoopInvariant):
 
     @cute.jit
     def track_max(self, new_max: list[Float32]) -> Any:
-        """Take the new maxima if a row of the warp has one. Return whether O has to be rescaled.
+        """Take the new maxima if a row of the warp exceeds its own by more than RESCALE_LOG2. Return whether one does.
 
-        Waiting until a maximum has moved by 2^8, as in tensor memory, is 4% faster at head_dim 64, but P of the largest
-        key is then no longer 1: its rounding shows in peaked rows, beyond their pins.
+        Below it, P of the largest key is not 1, and its rounding shows in rows that few keys decide.
         """
-        moved = [new > row.stats[0] for new, row in zip(new_max, self.rows, strict=True)]
+        moved = []
+        for new, row in zip(new_max, self.rows, strict=True):
+            if const_expr(row.maxima):
+                row.note_largest(cute.arch.fmax(row.largest, new))
+            moved.append((new - row.stats[0]) * row.scale_log2 > RESCALE_LOG2)
         some = cute.arch.vote_any_sync(functools.reduce(operator.or_, moved))
         if some:
             self.move_to(new_max)
@@ -259,6 +265,19 @@ class Consumer(LoopInvariant):
         """Take new reference maxima, and keep the factors that O has to be multiplied by."""
         for r, row in enumerate(self.rows):
             self.factors[r] = row.move_to(new_max[r])
+
+    def settle(self) -> None:
+        """Let sums and O refer to the largest logits, if m is stored."""
+        if const_expr(maxima(self.cta.config)):
+            largest = self.largest()
+            for row, value in zip(self.rows, largest, strict=True):
+                row.note_largest(value)
+            self.move_to(largest)
+            self.rescale()
+
+    def largest(self) -> list[Float32]:
+        """Return the largest logit of each row."""
+        return [row.largest for row in self.rows]
 
     @property
     def stores_rows(self) -> Any:

@@ -196,6 +196,14 @@ class WideConsumer(Consumer):
         sync_consumers()
         return [mine + other for mine, other in zip(own, self.load_of_rows(self.cta.smem.sSum), strict=True)]
 
+    def largest(self) -> list[Float32]:
+        """Return the largest logit of each row over both warpgroups' tiles."""
+        own = super().largest()
+        sync_consumers()
+        self.store_of_rows(self.cta.smem.sMax, own)
+        sync_consumers()
+        return [cute.arch.fmax(*each) for each in zip(own, self.load_of_rows(self.cta.smem.sMax), strict=True)]
+
     @property
     def stores_rows(self) -> Any:
         """True for one of the two warpgroups that share the rows."""
