@@ -45,7 +45,7 @@ st.global.f32 [%rd1], %f1;
 ret;
 }
 """
-emulator.launch(PTX, None, [np.ones(4, np.float32)], block=64)
+emulator.launch(PTX, None, [np.ones(4, np.float32)], grid=2, block=1)
 '''
 
 
