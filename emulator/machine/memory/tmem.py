@@ -53,7 +53,7 @@ def rectangle(column: int, columns: int, groups: slice, accesses: int = 1) -> Ce
 @lru_cache(maxsize=4096)
 def _rectangle(column: int, columns: int, start: int, stop: int, step: int, accesses: int) -> Cells:
     index, first = (slice(column, column + columns), slice(start, stop, step)), column * GROUPS + start
-    if stop - start == GROUPS:
+    if step == 1 and stop - start == GROUPS:
         length = columns * GROUPS // accesses
         return Cells(index, first, accesses, length, stride=length, accesses=accesses)
     if step == 1:
