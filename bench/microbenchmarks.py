@@ -394,5 +394,6 @@ KINDS: Final = (
     Kind("H200 copies to other CTAs", "passed", passed, (0.15,)),
     Kind("H200 TMA loads", "tma", tma, (0.15,)),
     Kind("H200 TMA stores", "tma_store", tma_store, (0.15,)),
-    Kind("H100 cp.async from L2", "cp_async", cp_async, (0.15,)),
+    Kind("H200 cp.async", "cp_async", cp_async, (0.15,)),
+    Kind("H100 cp.async from L2", "cp_async_h100", cp_async, (0.15,)),
 )

@@ -83,14 +83,17 @@ class Chip:
     tma_store_latency: float
     store_bytes_per_cycle: float
     copy_latency: float
+    copy_l2_saving: float
+    copy_bytes_per_cycle: float
+    copy_arrive_cycles: float
     cold_latency: float
     bytes_in_flight_per_cycle: float
     sm_bytes_per_cycle: float
-    l2_bytes_in_flight_per_cycle: float
     burst_cycles: float
     hbm_bytes_per_us: float
     l2_bytes_per_us: float
     l2_shared_bytes_per_us: float
+    l2_store_bytes_per_us: float
     mma_latency: float = 0.0
     mma_pair_latency: float = 0.0
     mma_pair_half_latency: float = 0.0
@@ -134,6 +137,10 @@ class Chip:
         """
         rate = self.l2_shared_bytes_per_us if shared else self.l2_bytes_per_us
         return rate / (1e3 * self.max_clock_ghz * sms)
+
+    def l2_store_share(self, sms: int) -> float:
+        """Return the bytes per cycle that each of `sms` SMs can store to L2."""
+        return self.l2_store_bytes_per_us / (1e3 * self.max_clock_ghz * sms)
 
     def hbm_share(self, sms: int, ghz: float) -> float:
         """Return the HBM bandwidth of each of `sms` SMs in bytes per SM cycle at `ghz`. HBM has a clock of its own."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,22 @@ SHARED = 0.5
 """L2 miss rate up to which each byte of a tensor is assumed to be loaded by several SMs at the same time."""
 STUCK: Final = 1.1
 """In a trace, the end of a wait without end, as a multiple of the time of the last event."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """The latency and the bandwidth of one kind of loads.
+
+    latency: from HBM on an idle chip; saving: how much sooner a load comes from L2. l2_rate, l2_shared_rate: bytes per
+    cycle that the SM gets from L2, of bytes that it alone loads, and of bytes that several SMs load at the same time.
+    width: bytes per cycle at which the SM receives loads, one after the other.
+    """
+
+    latency: float
+    saving: float
+    l2_rate: float
+    l2_shared_rate: float
+    width: float
 
 
 class Timeline:
@@ -72,7 +89,7 @@ class Timeline:
         self.ghz = ghz or chip.max_clock_ghz
         self.hbm_share = min(chip.hbm_share(sharers, self.ghz), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
-        self.l2_shared_share = min(chip.l2_share(sharers, shared=True), chip.sm_bytes_per_cycle)
+        self._sharers = sharers
         self._beside = [1.0] * len(PIPES)
         for pipe, factor in {
             FMA: chip.fma_beside_mma, ALU: chip.alu_beside_mma, MUFU: chip.mufu_beside_mma
@@ -99,6 +116,25 @@ class Timeline:
         self._number = 0
         self._next: Iterator[Dim3] = iter(())
         self._live: list[TimedCluster] = []
+
+    @cached_property
+    def engine(self) -> Route:
+        """Loads by TMA."""
+        chip, width = self.chip, self.chip.sm_bytes_per_cycle
+        shared = min(chip.l2_share(self._sharers, shared=True), width)
+        return Route(chip.tma_latency, chip.tma_l2_saving, self.l2_share, shared, width)
+
+    @cached_property
+    def copies(self) -> Route:
+        """Loads by cp.async. Other SMs are assumed to load other bytes."""
+        chip, width = self.chip, self.chip.smem_bytes_per_cycle
+        rate = min(chip.l2_share(self._sharers), width)
+        return Route(chip.copy_latency, chip.copy_l2_saving, rate, rate, width)
+
+    @cached_property
+    def store_share(self) -> float:
+        """The SM's bytes per cycle of stores to L2."""
+        return min(self.chip.l2_store_share(self._sharers), self.chip.sm_bytes_per_cycle)
 
     def run(self, indices: Iterable[Dim3], resident: int) -> list[TimedCluster]:
         """Run clusters, each when another has ended; return them in the order in which they ended. Raises Deadlock."""
@@ -322,32 +358,30 @@ class Timeline:
         sm: Sm,
         now: float,
         size: int,
-        latency: float,
-        saving: float,
+        route: Route,
         tensor: Tensor | None = None,
         sent: float = 0.0,
         destinations: int = 1,
     ) -> float:
         """Return the completion time of a load from global memory.
 
-        latency: from HBM on an idle chip; saving: how much sooner it comes from L2. sent: the time at which the last
-        of it was requested. destinations: the SMs that one multicast load serves.
+        sent: the time at which the last of it was requested. destinations: the SMs that one multicast load serves.
         """
         chip, from_hbm, awaits = self.chip, self.from_hbm(tensor) / destinations, self.awaits_hbm(tensor)
         taken, there = self._prefetched(sm, tensor, size * from_hbm)
         from_hbm = from_hbm - taken / size if taken < size * from_hbm else 0.0
         sm.outstanding += size
         awaits = max(awaits - taken / size, from_hbm)
-        latency -= (1 - awaits + chip.merged_saving * (awaits - from_hbm)) * saving
+        latency = route.latency - (1 - awaits + chip.merged_saving * (awaits - from_hbm)) * route.saving
         queued = from_hbm * (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
-        queued += (1 - from_hbm) * sm.outstanding / chip.l2_bytes_in_flight_per_cycle
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * from_hbm / self.hbm_share
-        rate = self.l2_shared_share if from_hbm <= SHARED else self.l2_share
+        rate = route.l2_shared_rate if from_hbm <= SHARED else route.l2_rate
         sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / rate
         sm.use("L2 bytes", size * self.l2_share / rate)
         sm.use("HBM bytes", size * from_hbm)
         latency += chip.cold_latency if now < sm.warm else 0.0
-        done = max(now + latency + queued, sent + latency, sm.hbm if from_hbm else 0.0, there, sm.l2)
+        sm.filled = max(sm.filled, now + route.latency - route.saving) + size / route.width
+        done = max(now + latency + queued, sent + latency, sm.filled, sm.hbm if from_hbm else 0.0, there, sm.l2)
         sm.warm = min(sm.warm, done)
         self.at(done, partial(self._landed, sm, size))
         return done
@@ -361,11 +395,12 @@ class Timeline:
         sm.out = max(sm.out, now) + size / chip.store_bytes_per_cycle
         to_hbm = 0.0 if self.holds else size if asked is None else asked
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + to_hbm / self.hbm_share
-        sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.l2_share
-        sm.use("L2 bytes", size)
+        sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.store_share
+        sm.use("L2 bytes", size * self.l2_share / self.store_share)
         sm.use("HBM bytes", to_hbm)
         sm.occupy_port(size / chip.smem_bytes_per_cycle)
-        return max(sm.out + chip.tma_store_latency, sm.hbm if to_hbm else 0.0, sm.l2), sm.out
+        sm.out = max(sm.out, sm.hbm if to_hbm else 0.0, sm.l2)
+        return sm.out + chip.tma_store_latency, sm.out
 
     def _landed(self, sm: Sm, size: int, _now: float) -> None:
         sm.outstanding -= size

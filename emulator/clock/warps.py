@@ -68,6 +68,8 @@ class Sm:
         """The collector buffer of the last tcgen05.mma."""
         self.port_backlog = 0.0
         """Cycles that other accesses took from the port and fetches have not made up for."""
+        self.filled = 0.0
+        """The time until which the SM receives loads."""
         self.sent = 0.0
         self.received = 0.0
         """The times until which copies to other CTAs of the cluster are sent, and copies from them are received."""
@@ -215,6 +217,8 @@ class TimedWarp:
         self.loads_done: dict[int, tuple[float, Instr, str]] = {}
         """(completion time, instruction, reason to wait) of these loads, by PTX line."""
         self.copies: dict[Any, Copies] = {}
+        self.sending = 0.0
+        """The time until which the warp's cp.async are sent."""
         self.in_flight: deque[float] = deque(maxlen=IN_FLIGHT)
         """Completion times of the last warp group MMAs."""
         self.cluster_generation = 0

@@ -11,6 +11,7 @@ import pytest
 from test_cp_async_bulk_tensor import tensor_map
 
 from bench import clock as bench
+from bench import microbenchmarks
 from emulator import emulate, launch, machine_code
 from emulator.clock.chips import Chip, chip
 from emulator.clock.conditions import Conditions
@@ -19,6 +20,7 @@ from emulator.clock.timeline import Timeline
 from emulator.errors import UnknownInstruction
 
 B200 = chip("b200")
+H200 = chip("h200")
 BOX = (32, 128)
 BYTES = 4 * BOX[0] * BOX[1]
 TILE = 4
@@ -103,7 +105,6 @@ FASTER = {
     "l2_bytes_per_us": 1.5,
     "l2_shared_bytes_per_us": 1.5,
     "sm_bytes_per_cycle": 1.5,
-    "l2_bytes_in_flight_per_cycle": 1.5,
     "bytes_in_flight_per_cycle": 1.5,
     "mma_columns_per_cycle": 2.0,
     "mma_latency": 0.7,
@@ -120,6 +121,42 @@ FASTER = {
 def test_a_faster_part_makes_no_kernel_slower(part: str, stages: int) -> None:
     faster = replace(B200, **{part: getattr(B200, part) * FASTER[part]})
     assert taken(stages, 48, 128, faster) <= 1.02 * taken(stages, 48, 128)
+
+
+GATHERS_FASTER = {
+    "copy_latency": 0.7,
+    "copy_l2_saving": 1.3,
+    "copy_bytes_per_cycle": 1.5,
+    "copy_arrive_cycles": 0.5,
+    "hbm_bytes_per_us": 1.5,
+    "l2_bytes_per_us": 1.5,
+    "bytes_in_flight_per_cycle": 1.5,
+    "smem_bytes_per_cycle": 1.5,
+}
+
+
+def gathering(source: str, warps: int, groups: int, chip: Chip) -> float:
+    """Return the cycles in which each warp of 132 CTAs gathers four rows by cp.async."""
+    row = {"source": source, "warps": str(warps), "groups": str(groups)}
+    row |= {"ctas": "132", "row_bytes": "512", "done_by": "mbarrier"}
+    return bench.round_cycles(microbenchmarks.cp_async(row), chip)
+
+
+@pytest.mark.parametrize("part", GATHERS_FASTER)
+def test_a_faster_part_makes_gathers_faster(part: str) -> None:
+    faster = replace(B200, **{part: getattr(B200, part) * GATHERS_FASTER[part]})
+    cases = [(source, *load) for source in ("L2", "HBM") for load in ((4, 1), (4, 4), (12, 4))]
+    found = [gathering(*case, faster) / gathering(*case, B200) for case in cases]
+    assert max(found) <= 1.02 and min(found) < 0.98, found
+
+
+def test_stores_of_all_sms_take_what_l2_takes() -> None:
+    row = {"target": "L2", "ctas": "132", "box_columns": "32", "box_rows": "128", "stages": "4"}
+    half, whole = (
+        bench.round_cycles(microbenchmarks.tma_store(row), replace(H200, l2_store_bytes_per_us=rate))
+        for rate in (2.5e6, 5e6)
+    )
+    assert half == pytest.approx(2 * whole, rel=0.01)
 
 
 @pytest.mark.parametrize("misses", [0.0, 0.25, 1.0])

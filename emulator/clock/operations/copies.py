@@ -176,8 +176,8 @@ def _fetch(
     """Load through the copy engine. A multicast load is fetched once."""
     timeline = warp.timeline
     chip, sent, count = timeline.chip, _engine(warp, now, lines), len(destinations)
-    latency, saving, first = chip.tma_latency, chip.tma_l2_saving, now + chip.tma_issue
-    done = max(timeline.load(sm, first, size, latency, saving, tensor, sent, count) for sm, _ in destinations)
+    first, route = now + chip.tma_issue, timeline.engine
+    done = max(timeline.load(sm, first, size, route, tensor, sent, count) for sm, _ in destinations)
     by = warp.cta.rank, COPIES
     for _, barrier in destinations:
         timeline.at(done, partial(timeline.complete, barrier, size, by=by))
@@ -286,8 +286,9 @@ def _copy(ins: Instr) -> Action:
         timeline, sm, chip = warp.timeline, warp.sm, warp.timeline.chip
         cycles: float = max(1.0, size / chip.smem_bytes_per_cycle)
         sm.lsu = max(sm.lsu, now) + cycles
-        saving = chip.global_latency - chip.l2_latency
-        done = timeline.load(sm, now, size, chip.copy_latency, saving, tensor)
+        sent = max(now, warp.sending)
+        warp.sending = sent + size / chip.copy_bytes_per_cycle
+        done = timeline.load(sm, sent, size, timeline.copies, tensor)
         warp.copies.setdefault(WHOLE_WARP, Copies()).add(done, done)
         return now + cycles
 
@@ -342,7 +343,7 @@ def _copy_arrive(ins: Instr) -> Action:
         barrier.pending += count * counts
         done = max(now, copies.open[0], *(group[0] for group in copies.groups))
         timeline.at(done, partial(timeline.arrive, barrier, count))
-        return now + 1
+        return float(now + timeline.chip.copy_arrive_cycles)
 
     def run(warp: TimedWarp, mask: Any, address: Any) -> None:
         for at, lanes in groups(address, mask):
