@@ -154,10 +154,10 @@ class SharedMemory:
 
     @property
     def depth(self) -> int:
-        """KV tiles that a ring holds: as many as fit, a power of two unless operands are swapped."""
+        """KV tiles that a ring holds: a power of two, as many as fit."""
         free = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.rope_bytes - self.p_bytes - self.o_bytes
         fits = min(MAX_DEPTH, free // (self.kv_tile_bytes * self.rings))
-        return fits if self.variant.swapped else 1 << fits.bit_length() - 1
+        return 1 << fits.bit_length() - 1
 
     @property
     def kv_bytes(self) -> int:

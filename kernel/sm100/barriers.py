@@ -55,8 +55,6 @@ class Barriers(LoopInvariant):
     def slot_and_phase(self, i: Any, slice_: Any = 0) -> tuple[Any, Any]:
         """Ring slot of a slice of KV tile `i`, and the phase in which the slot is full."""
         depth = self.config.smem.depth
-        if depth & depth - 1:
-            return i % depth * self.config.slices + slice_, i // depth & 1
         return (i & depth - 1) * self.config.slices + slice_, i >> depth.bit_length() - 1 & 1
 
     def init(self) -> None:

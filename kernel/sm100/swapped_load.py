@@ -122,7 +122,7 @@ class FastWarp(CacheWarp):
         """Wait until QK has read what is in the columns of tensor memory for a slice of the CTA's KV tile `number`.
 
         That is a slice of the same tile, or of the last one but one. Of that, PV has released the slot in shared memory
-        of this slice, and PV was issued after QK.
+        of this slice, because the ring holds two tiles, and PV was issued after QK.
         """
         config, bars = self.cta.config, self.cta.bars
         before = slice_ - config.tmem_slices
