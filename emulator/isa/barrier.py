@@ -141,7 +141,7 @@ def _cluster(ins: Instr) -> Action:
             return BLOCK
         warp.wait_result = None
         del warp.cluster_arrivals[0]
-        warp.known |= generation.published
+        warp.known = warp.known | generation.published if warp.known else generation.published
         warp.clock.advance(warp.cta.cluster.started, 1)
         warp.acquire(generation.clock)
         return None

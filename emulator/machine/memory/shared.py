@@ -317,7 +317,7 @@ class SharedMemory:
         if init.warp is warp or found in warp.known:
             return found
         if init.seen_by(warp.clock):
-            warp.known.add(found)  # a clock never forgets
+            warp.known |= {found}  # a clock never forgets
         else:
             what = f"{found} is used without being ordered after its initialisation"
             missing = f"a barrier between PTX lines {init.instr.line} and {instr.line}"

@@ -58,9 +58,9 @@ class Issuer:
         """The number of completed phases that the warp has observed, by mbarrier."""
         self.unread_answers: dict[Any, Instr] = {}
         """mbarriers that the warp tested without reading the result, each with the instruction that tested it."""
-        self.published: set[Any] = set()
-        """mbarriers covered by the warp's fence.mbarrier_init: its next barrier arrivals publish them."""
-        self.known: set[Any] = set()
+        self.published: frozenset[Any] = frozenset()
+        """mbarriers covered by the warp's fence.mbarrier_init: its next cluster barrier arrival publishes them."""
+        self.known: frozenset[Any] = frozenset()
         """mbarriers whose initialisation is ordered before the warp, by such a fence or by its clock."""
         self.arrivals: list[int] = []
         """The warp's times just before each of its arrivals at named barriers."""

@@ -26,7 +26,7 @@ class Generation:
         """Arrivals at the cluster barrier, where each warp arrives once."""
         self.waiters: list[Issuer] = []
         self.votes: list[Any] = []
-        self.published: set[Any] = set()
+        self.published: frozenset[Any] = frozenset()
         """mbarriers whose initialisation was published by fence.mbarrier_init."""
         self.over = False
 
@@ -121,6 +121,7 @@ class ClusterBarrier:
             self.generations.append(generation)
         generation.came[warp] = instr
         generation.published |= warp.published
+        warp.published = frozenset()  # later generations are of warps that know of this one
         if clock is not None:
             generation.clock.merge(clock)
         self.complete_if_due()
