@@ -889,7 +889,7 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   br i1 %17, label %20, label %18
 
 18:
-  %19 = phi i8 [ 0, %23 ], [ 0, %141 ], [ 0, %8 ], [ 0, %174 ], [ 0, %131 ], [ 0, %78 ], [ 0, %70 ], [ 0, %81 ], [ 1, %202 ], [ 0, %97 ]
+  %19 = phi i8 [ 0, %23 ], [ 0, %151 ], [ 0, %8 ], [ 0, %184 ], [ 0, %141 ], [ 0, %86 ], [ 0, %79 ], [ 0, %89 ], [ 1, %212 ], [ 0, %107 ]
   store i8 %19, ptr %0, align 1
   ret void
 
@@ -920,257 +920,267 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %40 = lshr i64 %3, 16
   %41 = and i64 %40, 255
   %42 = mul nuw nsw i64 %39, %41
-  %43 = and i64 %3, 2
-  %44 = icmp eq i64 %43, 0
-  %45 = inttoptr i64 %31 to ptr
-  %46 = trunc i64 %33 to i32
-  %47 = and i64 %3, 128
-  %48 = icmp eq i64 %47, 0
-  %49 = inttoptr i64 %36 to ptr
-  %50 = getelementptr i8, ptr %49, i64 152
-  %51 = getelementptr i8, ptr %49, i64 144
-  %52 = inttoptr i64 %37 to ptr
-  %53 = icmp ult i64 %22, 2
-  %54 = select i1 %14, i1 true, i1 %53
-  %55 = add nsw i64 %42, -1
-  br label %209
+  %43 = inttoptr i64 %36 to ptr
+  %44 = getelementptr i8, ptr %43, i64 152
+  %45 = load i64, ptr %44, align 8
+  %46 = and i64 %3, 128
+  %47 = icmp ne i64 %46, 0
+  %48 = tail call i64 @llvm.ctpop.i64(i64 %45)
+  %49 = icmp ult i64 %48, 2
+  %50 = select i1 %47, i1 %49, i1 false
+  %51 = shl i64 %45, 24
+  %52 = add i64 %51, 4294967295
+  %53 = and i64 %52, 4294967295
+  %54 = select i1 %50, i64 %53, i64 4294967295
+  %55 = and i64 %3, 2
+  %56 = icmp eq i64 %55, 0
+  %57 = inttoptr i64 %31 to ptr
+  %58 = trunc i64 %33 to i32
+  %59 = icmp eq i64 %46, 0
+  %60 = getelementptr i8, ptr %43, i64 144
+  %61 = inttoptr i64 %37 to ptr
+  %62 = icmp ult i64 %22, 2
+  %63 = select i1 %14, i1 true, i1 %62
+  %64 = add nsw i64 %42, -1
+  br label %219
 
-56:
-  br i1 %44, label %61, label %57
-
-57:
-  %58 = getelementptr i64, ptr %45, i64 %215
-  %59 = load i64, ptr %58, align 8
-  %60 = add nsw i64 %59, %33
-  br label %66
-
-61:
-  %62 = getelementptr i32, ptr %45, i64 %215
-  %63 = load i32, ptr %62, align 4
-  %64 = add i32 %63, %46
-  %65 = zext i32 %64 to i64
-  br label %66
+65:
+  br i1 %56, label %70, label %66
 
 66:
-  %67 = phi i64 [ %65, %61 ], [ %60, %57 ]
-  %68 = icmp slt i64 %214, 0
-  %69 = select i1 %68, i64 %67, i64 %214
-  br i1 %48, label %78, label %70
+  %67 = getelementptr i64, ptr %57, i64 %225
+  %68 = load i64, ptr %67, align 8
+  %69 = add nsw i64 %68, %33
+  br label %75
 
 70:
-  %71 = ashr i64 %67, 24
-  %72 = load i64, ptr %50, align 8
-  %73 = icmp slt i64 %71, %72
-  br i1 %73, label %74, label %18
+  %71 = getelementptr i32, ptr %57, i64 %225
+  %72 = load i32, ptr %71, align 4
+  %73 = add i32 %72, %58
+  %74 = zext i32 %73 to i64
+  br label %75
 
-74:
-  %75 = load i64, ptr %51, align 8
-  %76 = shl nsw i64 %71, 8
-  %77 = add nsw i64 %75, %76
-  br label %78
+75:
+  %76 = phi i64 [ %74, %70 ], [ %69, %66 ]
+  %77 = icmp slt i64 %224, 0
+  %78 = select i1 %77, i64 %76, i64 %224
+  br i1 %59, label %86, label %79
 
-78:
-  %79 = phi i64 [ %36, %66 ], [ %77, %74 ]
-  %80 = icmp eq i64 %79, 0
-  br i1 %80, label %18, label %81
+79:
+  %80 = ashr i64 %76, 24
+  %81 = icmp slt i64 %80, %45
+  br i1 %81, label %82, label %18
 
-81:
-  %82 = getelementptr i32, ptr %52, i64 %215
-  %83 = load i32, ptr %82, align 4
-  %84 = sub nsw i64 %67, %69
-  %85 = trunc i64 %84 to i32
-  %86 = icmp eq i32 %83, %85
-  br i1 %86, label %87, label %18
+82:
+  %83 = load i64, ptr %60, align 8
+  %84 = shl nsw i64 %80, 8
+  %85 = add nsw i64 %83, %84
+  br label %86
 
-87:
-  %88 = icmp eq i64 %79, %213
-  br i1 %88, label %97, label %89
+86:
+  %87 = phi i64 [ %36, %75 ], [ %85, %82 ]
+  %88 = icmp eq i64 %87, 0
+  br i1 %88, label %18, label %89
 
 89:
-  %90 = inttoptr i64 %79 to ptr
-  %91 = getelementptr i8, ptr %90, i64 24
-  %92 = load i64, ptr %91, align 8
-  %93 = getelementptr i8, ptr %90, i64 32
-  %94 = load i64, ptr %93, align 8
-  %95 = getelementptr i8, ptr %90, i64 48
-  %96 = load i64, ptr %95, align 8
-  br label %97
+  %90 = getelementptr i32, ptr %61, i64 %225
+  %91 = load i32, ptr %90, align 4
+  %92 = zext i32 %91 to i64
+  %93 = sub i64 %78, %76
+  %94 = add i64 %93, %92
+  %95 = and i64 %94, %54
+  %96 = icmp eq i64 %95, 0
+  br i1 %96, label %97, label %18
 
 97:
-  %98 = phi i64 [ %79, %89 ], [ %213, %87 ]
-  %99 = phi i64 [ %92, %89 ], [ %212, %87 ]
-  %100 = phi i64 [ %94, %89 ], [ %211, %87 ]
-  %101 = phi i64 [ %96, %89 ], [ %210, %87 ]
-  %102 = sub nsw i64 %67, %99
-  %103 = select i1 %54, i64 %215, i64 32
-  %104 = icmp sgt i64 %102, -1
-  %105 = icmp slt i64 %102, %100
-  %106 = select i1 %104, i1 %105, i1 false
-  %107 = and i64 %102, %55
-  %108 = icmp eq i64 %107, 0
-  %109 = select i1 %106, i1 %108, i1 false
-  br i1 %109, label %110, label %18
+  %98 = icmp eq i64 %87, %223
+  br i1 %98, label %107, label %99
 
-110:
-  %111 = lshr i64 %102, 2
-  %112 = add nuw nsw i64 %102, %42
-  %113 = lshr i64 %112, 2
-  %114 = sub nsw i64 %113, %111
-  %115 = icmp slt i64 %114, 1
-  br i1 %115, label %202, label %116
+99:
+  %100 = inttoptr i64 %87 to ptr
+  %101 = getelementptr i8, ptr %100, i64 24
+  %102 = load i64, ptr %101, align 8
+  %103 = getelementptr i8, ptr %100, i64 32
+  %104 = load i64, ptr %103, align 8
+  %105 = getelementptr i8, ptr %100, i64 48
+  %106 = load i64, ptr %105, align 8
+  br label %107
 
-116:
-  %117 = inttoptr i64 %101 to ptr
-  %118 = inttoptr i64 %98 to ptr
-  %119 = getelementptr i8, ptr %118, i64 128
-  %120 = load i64, ptr %119, align 8
-  %121 = getelementptr i8, ptr %118, i64 112
-  %122 = load i64, ptr %121, align 8
-  %123 = inttoptr i64 %122 to ptr
-  %124 = getelementptr i8, ptr %118, i64 72
-  %125 = getelementptr i8, ptr %118, i64 80
-  %126 = getelementptr i8, ptr %118, i64 64
-  %127 = getelementptr i8, ptr %118, i64 88
-  %128 = getelementptr i8, ptr %118, i64 56
-  %129 = getelementptr i8, ptr %118, i64 96
-  %130 = icmp eq i64 %103, 32
-  br label %220
+107:
+  %108 = phi i64 [ %87, %99 ], [ %223, %97 ]
+  %109 = phi i64 [ %102, %99 ], [ %222, %97 ]
+  %110 = phi i64 [ %104, %99 ], [ %221, %97 ]
+  %111 = phi i64 [ %106, %99 ], [ %220, %97 ]
+  %112 = sub nsw i64 %76, %109
+  %113 = select i1 %63, i64 %225, i64 32
+  %114 = icmp sgt i64 %112, -1
+  %115 = icmp slt i64 %112, %110
+  %116 = select i1 %114, i1 %115, i1 false
+  %117 = and i64 %112, %64
+  %118 = icmp eq i64 %117, 0
+  %119 = select i1 %116, i1 %118, i1 false
+  br i1 %119, label %120, label %18
 
-131:
-  %132 = icmp ne i64 %226, 9223371968135299073
-  %133 = or i1 %9, %132
-  br i1 %133, label %18, label %135
+120:
+  %121 = lshr i64 %112, 2
+  %122 = add nuw nsw i64 %112, %42
+  %123 = lshr i64 %122, 2
+  %124 = sub nsw i64 %123, %121
+  %125 = icmp slt i64 %124, 1
+  br i1 %125, label %212, label %126
 
-134:
-  br i1 %9, label %200, label %135
-
-135:
-  %136 = load i64, ptr %124, align 8
-  %137 = inttoptr i64 %136 to ptr
-  %138 = getelementptr i32, ptr %137, i64 %222
-  %139 = load i32, ptr %138, align 4
-  %140 = icmp eq i32 %139, 0
-  br i1 %140, label %159, label %141
+126:
+  %127 = inttoptr i64 %111 to ptr
+  %128 = inttoptr i64 %108 to ptr
+  %129 = getelementptr i8, ptr %128, i64 128
+  %130 = load i64, ptr %129, align 8
+  %131 = getelementptr i8, ptr %128, i64 112
+  %132 = load i64, ptr %131, align 8
+  %133 = inttoptr i64 %132 to ptr
+  %134 = getelementptr i8, ptr %128, i64 72
+  %135 = getelementptr i8, ptr %128, i64 80
+  %136 = getelementptr i8, ptr %128, i64 64
+  %137 = getelementptr i8, ptr %128, i64 88
+  %138 = getelementptr i8, ptr %128, i64 56
+  %139 = getelementptr i8, ptr %128, i64 96
+  %140 = icmp eq i64 %113, 32
+  br label %230
 
 141:
-  %142 = sext i32 %139 to i64
-  %143 = load i64, ptr %125, align 8
-  %144 = inttoptr i64 %143 to ptr
-  %145 = load i64, ptr %144, align 8
-  %146 = inttoptr i64 %145 to ptr
-  %147 = getelementptr i64, ptr %146, i64 %142
-  %148 = load i64, ptr %147, align 8
-  %149 = lshr i64 %148, 24
-  %150 = and i64 %149, 4095
-  %151 = icmp eq i64 %150, %120
-  %152 = zext i1 %151 to i64
-  %153 = getelementptr i32, ptr %123, i64 %150
-  %154 = getelementptr i32, ptr %153, i64 %152
-  %155 = load i32, ptr %154, align 4
-  %156 = ashr i64 %148, 36
-  %157 = sext i32 %155 to i64
-  %158 = icmp sgt i64 %156, %157
-  br i1 %158, label %18, label %159
+  %142 = icmp ne i64 %236, 9223371968135299073
+  %143 = or i1 %9, %142
+  br i1 %143, label %18, label %145
 
-159:
-  %160 = load i64, ptr %126, align 8
-  %161 = inttoptr i64 %160 to ptr
-  %162 = getelementptr i8, ptr %161, i64 %222
-  %163 = load i8, ptr %162, align 1
-  %164 = and i8 %163, 2
-  %165 = icmp eq i8 %164, 0
-  br i1 %165, label %200, label %166
+144:
+  br i1 %9, label %210, label %145
 
-166:
-  %167 = load i64, ptr %127, align 8
-  %168 = inttoptr i64 %167 to ptr
-  %169 = load i64, ptr %168, align 8
-  %170 = tail call i64 @llvm.smax.i64(i64 %169, i64 0)
-  br label %171
+145:
+  %146 = load i64, ptr %134, align 8
+  %147 = inttoptr i64 %146 to ptr
+  %148 = getelementptr i32, ptr %147, i64 %232
+  %149 = load i32, ptr %148, align 4
+  %150 = icmp eq i32 %149, 0
+  br i1 %150, label %169, label %151
 
-171:
-  %172 = phi i64 [ 0, %166 ], [ %175, %174 ]
-  %173 = icmp eq i64 %172, %170
-  br i1 %173, label %200, label %174
+151:
+  %152 = sext i32 %149 to i64
+  %153 = load i64, ptr %135, align 8
+  %154 = inttoptr i64 %153 to ptr
+  %155 = load i64, ptr %154, align 8
+  %156 = inttoptr i64 %155 to ptr
+  %157 = getelementptr i64, ptr %156, i64 %152
+  %158 = load i64, ptr %157, align 8
+  %159 = lshr i64 %158, 24
+  %160 = and i64 %159, 4095
+  %161 = icmp eq i64 %160, %130
+  %162 = zext i1 %161 to i64
+  %163 = getelementptr i32, ptr %133, i64 %160
+  %164 = getelementptr i32, ptr %163, i64 %162
+  %165 = load i32, ptr %164, align 4
+  %166 = ashr i64 %158, 36
+  %167 = sext i32 %165 to i64
+  %168 = icmp sgt i64 %166, %167
+  br i1 %168, label %18, label %169
 
-174:
-  %175 = add nuw i64 %172, 1
-  %176 = load i64, ptr %128, align 8
-  %177 = inttoptr i64 %176 to ptr
-  %178 = load i64, ptr %177, align 8
-  %179 = shl nsw i64 %172, 3
-  %180 = load i64, ptr %129, align 8
-  %181 = mul nsw i64 %179, %180
-  %182 = add nsw i64 %181, %178
-  %183 = inttoptr i64 %182 to ptr
-  %184 = getelementptr i64, ptr %183, i64 %222
-  %185 = load i64, ptr %184, align 8
-  %186 = and i64 %185, 63
-  %187 = icmp ne i64 %186, %103
-  %188 = or i1 %130, %187
-  %189 = lshr i64 %185, 24
-  %190 = and i64 %189, 4095
-  %191 = icmp eq i64 %190, %120
-  %192 = select i1 %191, i1 %188, i1 false
-  %193 = zext i1 %192 to i64
-  %194 = getelementptr i32, ptr %123, i64 %190
-  %195 = getelementptr i32, ptr %194, i64 %193
-  %196 = load i32, ptr %195, align 4
-  %197 = ashr i64 %185, 36
-  %198 = sext i32 %196 to i64
-  %199 = icmp sgt i64 %197, %198
-  br i1 %199, label %18, label %171
+169:
+  %170 = load i64, ptr %136, align 8
+  %171 = inttoptr i64 %170 to ptr
+  %172 = getelementptr i8, ptr %171, i64 %232
+  %173 = load i8, ptr %172, align 1
+  %174 = and i8 %173, 2
+  %175 = icmp eq i8 %174, 0
+  br i1 %175, label %210, label %176
 
-200:
-  %201 = icmp sgt i64 %221, 1
-  br i1 %201, label %220, label %202
+176:
+  %177 = load i64, ptr %137, align 8
+  %178 = inttoptr i64 %177 to ptr
+  %179 = load i64, ptr %178, align 8
+  %180 = tail call i64 @llvm.smax.i64(i64 %179, i64 0)
+  br label %181
 
-202:
-  %203 = phi i64 [ %214, %209 ], [ %69, %110 ], [ %69, %200 ]
-  %204 = phi i64 [ %213, %209 ], [ %98, %110 ], [ %98, %200 ]
-  %205 = phi i64 [ %212, %209 ], [ %99, %110 ], [ %99, %200 ]
-  %206 = phi i64 [ %211, %209 ], [ %100, %110 ], [ %100, %200 ]
-  %207 = phi i64 [ %210, %209 ], [ %101, %110 ], [ %101, %200 ]
-  %208 = icmp eq i64 %216, 32
-  br i1 %208, label %18, label %209
+181:
+  %182 = phi i64 [ 0, %176 ], [ %185, %184 ]
+  %183 = icmp eq i64 %182, %180
+  br i1 %183, label %210, label %184
 
-209:
-  %210 = phi i64 [ 0, %27 ], [ %207, %202 ]
-  %211 = phi i64 [ 0, %27 ], [ %206, %202 ]
-  %212 = phi i64 [ 0, %27 ], [ %205, %202 ]
-  %213 = phi i64 [ 0, %27 ], [ %204, %202 ]
-  %214 = phi i64 [ -1, %27 ], [ %203, %202 ]
-  %215 = phi i64 [ 0, %27 ], [ %216, %202 ]
-  %216 = add nuw nsw i64 %215, 1
-  %217 = shl nuw i64 1, %215
-  %218 = and i64 %217, %5
-  %219 = icmp eq i64 %218, 0
-  br i1 %219, label %202, label %56
+184:
+  %185 = add nuw i64 %182, 1
+  %186 = load i64, ptr %138, align 8
+  %187 = inttoptr i64 %186 to ptr
+  %188 = load i64, ptr %187, align 8
+  %189 = shl nsw i64 %182, 3
+  %190 = load i64, ptr %139, align 8
+  %191 = mul nsw i64 %189, %190
+  %192 = add nsw i64 %191, %188
+  %193 = inttoptr i64 %192 to ptr
+  %194 = getelementptr i64, ptr %193, i64 %232
+  %195 = load i64, ptr %194, align 8
+  %196 = and i64 %195, 63
+  %197 = icmp ne i64 %196, %113
+  %198 = or i1 %140, %197
+  %199 = lshr i64 %195, 24
+  %200 = and i64 %199, 4095
+  %201 = icmp eq i64 %200, %130
+  %202 = select i1 %201, i1 %198, i1 false
+  %203 = zext i1 %202 to i64
+  %204 = getelementptr i32, ptr %133, i64 %200
+  %205 = getelementptr i32, ptr %204, i64 %203
+  %206 = load i32, ptr %205, align 4
+  %207 = ashr i64 %195, 36
+  %208 = sext i32 %206 to i64
+  %209 = icmp sgt i64 %207, %208
+  br i1 %209, label %18, label %181
 
-220:
-  %221 = phi i64 [ %114, %116 ], [ %223, %200 ]
-  %222 = phi i64 [ %111, %116 ], [ %224, %200 ]
-  %223 = add nsw i64 %221, -1
-  %224 = add nuw nsw i64 %222, 1
-  %225 = getelementptr i64, ptr %117, i64 %222
-  %226 = load i64, ptr %225, align 8
-  %227 = and i64 %226, 63
-  %228 = icmp ne i64 %227, %103
-  %229 = select i1 %228, i1 %9, i1 false
-  %230 = select i1 %229, i64 32, i64 %103
-  %231 = icmp ne i64 %227, %230
-  %232 = lshr i64 %226, 24
-  %233 = and i64 %232, 4095
-  %234 = icmp eq i64 %233, %120
-  %235 = select i1 %234, i1 %231, i1 false
-  %236 = zext i1 %235 to i64
-  %237 = getelementptr i32, ptr %123, i64 %233
-  %238 = getelementptr i32, ptr %237, i64 %236
-  %239 = load i32, ptr %238, align 4
-  %240 = ashr i64 %226, 36
-  %241 = sext i32 %239 to i64
-  %242 = icmp sgt i64 %240, %241
-  br i1 %242, label %131, label %134
+210:
+  %211 = icmp sgt i64 %231, 1
+  br i1 %211, label %230, label %212
+
+212:
+  %213 = phi i64 [ %224, %219 ], [ %78, %120 ], [ %78, %210 ]
+  %214 = phi i64 [ %223, %219 ], [ %108, %120 ], [ %108, %210 ]
+  %215 = phi i64 [ %222, %219 ], [ %109, %120 ], [ %109, %210 ]
+  %216 = phi i64 [ %221, %219 ], [ %110, %120 ], [ %110, %210 ]
+  %217 = phi i64 [ %220, %219 ], [ %111, %120 ], [ %111, %210 ]
+  %218 = icmp eq i64 %226, 32
+  br i1 %218, label %18, label %219
+
+219:
+  %220 = phi i64 [ 0, %27 ], [ %217, %212 ]
+  %221 = phi i64 [ 0, %27 ], [ %216, %212 ]
+  %222 = phi i64 [ 0, %27 ], [ %215, %212 ]
+  %223 = phi i64 [ 0, %27 ], [ %214, %212 ]
+  %224 = phi i64 [ -1, %27 ], [ %213, %212 ]
+  %225 = phi i64 [ 0, %27 ], [ %226, %212 ]
+  %226 = add nuw nsw i64 %225, 1
+  %227 = shl nuw i64 1, %225
+  %228 = and i64 %227, %5
+  %229 = icmp eq i64 %228, 0
+  br i1 %229, label %212, label %65
+
+230:
+  %231 = phi i64 [ %124, %126 ], [ %233, %210 ]
+  %232 = phi i64 [ %121, %126 ], [ %234, %210 ]
+  %233 = add nsw i64 %231, -1
+  %234 = add nuw nsw i64 %232, 1
+  %235 = getelementptr i64, ptr %127, i64 %232
+  %236 = load i64, ptr %235, align 8
+  %237 = and i64 %236, 63
+  %238 = icmp ne i64 %237, %113
+  %239 = select i1 %238, i1 %9, i1 false
+  %240 = select i1 %239, i64 32, i64 %113
+  %241 = icmp ne i64 %237, %240
+  %242 = lshr i64 %236, 24
+  %243 = and i64 %242, 4095
+  %244 = icmp eq i64 %243, %130
+  %245 = select i1 %244, i1 %241, i1 false
+  %246 = zext i1 %245 to i64
+  %247 = getelementptr i32, ptr %133, i64 %243
+  %248 = getelementptr i32, ptr %247, i64 %246
+  %249 = load i32, ptr %248, align 4
+  %250 = ashr i64 %236, 36
+  %251 = sext i32 %249 to i64
+  %252 = icmp sgt i64 %250, %251
+  br i1 %252, label %141, label %144
 }
 
 define i64 @load_shared(i64 %0, i64 %1, i64 %2) {

@@ -375,6 +375,12 @@ def _row(memory: int, form: int, address: int) -> int:
     return i64(memory)[PEERS] + rank * ROW_BYTES if rank < i64(memory)[CTAS] else 0
 
 
+def _compared(memory: int, form: int) -> int:
+    """Return the bits in which offsets agree with a pattern. Ranks do modulo the CTAs, if these are a power of two."""
+    ctas = i64(memory)[CTAS]
+    return (ctas << RANK_SHIFT) - 1 & ALL_LANES if form & PEER and ctas & ctas - 1 == 0 else ALL_LANES
+
+
 def _shared_in_order(registers: int, step: int, form: int, live: int, asked: int, pattern: int, store: bool) -> bool:
     """Return whether the lanes' addresses have the pattern, are aligned and in a window, and may be accessed."""
     if u32(pattern + PATTERN_LANES)[0] != (1 if form & UNIFORM else asked):
@@ -383,13 +389,14 @@ def _shared_in_order(registers: int, step: int, form: int, live: int, asked: int
         return False
     base, more, first = registers + i64(step)[ADDRESS], i64(step)[ADDEND], -1
     memory, offsets, size = registers + i64(step)[MEMORY], pattern + PATTERN_OFFSETS, _bytes(form)
+    compared = _compared(memory, form)
     row = start = limit = writes = 0
     for lane in range(LANES):
         if asked >> lane & 1:
             address = _address(base, more, form, lane)
             first = address if first < 0 else first
             found = _row(memory, form, address)
-            if found == 0 or u32(offsets)[lane] != address - first & ALL_LANES:
+            if found == 0 or (u32(offsets)[lane] - address + first) & compared != 0:
                 return False
             if found != row:
                 row, start, limit, writes = found, i64(found)[START], i64(found)[LIMIT_AT], i64(found)[WRITES]
@@ -456,6 +463,6 @@ ENTRIES: Final = (load_global, store_global, load_shared, store_shared)
 CALLED: Final = (_global_in_order, _shared_in_order)
 INLINED: Final = (
     *(_live, _asked, _count, _one_or_all, _named, _width, _bytes, _address, _get, _put, _cut, _apart, _value, _store),
-    *(_load, _move, _note_at, _global_note, _kept, _row, component_of, _seen, _unread, _reads, _read_before),
+    *(_load, _move, _note_at, _global_note, _kept, _row, _compared, component_of, _seen, _unread, _reads, _read_before),
     *(_shared_note, _merged, _forget_reads, _global, _shared),
 )

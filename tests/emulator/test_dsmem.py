@@ -230,14 +230,14 @@ shl.b32 %r5, %r1, 2; add.u32 %r5, %r5, %r4; and.b32 %r6, %r1, 31; shl.b32 %r7, %
 add.u32 %r6, %r6, %r4; add.u32 %r7, %r7, %r4; add.u32 %r8, %r2, 1; rem.u32 %r8, %r8, %r3; mov.b32 %r9, %r1;
 mapa.shared::cluster.u32 %r10, %r4, %r8; mapa.shared::cluster.u32 %r11, %r6, %r8;
 mapa.shared::cluster.u32 %r12, %r7, %r8; mapa.shared::cluster.u32 %r13, %r6, %r2;
-and.b32 %r14, %r1, 1; mapa.shared::cluster.u32 %r15, %r6, %r14; setp.eq.u32 %p4, %r1, %r1;
+add.u32 %r14, %r1, %r2; and.b32 %r14, %r14, 1; mapa.shared::cluster.u32 %r15, %r6, %r14; setp.eq.u32 %p4, %r1, %r1;
 setp.lt.u32 %p0, %r1, 32; not.pred %p1, %p0; and.b32 %r16, %r1, 31; setp.lt.u32 %p2, %r16, 16; setp.eq.u32 %p3, %r2, 0;
 st.shared.b32 [%r5], %r1; st.shared.b32 [%r5+256], %r1; mov.b32 %r20, 0;
 barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
 LOOP:
 """
 """%r6: the lane's word of box; %r7: its two words. %r10, %r11, %r12: box and those words of the next CTA.
-%r13: the word in its own CTA. %r15: the word in one of two CTAs, by lane.
+%r13: the word in its own CTA. %r15: the word in one of two CTAs, by lane and rank.
 """
 TOGETHER = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
 ADD = "add.u32 %r9, %r9, %r21;"
