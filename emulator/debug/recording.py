@@ -109,7 +109,7 @@ class Recorder:
             return
         observer = _Observer(launch, program, tensors_of_callers())
         self.recordings[self.launches] = self.last = observer.recording
-        run(launch, observer.program, replace(options, processes=1))
+        run(launch, observer.program, replace(options, processes=1, keeps_ended=True))
 
 
 class _Observer:

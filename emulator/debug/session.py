@@ -107,7 +107,7 @@ class Session:
             self.launch = replace(launch)
             try:
                 with self._stopped_by_interrupts():
-                    self._run(program, target, replace(options, processes=1))
+                    self._run(program, target, replace(options, processes=1, keeps_ended=True))
                 break
             except Rewind as back:
                 target = back.count

@@ -75,6 +75,7 @@ class Execution:
         while True:
             for cluster in [c for c in self._clusters if c.ended]:
                 finish(cluster)
+                cluster.release()
                 self._clusters.remove(cluster)
             self._start(waiting)
             if not self._clusters:

@@ -6,7 +6,7 @@ import sys
 from collections import Counter, deque
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from .synchronisation.pipe import Pipe
 from .synchronisation.registers import RegisterPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from random import Random
 
     from ..ptx.syntax import Instr
@@ -37,6 +37,16 @@ DENIED = 0.3
 """In random mode, the probability that clusterlaunchcontrol.try_cancel is denied although clusters are left."""
 Progress = Literal["went on", "polled", "slept"]
 """The activity of a warp in its last time slice. polled: it read again what it had read, and found the same."""
+
+
+KEPT_OF_CTA: Final = ("launch", "cluster_id", "ctaid", "name")
+KEPT_OF_WARP: Final = ("cta", "index", "component", "time", "serial", "stored", "done")
+"""The attributes of a CTA and of a warp that reports need after the cluster has ended."""
+
+
+def _reduce(part: Any, kept: Sequence[str]) -> None:
+    """Delete the attributes of an object except those that are kept."""
+    part.__dict__ = {name: vars(part)[name] for name in kept}
 
 
 class Cluster:
@@ -106,6 +116,17 @@ class Cluster:
 
     def _waited_for(self, wait: Wait) -> Counter[Any]:
         return self.tested if wait.peek else self.wanted
+
+    def release(self) -> None:
+        """Reduce its CTAs and warps to what reports need after its end. Nothing refers to the rest, which is freed."""
+        for cta in self.ctas:
+            for memory in (cta.smem, vars(cta).get("tmem")):
+                if memory is not None:
+                    vars(memory.shadow).clear()
+            for warp in cta.warps:
+                _reduce(warp, KEPT_OF_WARP)
+            _reduce(cta, KEPT_OF_CTA)
+        del self.barrier
 
     def take_over(self) -> Dim3 | None:
         """Cancel the launch of the next cluster. Return its first CTA; None if none is left, and at random."""

@@ -44,8 +44,8 @@ def finish(cluster: Cluster) -> None:
     overwritten: PendingOverwrites | None = cluster.launch.registry.get(PendingOverwrites)
     if overwritten is not None:
         overwritten.judge(cluster.launch)
-    cluster.outside.release_warps(cluster.warps)
     _count(cluster)
+    cluster.outside.release(cluster.index)
 
 
 def _count(cluster: Cluster) -> None:

@@ -57,13 +57,15 @@ class RunOptions:
     """The options of a run of a launch.
 
     budget: warp-instructions that each warp may execute, None for no limit. processes: the number of processes that may
-    share the clusters where that is unobservable; None for as many as pay off.
+    share the clusters where that is unobservable; None for as many as pay off. keeps_ended: keep the memories and the
+    synchronisation state of clusters that have ended.
     """
 
     completion: Completion = "lazy"
     seed: int = 0
     budget: int | None = None
     processes: int | None = 1
+    keeps_ended: bool = False
 
 
 class Program(Protocol):
@@ -103,7 +105,7 @@ def run(launch: Launch, program: Program, options: RunOptions, only: Dim3 | None
         return cluster
 
     def run_cluster(index: Dim3) -> None:
-        _run_clusters(launch, program, iter((index,)), start)
+        _run_clusters(launch, program, iter((index,)), start, options.keeps_ended)
 
     GlobalShadow.of(launch).expect(program.stored)
     try:
@@ -114,7 +116,8 @@ def run(launch: Launch, program: Program, options: RunOptions, only: Dim3 | None
                 program.foreseen = spread(launch, run_cluster, options.processes, program.foreseen)
             else:
                 drawn = options.completion == "random" and not program.independent
-                _run_clusters(launch, program, launch.clusters(Random(options.seed) if drawn else None), start)
+                clusters = launch.clusters(Random(options.seed) if drawn else None)
+                _run_clusters(launch, program, clusters, start, options.keeps_ended)
     except Interrupted:
         raise
     except KeyboardInterrupt:
@@ -122,7 +125,9 @@ def run(launch: Launch, program: Program, options: RunOptions, only: Dim3 | None
     return launch.stats
 
 
-def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], start: Callable[[Dim3], Cluster]) -> None:
+def _run_clusters(
+    launch: Launch, program: Program, indices: Iterator[Dim3], start: Callable[[Dim3], Cluster], keep_ended: bool
+) -> None:
     """Run clusters in order, each until it ends or only polls."""
     running: list[Cluster] = []
     fruitless = 0
@@ -140,8 +145,8 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
     try:
         while True:
             gone_on = max([False, *(_run_cluster(cluster, program) for cluster in running)])
-            if _finish_ended(running):
-                gc.collect(0)  # frees memory for the next cluster; keeps a forked process from writing to shared pages
+            if _finish_ended(running, keep_ended):
+                gc.collect(0)  # keeps a forked process from writing to shared pages
             if gone_on and running:
                 fruitless = 0
                 continue
@@ -157,11 +162,13 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
         raise Interrupted(*stopped(running, program, "interrupted")) from None
 
 
-def _finish_ended(running: list[Cluster]) -> bool:
+def _finish_ended(running: list[Cluster], keep: bool) -> bool:
     """Remove and finish the clusters that have ended. Return whether there were any."""
     ended = [cluster for cluster in running if cluster.ended]
     for cluster in ended:
         finish(cluster)
+        if not keep:
+            cluster.release()
         running.remove(cluster)
     return bool(ended)
 

@@ -28,7 +28,7 @@ from ...native.memory_layout import (
 from ..order.clocks import Clock
 from ..order.equal_stores import replace_equal, replaced_unequal, unsafe_cells
 from ..order.flags import Flags
-from ..order.global_access import EndedWarp, GlobalAccess, Overlap
+from ..order.global_access import GlobalAccess, Overlap
 from ..order.history import History
 from ..order.shadow import UNWRITTEN, Shadow, distinct
 from ..reports.report import report_conflict, report_lane_race, report_store_collision
@@ -109,18 +109,10 @@ class GlobalShadow:
         self.warps.append(warp)
         return len(self.warps) - 1
 
-    def release_warps(self, warps: Iterable[Issuer]) -> None:
-        """Release the ended warps of a cluster, except for what reports need."""
-        ended = {warp: EndedWarp(warp) for warp in warps}
-        for warp, left in ended.items():
-            self.warps[warp.serial] = left
-        for access in self.history.forget(next(iter(ended)).cta.cluster_id):
-            if access.warp not in ended:
-                continue  # it was recorded twice, and is released already
-            access.warp = ended[access.warp]  # type: ignore[assignment]
-            if isinstance(access, GlobalAccess) and access.completed:
-                access.via.copies.warp = access.warp
-            else:
+    def release(self, cluster_id: Any) -> None:
+        """Release what reported the accesses of an ended cluster, except for agents whose writes reports name."""
+        for access in self.history.forget(cluster_id):
+            if not (isinstance(access, GlobalAccess) and access.completed):
                 access.via = None
 
     def area(self, low: int, high: int) -> Area | None:

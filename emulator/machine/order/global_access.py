@@ -9,13 +9,11 @@ import numpy as np
 
 from ...errors import Level
 from ...leniency import Grade, Leniency
-from .access import Access, Issuer
+from .access import Access
 from .clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ..launch.launch import Dim3, Launch
 
 
 @dataclass(slots=True, eq=False)
@@ -107,27 +105,3 @@ class Overlap:
         """Return the present contents of the cells."""
         found: np.ndarray = self._memory[self._cells]
         return found
-
-
-class EndedWarp:
-    """A warp that has ended, reduced to what reports need."""
-
-    done = True
-
-    def __init__(self, warp: Issuer) -> None:
-        cta = warp.cta
-        self.cta = EndedCta(cta.launch, cta.name, cta.ctaid, cta.cluster_id)
-        self.stored = warp.stored
-        self.index, self.component, self.time, self.serial = warp.index, warp.component, warp.time, warp.serial
-
-    __str__ = Issuer.__str__
-
-
-@dataclass(frozen=True)
-class EndedCta:
-    """The CTA of a warp that has ended."""
-
-    launch: Launch
-    name: str
-    ctaid: Dim3
-    cluster_id: Any
