@@ -67,11 +67,10 @@ def _whole_variant(problem: Problem, p_path: PPath) -> Variant:
 def swapped_variants(problem: Problem) -> list[Variant]:
     """Return the variants with operands swapped that may compute a problem, the one with most heads last.
 
-    Up to 32 heads they are faster for keys of any layout, up to 64 for those that have to be converted. More heads are
-    several row tiles. That is faster for keys of V4, which a CTA pair would convert twice, too, and more slowly.
+    Keys that have to be converted always take one: the CTAs of a pair would convert each key twice. Others do up to 32
+    heads. Keys with rotary columns of their own do not.
     """
-    most = 32 if not problem.quantised else 128 if problem.caches[0].layout == "v4" else 64
-    if not problem.caches or problem.rope_dim or problem.heads > most:
+    if not problem.caches or problem.rope_dim or not (problem.quantised or problem.heads <= 32):
         return []
     names: tuple[VariantName, ...] = ("16 heads", "32 heads", "64 heads")
     found = [variant(name, problem.head_dim) for name in names]

@@ -58,7 +58,7 @@ from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.combine import Combine, Partial
 from kernel.sm100.cta import Cta, Fragments, Smem
-from kernel.sm100.dequantise import KeyScalesWarp, QuantisedWarp
+from kernel.sm100.dequantise import QuantisedWarp
 from kernel.sm100.epilogue import Epilogue
 from kernel.sm100.load import CacheWarp, LoadWarp, RopeWarp, load, load_q
 from kernel.sm100.mma import multiply
@@ -71,8 +71,7 @@ def load_role(config: FmhaConfig, ring: Ring | None) -> type[LoadWarp]:
     if ring is not None and ring.name == "rope":
         return RopeWarp
     layout = config.caches[0].layout if config.caches else None
-    roles = {None: LoadWarp, "bf16": CacheWarp, "v32": QuantisedWarp}
-    return roles.get(layout, KeyScalesWarp)
+    return {None: LoadWarp, "bf16": CacheWarp, "v32": QuantisedWarp}[layout]
 
 
 class Fmha:

@@ -6,13 +6,13 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int32, Int64, Uint8
+from cutlass import BFloat16, Float32, Int32, Int64
 from cutlass._mlir.dialects import llvm
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
 from kernel.hardware import BF16_BYTES, WARP
-from kernel.layouts import CODE_BITS, QUANTISED, KeyLayout
+from kernel.layouts import QUANTISED, KeyLayout
 from kernel.sm100.cta import VECTOR_BYTES
 from kernel.sm100.load import FEW_TOKENS, CacheWarp, wait_empty
 
@@ -129,8 +129,7 @@ class QuantisedWarp(CacheWarp):
         values = cute.make_rmem_tensor(CODES, Float32)
         of_word = CODES // cute.size(codes)
         for w in range(cute.size(codes)):
-            word = cutlass.select_(valid, codes[w], Int32(0))
-            floats = floats_of_e4m3(word) if of_word == WORD_BYTES else self.floats_of_e2m1(word)
+            floats = self.floats(cutlass.select_(valid, codes[w], Int32(0)), of_word)
             for j in range(0, of_word, 2):
                 product = self.scaled((floats[j], floats[j + 1]), scale)
                 values[of_word * w + j], values[of_word * w + j + 1] = product
@@ -142,114 +141,9 @@ class QuantisedWarp(CacheWarp):
         """Return two values times a scale."""
         return cute.arch.mul_packed_f32x2(pair, (scale, scale))
 
-    def scale_of(self, byte: Int32) -> Float32:
-        """Return the power of two of the ue8m0 in the lowest byte; NaN for 255."""
-        return scale_of_ue8m0(byte)
-
-    def floats_of_e2m1(self, word: Int32) -> list[Float32]:
-        """Convert the eight e2m1 codes of a word to fp32, from the lowest four bits on."""
-        return floats_of_e2m1(word)
-
-
-class KeyScalesWarp(QuantisedWarp):
-    """A load warp that converts keys whose columns are all codes. A lane loads its scale, one byte, if there are any.
-
-    Two caches may have different layouts. A KV tile has keys of one cache. Scales follow the codes of their key, or
-    those of all keys of the page.
-    """
-
-    @property
-    def layouts(self) -> list[KeyLayout]:
-        """The layout of each cache."""
-        return [QUANTISED[each.layout] for each in self.cta.config.caches]
-
-    @cute.jit
-    def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
-        """Convert this warp's slice of tile `i`, which is the CTA's KV tile `number`.
-
-        indices: those of the tile; on return, of the next tile. following: those of the next tile, then of the one
-        after it.
-        """
-        # 1. Find the keys. A lane has the addresses of its indices.
-        entries = self.entries(i)
-        held = [indices[n] for n in range(len(entries))]
-        found = [self.place(entry, index) for entry, index in zip(entries, held, strict=True)]
-        to_scales = [self.distances_to_scales(each, entries, held) for each in self.layouts]
-        indices.store(following.load())
-        following.store(self.read_indices(i + 2).load())
-        # 2. Convert them by the layout of the tile's cache.
-        if cutlass.const_expr(self.layouts[0] == self.layouts[-1]):
-            self.convert(0, found, to_scales[0], number)
-        else:
-            if i < self.cta.kv_tiles.boundary_tile:
-                self.convert(0, found, to_scales[0], number)
-            else:
-                self.convert(1, found, to_scales[1], number)
-        # 3. Signal the MMA warp.
-        slot, _ = self.cta.bars.slot_and_phase(number, self.warp)
-        self.publish_copies(slot)
-
-    def distances_to_scales(self, layout: KeyLayout, entries: list[Int32], indices: list[Any]) -> list[Any]:
-        """Return the bytes from each key to its scales; nothing if scales follow the codes of their key."""
-        if layout.page_scale_bytes == 0:
-            return []
-        return [self.listed.distance_to_scales(*each, layout) for each in zip(entries, indices, strict=True)]
-
-    @cute.jit
-    def convert(self, cache: cutlass.Constexpr[int], found: list[Any], to_scales: list[Any], number: Int32) -> None:
-        """Convert this warp's slice of the CTA's KV tile `number`, in batches whose codes fit into registers.
-
-        cache: number of the tile's cache, or of one with the same layout. found, to_scales: the addresses of the
-        slice's keys and the results of `distances_to_scales`, in the lanes that have their indices. The warp waits for
-        a free slot only when the first codes were asked for.
-        """
-        layout = self.layouts[cache]
-        keys, dims = self.ring.box
-        lane = cute.arch.lane_idx()
-        lanes = dims // CODES  # that convert a key together
-        column = (self.rank if self.ring.along_keys else self.warp) * dims + lane % lanes * CODES
-        step = WARP // lanes
-        slot = Int32(0)
-        for begin in cutlass.range_constexpr(0, keys, step * BATCH):
-            own = [begin + n * step for n in range(BATCH)]
-            places = [cute.arch.shuffle_sync(found[key // WARP], (key + lane // lanes) % WARP) for key in own]
-            codes = [self.own_codes(cache, place, column) for place in places]
-            distances = [layout.code_bytes] * BATCH
-            if cutlass.const_expr(layout.page_scale_bytes > 0):
-                distances = [
-                    cute.arch.shuffle_sync(to_scales[key // WARP], (key + lane // lanes) % WARP) for key in own
-                ]
-            scales = [self.own_scale(cache, *each, column) for each in zip(places, distances, strict=True)]
-            if cutlass.const_expr(begin == 0):
-                slot = wait_empty(self.cta, self.ring, self.warp, number)
-            self.write(slot, [key + lane // lanes for key in own], places, codes, scales, column)
-
-    def own_codes(self, cache: int, place: Any, column: Int32) -> cute.Tensor:
-        """Load the 16 codes of a key from `column` on: four words of e4m3, or two of e2m1."""
-        layout = self.layouts[cache]
-        size = CODES * CODE_BITS[layout.code] // 8
-        source = pointer(self.or_first(place, cache) + column * CODE_BITS[layout.code] // 8, Int32, size)
-        loaded = cute.make_rmem_tensor(size // WORD_BYTES, Int32)
-        cute.autovec_copy(cute.make_tensor(source, cute.make_layout(size // WORD_BYTES)), loaded)
-        return loaded
-
-    def own_scale(self, cache: int, place: Any, distance: Any, column: Int32) -> Float32:
-        """Load the scale of a key's codes from `column` on; a finite one if there is no key.
-
-        distance: bytes from the key to its scales.
-        """
-        layout = self.layouts[cache]
-        if layout.scale == "none":
-            return Float32(1.0)
-        source = pointer(self.or_first(place, cache) + distance + column // layout.scale_columns, Uint8, 1)
-        byte = cutlass.select_(place == 0, Int32(0), Int32(cute.make_tensor(source, cute.make_layout(1))[0]))
-        return self.scale_of(byte) if layout.scale == "ue8m0" else floats_of_e4m3(byte)[0]
-
-    def key_bytes(self, i: Int32) -> Any:
-        """Bytes of a key of tile `i`."""
-        first, last = self.layouts[0].key_bytes, self.layouts[-1].key_bytes
-        before = i < self.cta.kv_tiles.boundary_tile
-        return first if first == last else cutlass.select_(before, Int32(first), Int32(last))
+    def floats(self, word: Int32, count: int) -> list[Float32]:
+        """Convert the `count` codes of a word to fp32, from the lowest bits on."""
+        return floats_of_e4m3(word)
 
 
 def pointer(address: Any, dtype: type[cutlass.Numeric], align_bytes: int) -> cute.Pointer:
@@ -265,48 +159,13 @@ def floats_of_e4m3(word: Int32, *, loc: Any = None, ip: Any = None) -> list[Floa
         "cvt.rn.f16x2.e4m3x2 p, a; cvt.rn.f16x2.e4m3x2 q, b; mov.b32 {w, x}, p; mov.b32 {y, z}, q; "
         "cvt.f32.f16 $0, w; cvt.f32.f16 $1, x; cvt.f32.f16 $2, y; cvt.f32.f16 $3, z; }"
     )
-    return _floats(code, word, WORD_BYTES, loc, ip)
-
-
-@dsl_user_op
-def floats_of_e2m1(word: Int32, *, loc: Any = None, ip: Any = None) -> list[Float32]:
-    """Convert the eight e2m1 codes of a word to fp32, from the lowest four bits on."""
-    halves = "".join(
-        f"cvt.rn.f16x2.e2m1x2 p, {byte}; mov.b32 {{x, y}}, p; cvt.f32.f16 ${2 * i}, x; cvt.f32.f16 ${2 * i + 1}, y; "
-        for i, byte in enumerate("abcd")
-    )
-    code = f"{{ .reg .b8 a, b, c, d; .reg .b16 x, y; .reg .b32 p; mov.b32 {{a, b, c, d}}, $8; {halves}}}"
-    return _floats(code, word, 2 * WORD_BYTES, loc, ip)
-
-
-def _floats(code: str, word: Int32, count: int, loc: Any, ip: Any) -> list[Float32]:
-    """Return the `count` results of PTX that reads a word."""
     found = llvm.inline_asm(
-        llvm.StructType.get_literal([Float32.mlir_type] * count),
+        llvm.StructType.get_literal([Float32.mlir_type] * WORD_BYTES),
         [Int32(word).ir_value(loc=loc, ip=ip)],
         code,
-        "=f," * count + "r",
+        "=f," * WORD_BYTES + "r",
         has_side_effects=False,
         is_align_stack=False,
         asm_dialect=llvm.AsmDialect.AD_ATT,
     )
-    return [Float32(llvm.extractvalue(Float32.mlir_type, found, [i], loc=loc, ip=ip)) for i in range(count)]
-
-
-@dsl_user_op
-def scale_of_ue8m0(byte: Int32, *, loc: Any = None, ip: Any = None) -> Float32:
-    """Return the power of two of the ue8m0 in the lowest byte; NaN for 255."""
-    code = (
-        "{ .reg .b16 a, b; .reg .b32 p; mov.b32 {a, b}, $1; cvt.rn.bf16x2.ue8m0x2 p, a; shl.b32 p, p, 16; "
-        "mov.b32 $0, p; }"
-    )
-    found = llvm.inline_asm(
-        Float32.mlir_type,
-        [Int32(byte).ir_value(loc=loc, ip=ip)],
-        code,
-        "=f,r",
-        has_side_effects=False,
-        is_align_stack=False,
-        asm_dialect=llvm.AsmDialect.AD_ATT,
-    )
-    return Float32(found)
+    return [Float32(llvm.extractvalue(Float32.mlir_type, found, [i], loc=loc, ip=ip)) for i in range(WORD_BYTES)]

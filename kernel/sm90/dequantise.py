@@ -6,13 +6,14 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Boolean, Float32, Int32, Int64
+from cutlass import BFloat16, Boolean, Float32, Int32, Int64, Uint8
 from cutlass.cute.nvgpu import cpasync
 
 from kernel.hardware import BF16_BYTES, WARP, WARPGROUP
+from kernel.layouts import CODE_BITS, QUANTISED, KeyLayout
 from kernel.sm90.load import AT_ONCE, LANES, RopePart
 from kernel.sm100.cta import VECTOR_BYTES
-from kernel.sm100.dequantise import BATCH, CODES, WORD_BYTES, KeyScalesWarp, QuantisedWarp, floats_of_e4m3, pointer
+from kernel.sm100.dequantise import BATCH, CODES, WORD_BYTES, QuantisedWarp, floats_of_e4m3, pointer
 from kernel.sm100.load import wait_empty
 
 MANTISSA_BITS = 23
@@ -69,8 +70,10 @@ class ConvertingWarp(QuantisedWarp):
         bits[0] = cutlass.select_(exponent == NAN_SCALE, Int32(NAN), bits[0])
         return cute.recast_tensor(bits, Float32)[0]
 
-    def floats_of_e2m1(self, word: Int32) -> list[Float32]:
-        """Convert the eight e2m1 codes of a word to fp32, from the lowest four bits on."""
+    def floats(self, word: Int32, count: int) -> list[Float32]:
+        """Convert the codes of a word to fp32, from the lowest bits on: four of e4m3, or eight of e2m1."""
+        if count == WORD_BYTES:
+            return floats_of_e4m3(word)
         halves = [floats_of_e4m3((half & E2M1_VALUES) << 2 | (half & E2M1_SIGNS) << 4) for half in (word, word >> 4)]
         return [each[j] * Float32(E2M1_FACTOR) for j in range(len(halves[0])) for each in halves]
 
@@ -154,8 +157,49 @@ class V32Warp(TwoTurnsWarp):
         RopePart(self.cta, self.cta.config.rope_ring, self.warp).copy(keys, self.of_keys(found, keys, begin), number)
 
 
-class V41Warp(ConvertingWarp, KeyScalesWarp):
-    """A load warp that converts keys of V4.1."""
+class V41Warp(ConvertingWarp):
+    """A load warp that converts keys of V4.1, whose columns are all codes. A lane loads its scale, if there are any.
+
+    Two caches may have different layouts. A KV tile has keys of one cache. Scales, a byte each, follow the codes of
+    their key, or those of all keys of the page.
+    """
+
+    @property
+    def layouts(self) -> list[KeyLayout]:
+        """The layout of each cache."""
+        return [QUANTISED[each.layout] for each in self.cta.config.caches]
+
+    @cute.jit
+    def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
+        """Convert this warp's slice of tile `i`, which is the CTA's KV tile `number`.
+
+        indices: those of the tile; on return, of the next tile. following: those of the next tile, then of the one
+        after it.
+        """
+        # 1. Find the keys. A lane has the addresses of its indices.
+        entries = self.entries(i)
+        held = [indices[n] for n in range(len(entries))]
+        found = [self.place(entry, index) for entry, index in zip(entries, held, strict=True)]
+        to_scales = [self.distances_to_scales(each, entries, held) for each in self.layouts]
+        indices.store(following.load())
+        following.store(self.read_indices(i + 2).load())
+        # 2. Convert them by the layout of the tile's cache.
+        if cutlass.const_expr(self.layouts[0] == self.layouts[-1]):
+            self.convert(0, found, to_scales[0], number)
+        else:
+            if i < self.cta.kv_tiles.boundary_tile:
+                self.convert(0, found, to_scales[0], number)
+            else:
+                self.convert(1, found, to_scales[1], number)
+        # 3. Signal the MMA warp.
+        slot, _ = self.cta.bars.slot_and_phase(number, self.warp)
+        self.publish_copies(slot)
+
+    def distances_to_scales(self, layout: KeyLayout, entries: list[Int32], indices: list[Any]) -> list[Any]:
+        """Return the bytes from each key to its scales; nothing if scales follow the codes of their key."""
+        if layout.page_scale_bytes == 0:
+            return []
+        return [self.listed.distance_to_scales(*each, layout) for each in zip(entries, indices, strict=True)]
 
     @cute.jit
     def convert(self, cache: cutlass.Constexpr[int], found: list[Any], to_scales: list[Any], number: Int32) -> None:
@@ -175,3 +219,30 @@ class V41Warp(ConvertingWarp, KeyScalesWarp):
                 distances = self.of_keys(to_scales, keys, begin)
             scales = [self.own_scale(cache, *each, self.column) for each in zip(places, distances, strict=True)]
             self.write(slot, keys, places, codes, scales, self.column)
+
+    def own_codes(self, cache: int, place: Any, column: Int32) -> cute.Tensor:
+        """Load the 16 codes of a key from `column` on: four words of e4m3, or two of e2m1."""
+        layout = self.layouts[cache]
+        size = CODES * CODE_BITS[layout.code] // 8
+        source = pointer(self.or_first(place, cache) + column * CODE_BITS[layout.code] // 8, Int32, size)
+        loaded = cute.make_rmem_tensor(size // WORD_BYTES, Int32)
+        cute.autovec_copy(cute.make_tensor(source, cute.make_layout(size // WORD_BYTES)), loaded)
+        return loaded
+
+    def own_scale(self, cache: int, place: Any, distance: Any, column: Int32) -> Float32:
+        """Load the scale of a key's codes from `column` on; a finite one if there is no key.
+
+        distance: bytes from the key to its scales.
+        """
+        layout = self.layouts[cache]
+        if layout.scale == "none":
+            return Float32(1.0)
+        source = pointer(self.or_first(place, cache) + distance + column // layout.scale_columns, Uint8, 1)
+        byte = cutlass.select_(place == 0, Int32(0), Int32(cute.make_tensor(source, cute.make_layout(1))[0]))
+        return self.scale_of(byte) if layout.scale == "ue8m0" else floats_of_e4m3(byte)[0]
+
+    def key_bytes(self, i: Int32) -> Any:
+        """Bytes of a key of tile `i`."""
+        first, last = self.layouts[0].key_bytes, self.layouts[-1].key_bytes
+        before = i < self.cta.kv_tiles.boundary_tile
+        return first if first == last else cutlass.select_(before, Int32(first), Int32(last))
