@@ -15,6 +15,9 @@ from typing import Any
 SSHD = shutil.which("sshd", path=f"/usr/sbin:/usr/local/sbin:{os.environ.get('PATH', '')}")
 START_S = 10.0
 
+#: The folder that sshd needs when root starts it. On Debian only its service creates it.
+EMPTY = Path("/run/sshd")
+
 
 class SshdError(RuntimeError):
     """The server did not start. The message is the server's."""
@@ -40,7 +43,9 @@ class Sshd:
         shutil.copy(self.folder / "user_key.pub", self.folder / "authorized_keys")
 
     def start(self, **process: Any) -> None:
-        """Start the server; `process` are further arguments of Popen. Raises SshdError."""
+        """Start the server; `process` are further arguments of Popen. Root's `EMPTY` is left. Raises SshdError."""
+        if os.getuid() == 0:
+            EMPTY.mkdir(mode=0o755, exist_ok=True)
         config, log = self.folder / "sshd_config", self.folder / "sshd.log"
         config.write_text(
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host_key\nPidFile none\nUsePAM no\n"

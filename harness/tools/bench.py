@@ -18,9 +18,6 @@ from harness.report.record import Record, load
 from remote.loopback import SSHD, Sshd, SshdError
 from stages.catalog import GATE
 
-#: The folder that sshd needs when root starts it. On Debian only its service creates it.
-EMPTY = Path("/run/sshd")
-
 
 class BenchError(Exception):
     """A run that was timed did not end with ACCEPT."""
@@ -73,16 +70,11 @@ def loopback(clone: Path, folder: Path) -> Iterator[str]:
         f'default = "loopback"\n[targets.loopback]\nkind = "ssh"\nhost = "loopback"\nworkdir = "{folder}/work"\n'
         f'python = "{sys.executable}"\ndevice = "emulator"\n'
     )
-    made = os.getuid() == 0 and not EMPTY.exists()
     try:
-        if made:
-            EMPTY.mkdir(mode=0o755)
         server.start()
         yield str(folder / "home")
     finally:
         server.close()
-        if made:
-            EMPTY.rmdir()
 
 
 def _launches(record: Record) -> list[float]:
