@@ -41,9 +41,13 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests marked gpu, install or long unless the marker expression names the marker."""
+    """Deselect tests marked gpu, install or long unless the marker expression names the marker.
+
+    The longest test comes first, or all other workers would end before it.
+    """
     for marker in ("gpu", "install", "long"):
         if marker not in config.option.markexpr:
             needs = [item for item in items if item.get_closest_marker(marker)]
             config.hook.pytest_deselected(items=needs)
             items[:] = [item for item in items if item not in needs]
+    items.sort(key=lambda item: item.path.name != "test_milestones.py")
