@@ -286,11 +286,14 @@ class Warp(Issuer):
         later = {self.component: met} | {p.component: p.waited_before(met) for p in (self.loads, self.stores)}
         whole, whole_after_sync = self.clock, self.after_sync
         self.clock = whole.without(later, instr, apart)
+        unsynced = self.clock.unsynced
         if whole_after_sync is not None:
             self.after_sync = whole_after_sync.without(later, instr, apart)
         try:
             yield
         finally:
+            if self.clock.unsynced is unsynced:  # the warp acquired nothing meanwhile
+                self.clock.unsynced = whole.unsynced
             whole.merge(self.clock)
             self.clock, self.after_sync = whole, whole_after_sync
 

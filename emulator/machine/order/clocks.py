@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import gt
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -34,11 +35,11 @@ Remote = Mapping[Any, np.ndarray]
 class Unsynced:
     """The times of a warp's component that some of its lanes released, although the lanes had not synchronised.
 
-    times: what the clock would hold if they had, int32[ROWS]. by: the instruction that released. apart: the accesses,
+    times: what the clock would hold if they had, by row. by: the instruction that released. apart: the accesses,
     by `Instr.place`, that other lanes may have made: only these need the synchronisation.
     """
 
-    times: np.ndarray
+    times: tuple[int, ...]
     by: Instr
     apart: frozenset[Any]
 
@@ -72,7 +73,7 @@ class Clock:
         """Take the later time of each component of both clocks."""
         if other.remote is not None:
             self._merge_remote(other.remote)
-        if self.unsynced is not None or other.unsynced is not None:
+        if self.unsynced is not other.unsynced:
             self._merge_unsynced(other)
         a, b = self.v, other.v
         n = b.shape[1]
@@ -108,19 +109,18 @@ class Clock:
         self._lent = True
         return new
 
-    def times(self, component: int) -> np.ndarray:
+    def times(self, component: int) -> tuple[int, ...]:
         """Return the times of a component, by row."""
-        there: np.ndarray = self.v[:, component] if component < self.v.shape[1] else np.zeros(ROWS, np.int32)
-        return there
+        return tuple(self.v[:, component].tolist()) if component < self.v.shape[1] else (0,) * ROWS
 
     def without(self, later: Mapping[int, int], by: Instr, apart: frozenset[Any]) -> Clock:
         """Return a copy without the times of components after `later`, which it keeps as unsynced ones."""
         new, unsynced = self.copy(), dict(self.unsynced or {})
         for component, time in later.items():
             known = self.times(component)
-            if (known > time).any():
-                unsynced[component] = Unsynced(known.copy(), by, apart)
-                new.v[:, component] = np.minimum(known, time)
+            if max(known) > time:
+                unsynced[component] = Unsynced(known, by, apart)
+                new.v[:, component] = [min(each, time) for each in known]
         new.unsynced = unsynced or None
         return new
 
@@ -134,12 +134,15 @@ class Clock:
         ours, theirs = self.unsynced or {}, other.unsynced or {}
         merged: dict[int, Unsynced] = {}
         for component in ours.keys() | theirs.keys():
-            found = [u for u in (ours.get(component), theirs.get(component)) if u is not None]
-            known = np.maximum(self.times(component), other.times(component))
-            left = [u for u in found if (u.times > known).any()]
-            if left:
-                times = np.maximum.reduce([known, *(u.times for u in left)])
-                merged[component] = Unsynced(times, left[0].by, frozenset().union(*(u.apart for u in left)))
+            mine, others = ours.get(component), theirs.get(component)
+            known = list(map(max, self.times(component), other.times(component)))
+            found = (mine,) if mine is others else (mine, others)
+            left = [each for each in found if each is not None and any(map(gt, each.times, known))]
+            if len(left) == 1:
+                merged[component] = left[0]
+            elif left:
+                times = tuple(map(max, *(each.times for each in left)))
+                merged[component] = Unsynced(times, left[0].by, left[0].apart | left[1].apart)
         self.unsynced = merged or None
 
     def _merge_remote(self, seen: Remote) -> None:
