@@ -121,7 +121,7 @@ def _over_keys(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, keys: list[list[torch.Tensor]]
 ) -> Partial:
     """Compute one softmax per query token and head over the token's keys, keys[b][t]."""
-    q, k, v = q.double(), k.double(), v.double()
+    q = q.double()
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     u = q.new_zeros(*q.shape[:3], v.shape[-1])
     lse = torch.full(q.shape[:3], NEG_INF, dtype=torch.float64)
@@ -130,10 +130,11 @@ def _over_keys(
         for t, seen in enumerate(tokens):
             if len(seen) == 0:
                 continue
-            s = scale * q[b, t] @ k[b, seen].T
+            k_seen = k[b, seen].double()
+            s = scale * q[b, t] @ k_seen.T
             m[b, t] = s.amax(dim=-1)
             p = torch.exp(s - m[b, t][:, None])
-            u[b, t] = p @ v[b, seen]
+            u[b, t] = p @ (k_seen if v is k else v[b, seen].double())
             lse[b, t] = m[b, t] + torch.log(p.sum(dim=-1))
     return Partial(u, lse, m)
 

@@ -50,7 +50,7 @@ def cached(case: Case, inputs: Inputs) -> list[Partial]:
         selection(
             inputs.q,
             cache.keys.expand(case.batch, -1, -1),
-            cache.keys[:, : case.value_dim].expand(case.batch, -1, -1),
+            None if case.value_dim == case.head_dim else cache.keys[:, : case.value_dim].expand(case.batch, -1, -1),
             topk_indices=cache.indices,
             topk_lens=cache.counts.clamp(0, cache.indices.shape[2]),
             scale=case.scale,
