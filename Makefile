@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard diff clean-runs resume replay cancel revoke doctor trust provision milestones report notes \
-	layout budget bench clock perf pin-cycles mutants flashmla-tests survey bugs docs silicon lint formatted test test-long $(MILESTONE)
+	layout budget bench clock perf pin-cycles mutants flashmla-tests survey bugs docs silicon lint formatted test test-long test-thorough $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -184,3 +184,6 @@ test: $(READY) formatted ## run ruff, mypy and the tests, except the long ones
 
 test-long: $(READY) ## run the long tests, and those that install packages
 	@$(PYTEST) -m "long or install"
+
+test-thorough: $(READY) ## run the tests that neither make test nor make test-long runs: more cheats, more inputs
+	@$(PYTEST) -m thorough

@@ -40,14 +40,19 @@ def checkout(tmp_path: Path) -> Checkout:
     return make_checkout(tmp_path / "checkout")
 
 
+#: Markers of tests that only a marker expression with their name selects. The first that a test has counts.
+ON_REQUEST = ("thorough", "gpu", "install", "long")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests marked gpu, install or long unless the marker expression names the marker.
+    """Deselect tests with a marker of ON_REQUEST unless the marker expression names it.
 
     The longest test comes first, or all other workers would end before it.
     """
-    for marker in ("gpu", "install", "long"):
-        if marker not in config.option.markexpr:
-            needs = [item for item in items if item.get_closest_marker(marker)]
-            config.hook.pytest_deselected(items=needs)
-            items[:] = [item for item in items if item not in needs]
-    items.sort(key=lambda item: item.path.name != "test_milestones.py")
+
+    def asked_for(item: pytest.Item) -> bool:
+        marker = next(filter(item.get_closest_marker, ON_REQUEST), "")
+        return marker in config.option.markexpr
+
+    config.hook.pytest_deselected(items=[item for item in items if not asked_for(item)])
+    items[:] = sorted(filter(asked_for, items), key=lambda item: item.path.name != "test_milestones.py")

@@ -29,9 +29,9 @@ def numbers(seed: int, low: int, high: int, *shape: int) -> torch.Tensor:
     return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.int32)
 
 
-def long(*values: Any) -> Any:
+def thorough(*values: Any) -> Any:
     """Parameters between two that every run of the tests has."""
-    return pytest.param(*values, marks=pytest.mark.long)
+    return pytest.param(*values, marks=pytest.mark.thorough)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ LAYERS = {
 EVERY_RUN = ("HCA hd=512", "CSA hd=64")
 
 
-@pytest.mark.parametrize("name", [name if name in EVERY_RUN else long(name) for name in LAYERS])
+@pytest.mark.parametrize("name", [name if name in EVERY_RUN else thorough(name) for name in LAYERS])
 def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
     kind, d, shape, lens, sizes = LAYERS[name]
     case = layer(kind, d, shape, lens, **sizes)
@@ -158,10 +158,10 @@ def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
     [
         (64, 256, "window"),
         (512, 128, "topk"),
-        *(long(64, 64, kind) for kind in KINDS),
-        *(long(64, 256, kind) for kind in ("blocks", "topk")),
-        *(long(512, 64, kind) for kind in KINDS),
-        *(long(512, 128, kind) for kind in ("window", "blocks")),
+        *(thorough(64, 64, kind) for kind in KINDS),
+        *(thorough(64, 256, kind) for kind in ("blocks", "topk")),
+        *(thorough(512, 64, kind) for kind in KINDS),
+        *(thorough(512, 128, kind) for kind in ("window", "blocks")),
     ],
 )
 def test_every_mode_gives_the_same_bits(d: int, heads: int, kind: str) -> None:
@@ -174,8 +174,10 @@ def test_every_mode_gives_the_same_bits(d: int, heads: int, kind: str) -> None:
         assert torch.equal(first.o.view(torch.int16), other.o.view(torch.int16)) and torch.equal(first.lse, other.lse)
 
 
-@pytest.mark.parametrize("kind", [long("blocks"), "topk"])
-@pytest.mark.parametrize(("d", "p_path"), [long(64, "smem"), long(128, "tmem"), long(256, "smem"), (512, "smem")])
+@pytest.mark.parametrize("kind", [thorough("blocks"), "topk"])
+@pytest.mark.parametrize(
+    ("d", "p_path"), [thorough(64, "smem"), thorough(128, "tmem"), thorough(256, "smem"), (512, "smem")]
+)
 def test_partials_over_both_branches(kind: str, d: int, p_path: kernel.problem.PPath) -> None:
     """Without a window's mask: U and m are those of all keys, O has the sink besides."""
     case = layer(kind, d, (2, 2, 16), [30, 150], most=70)
@@ -217,7 +219,7 @@ def test_logits_of_ten_thousand(sink: float) -> None:
     assert (got.lse.double() - want.lse).abs().max() <= 4e-3
 
 
-@pytest.mark.long  # milestone D5c requires the same of its cases; merge.py has tests of its own
+@pytest.mark.thorough  # milestone D5c requires the same of its cases; merge.py has tests of its own
 @pytest.mark.parametrize("kind", ["blocks", "topk"])
 def test_fused_equals_merged(kind: str) -> None:
     """Partials of two launches, merged in torch, and one launch with both branches."""
@@ -280,7 +282,7 @@ PAIRS: dict[str, tuple[str, tuple[int, int, int], list[int], dict[str, int], boo
 }
 
 
-@pytest.mark.parametrize("name", [long("window"), long("blocks"), "topk", "four row tiles a token"])
+@pytest.mark.parametrize("name", [thorough("window"), thorough("blocks"), "topk", "four row tiles a token"])
 def test_a_pair_takes_row_tile_after_row_tile(name: str) -> None:
     """One pair of CTAs has all of them: some see no key, some end in poisoned tiles."""
     kind, shape, lens, sizes, partials, mode = PAIRS[name]

@@ -23,7 +23,7 @@ BUDGET = 20_000
 
 
 @pytest.mark.parametrize(
-    ("seed", "count"), [(1, 3), *(pytest.param(seed, 12, marks=pytest.mark.long) for seed in range(2, 12))]
+    ("seed", "count"), [(1, 3), *(pytest.param(seed, 12, marks=pytest.mark.thorough) for seed in range(2, 12))]
 )
 def test_executed(seed: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = (torch.randn(shape).bfloat16() for shape in ((1, 1, 128, 64), (1, 128, 64), (1, 128, 64)))

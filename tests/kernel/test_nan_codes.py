@@ -31,7 +31,7 @@ def test_a_code_of_nan_gives_nan(layout: Quantised, heads: int) -> None:
     check(layout, heads)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_a_code_of_nan_gives_nan_on_hopper() -> None:
     environment = ORIGINAL_ENVIRONMENT | {"CUTE_DSL_ARCH": "sm_90a", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, __file__, "8"]

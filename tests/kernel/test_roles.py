@@ -45,7 +45,7 @@ def test_participant_counts_follow_the_roles(roles: Roles) -> None:
 
 @pytest.mark.parametrize(
     ("name", "head_dim", "heads"),
-    [pytest.param(*each, marks=[] if each in EVERY_RUN else pytest.mark.long) for each in SHAPES],
+    [pytest.param(*each, marks=[] if each in EVERY_RUN else pytest.mark.thorough) for each in SHAPES],
 )
 def test_permuted_roles_give_the_same_bits(
     name: str, head_dim: int, heads: int, monkeypatch: pytest.MonkeyPatch

@@ -72,7 +72,7 @@ LONG = ("D5d", "D6c", "D6d", "D6e", "D6f", "D6g", "D6h")
 
 @pytest.mark.parametrize(
     "milestone",
-    [pytest.param(each, id=each.id, marks=[pytest.mark.long] if each.id in LONG else []) for each in CATALOG],
+    [pytest.param(each, id=each.id, marks=[pytest.mark.thorough] if each.id in LONG else []) for each in CATALOG],
 )
 def test_every_milestone_has_its_negative_controls(milestone: Milestone) -> None:
     """An edit may leave one shape as it is (a window that covers every key, two equal rows), but not most of them."""

@@ -157,7 +157,9 @@ BREAKS = (
 
 # A number that is a little off. test_broken_kernel.py deletes a wait in every run of the tests.
 ALWAYS = {"P is not a little too small"}
-PARAMS = [pytest.param(each, id=each.rule, marks=[] if each.rule in ALWAYS else pytest.mark.long) for each in BREAKS]
+PARAMS = [
+    pytest.param(each, id=each.rule, marks=[] if each.rule in ALWAYS else pytest.mark.thorough) for each in BREAKS
+]
 
 
 @pytest.mark.parametrize("broken", PARAMS)

@@ -23,8 +23,10 @@ from tests.system import Checkout
 
 CHEATS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("cheats.toml").read_text())["cheat"]
 RIGHT = '"scale_log2": scale * math.log2(math.e)'
-#: One that is judged, and one that is rejected before a run; the others are long.
+#: One that is judged, and one that is rejected before a run.
 QUICK = ("forged verdict", "looser pins")
+#: The first of each verdict and reason is long; the others are thorough.
+REASONS = list({(each["verdict"], each["says"]): each for each in reversed(CHEATS)}.values())
 #: The first of each verdict, by which a host over SSH is tried.
 DIFFERENT = list({each["verdict"]: each for each in reversed(CHEATS)}.values())
 
@@ -106,10 +108,11 @@ def append(code: str, checkout: Checkout, path: str = "kernel/__init__.py") -> N
 
 
 def marked(cheat: dict[str, Any], target: str) -> Any:
-    marks = [] if cheat["name"] in QUICK and target == SIM else [pytest.mark.long]
-    return pytest.param(
-        cheat, target, id=f"{cheat['name']}, {target}", marks=[*marks, *[pytest.mark.sshd] * (target == SSH)]
-    )
+    if target == SSH:
+        marks = [pytest.mark.sshd, pytest.mark.long]
+    else:
+        marks = [] if cheat["name"] in QUICK else [pytest.mark.long if cheat in REASONS else pytest.mark.thorough]
+    return pytest.param(cheat, target, id=f"{cheat['name']}, {target}", marks=marks)
 
 
 @needs_walls
