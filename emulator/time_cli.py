@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .bridge.device import EmulatedDevice
+from .chip import NAME
 from .clock.chips import names
 from .clock.conditions import USUAL, Branches, Code, Conditions, Data, L2State
 from .errors import AssemblerError, EmulatorError
 from .findings import report_lines
 from .machine_code import assembler, disassembler
-from .scripts import NO_OUTPUTS, has_torch, prepare
+from .scripts import NO_OUTPUTS, elsewhere, has_torch, prepare
 
 if TYPE_CHECKING:
     from .bridge.result import LaunchResult
@@ -40,7 +41,9 @@ def add_command(commands: Any) -> None:
         f"Exit code {FAILED} means that a launch could not be predicted. docs/explanation/clock.md describes the model "
         "and its errors.",
     )
-    timed.add_argument("--chip", choices=names(), default="b200", help="the chip to predict for (default: %(default)s)")
+    timed.add_argument(
+        "--chip", choices=names(), default=NAME, help="the chip to emulate and to predict for (default: %(default)s)"
+    )
     timed.add_argument(
         "--l2",
         choices=get_args(L2State),
@@ -93,6 +96,8 @@ def add_command(commands: Any) -> None:
 
 def _checked(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     """Predict, or compare, after a check of which options belong together."""
+    if (code := elsewhere(options.chip)) is not None:
+        return code
     if options.compare is not None:
         if options.trace is not None:
             parser.error("--trace does not go with --compare: allowed are --json and --html")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import emulator
+from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
 from emulator.cli import REPORT_EXIT, main
 from emulator.errors import EmulatorError
 from emulator.leniency import Leniency
@@ -546,6 +547,17 @@ def test_time_names_its_chips(capsys):
         main(["time", "--chip", "b400", "script.py"])
     assert "argument --chip: invalid choice: 'b400'" in (said := capsys.readouterr().err)
     assert all(name in said for name in ("b200", "b300", "gb300", "h100", "h200"))
+
+
+def test_time_emulates_the_chip_that_it_predicts_for(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import torch\nprint(torch.cuda.get_device_name(), torch.cuda.get_device_capability())\n")
+    for options, environment in ((["--chip", "h200"], {}), ([], {"EMULATOR_DEVICE": "h200"})):
+        command = [sys.executable, "-m", "emulator", "time", *options, str(script)]
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=120, env=ORIGINAL_ENVIRONMENT | environment
+        )
+        assert done.returncode == 0 and "H200" in done.stdout and "(9, 0)" in done.stdout, done.stderr
 
 
 def test_the_command_and_its_help(tmp_path, capsys):
