@@ -7,7 +7,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -291,6 +291,7 @@ class EmulatedDevice:
         if self._chip is not None:
             predicted = self._predict(self._chip, launch, module, name)
             self._record_result(module, name, config, cluster, launch, started, predicted)
+            self._compute_integers(launch, module.program(name))
             return
         program = module.program(name)
         timed = None if self.pages is None else self.pages.predicted(launch, partial(module.skeleton, name))
@@ -322,6 +323,14 @@ class EmulatedDevice:
         conditions = self.conditions or USUAL
         skeletons = partial(module.skeleton, name, code=conditions.code)
         return predict(chip, launch, skeletons, self.recorder, conditions)
+
+    def _compute_integers(self, launch: Launch, program: Program) -> None:
+        """Execute a launch under the clock if later launches may depend on its results. Errors are not reported."""
+        from ..clock.integers import BUDGET, computes_integers
+
+        if computes_integers(launch):
+            with suppress(EmulatorError):
+                self.runner(launch, program, RunOptions(self.completion, self.seed, BUDGET, 1))
 
     def _record_result(
         self,

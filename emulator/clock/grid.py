@@ -24,7 +24,7 @@ from .conditions import Conditions
 from .registers import Registers
 from .reuse import Loads, held_before
 from .stretch import LSU
-from .timeline import Timeline
+from .timeline import STEP_LIMIT, Timeline
 from .trace import Recorder
 from .uncertainty import BY_WARPS, GATHERS, NARROW, STORES
 from .warps import Sm, TimedCluster
@@ -42,12 +42,13 @@ MAX_SAMPLES: Final = 512
 
 A cluster between two samples is assumed to have the work of the one before it.
 """
+PROBES_IN_ORDER: Final = 6
+SAMPLES_IN_ORDER: Final = 16
+"""The same numbers for clusters all of whose warps have to run."""
 MAX_EXECUTED: Final = 5
 """The maximum number of distinct amounts of work to execute; times between them are interpolated."""
 MEMORY_MATTERS: Final = 0.5
 """The use of L2's or HBM's bandwidth below which clusters are not faster if fewer SMs share it."""
-STEP_LIMIT: Final = 1_000_000
-"""The instruction limit of a warp that runs only to determine its work."""
 
 
 @dataclass(frozen=True)
@@ -292,12 +293,20 @@ class Grid:
                     loads.append(Loads(0, timeline.boxes))
             return found
 
-        few = sorted({0, count - 1, *Random(0).sample(range(count), min(PROBES, count))})
+        probes, samples = (PROBES_IN_ORDER, SAMPLES_IN_ORDER) if self._in_order else (PROBES, MAX_SAMPLES)
+        few = sorted({0, count - 1, *Random(0).sample(range(count), min(probes, count))})
         found = works(few)
-        if len(set(found)) == 1 or count <= PROBES:
+        if len(set(found)) == 1 or count <= probes:
             return few, found, loads
-        many = list(range(0, count, -(-count // MAX_SAMPLES) | 1))
+        many = list(range(0, count, -(-count // samples) | 1))
         return many, works(many), loads
+
+    @cached_property
+    def _in_order(self) -> bool:
+        """True if warps pass what decides their branches, or tensor maps, to other warps of the CTA."""
+        instrs = self._skeleton.kernel.instrs
+        kinds = {instr.kind for instr in instrs if any(m.startswith("shared") for m in instr.modifiers)}
+        return {Kind.LOAD, Kind.STORE} <= kinds or any(instr.opcode.startswith("tensormap.") for instr in instrs)
 
     @property
     def _steals(self) -> bool:
@@ -310,7 +319,10 @@ class Grid:
         """Run a cluster's warps with every wait satisfied at once.
 
         only: run just this warp of the first CTA. enough: returns True if the rest of it need not run.
+        If warps decide for each other what they do, all of them run in the order that their waits give.
         """
+        if self._in_order:
+            return timeline.walk(index, enough)
         cluster = TimedCluster(self._launch, index, timeline.sms, 0.0)
         for warp in cluster.warps if only is None else [cluster.ctas[0].warps[only]]:
             timeline.prepare(warp)

@@ -182,6 +182,9 @@ def _assumptions(
             yield f"comparisons of data that decide a branch are false: PTX lines {at}"
         else:
             yield f"all clusters branch as cluster {outcomes.cluster} did, which was executed: PTX lines {at}"
+    if skeleton.polls:
+        at = ", ".join(str(instr.line) for instr in skeleton.polls)
+        yield f"other CTAs have stored or arrived when a loop polls global memory: PTX lines {at}"
     if time.used.get("TMA"):
         yield READ_ONCE
     yield from (text for name, text in chip.assumptions.items() if name in figures)

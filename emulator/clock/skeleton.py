@@ -21,6 +21,7 @@ from .lane_addresses import LaneAddresses
 from .machine_schedule import MachineSchedule
 from .operations import AWAIT_LOAD, OUTCOME, SPIN, STRETCH, is_global_store, operation, waits_at_first_use
 from .outcomes import Recording
+from .polls import without_polls
 from .registers import Registers, estimated
 from .schedule import AwaitedLoad, Between, Charges, Scheduler
 from .spins import repeats
@@ -36,6 +37,7 @@ MATRICES = frozenset({Kind.TENSOR_LOAD, Kind.MATRIX_LOAD, Kind.WARP_MMA})
 class Skeleton:
     """A kernel that `Program` runs with `operations.find`, and its stretches by number.
 
+    polls: the branches that repeat a poll of global memory.
     decided: floating-point comparisons that decide a branch. recording: executes a cluster to record their outcomes;
     without these they are taken to be false.
     figures: the names of the chip's figures that the stretches depend on.
@@ -46,6 +48,7 @@ class Skeleton:
     stretches: tuple[Stretch, ...]
     decided: tuple[Instr, ...]
     recording: Recording
+    polls: tuple[Instr, ...]
     figures: frozenset[str]
     registers: Callable[[], Registers]
     schedule: str = "a list schedule of the PTX"
@@ -57,7 +60,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
     variables: host addresses of the module's variables. code: the machine code whose schedule is charged; without it,
     a list schedule of the PTX is.
     """
-    found = effects(kernel, variables)
+    kernel, found, polls = without_polls(kernel, variables)
     lanes = LaneAddresses(found)
     if (named := _with_named_stores(kernel, found, lanes)) != kernel:
         kernel, found = named, effects(named, variables)
@@ -91,7 +94,8 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
             kept = operations[i].kept(instr, i in sliced.hinted)
             spins = instr.kind is Kind.MBARRIER_WAIT and repeats(kernel, i, lambda at: found[at].writes)
             if is_global_store(instr):
-                kept = replace(kept, operands=tuple(map(Imm, touched(instr, lanes))))
+                values = instr.operands[:2] if i in sliced.map_stores else ()
+                kept = replace(kept, operands=(*map(Imm, touched(instr, lanes)), *values))
             instrs.append(replace(kept, opcode=SPIN) if spins else kept)
             if instr.kind in MATRICES:
                 instrs.extend(_zeros(instr, [r for r in effect.writes if r in needed]))
@@ -112,7 +116,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
     decided = tuple(kernel.instrs[i] for i in recording.compared)
     names = frozenset(figures)
-    plain = Skeleton(left, tuple(stretches), decided, recording, names, lambda: estimated(kernel, found, flow))
+    plain = Skeleton(left, tuple(stretches), decided, recording, polls, names, lambda: estimated(kernel, found, flow))
     if code is None:
         return plain
     exact, schedule = Registers(code.resources.registers, "machine code"), f"machine code of ptxas {code.version}"
@@ -215,6 +219,7 @@ class _Slice:
                 self._writers.setdefault(register, []).append(i)
         self.keep: set[int] = set()
         self.cut: set[int] = set()
+        self.map_stores = self._map_stores()
         self.hinted: set[int] = set()
         """Operations whose hints follow from the launch, and from loads that are kept anyway."""
 
@@ -224,7 +229,7 @@ class _Slice:
         while stores := self._stores():
             self._take(stores)
         hints = self._hints()
-        needed = {r for i in self.keep for r in _needed(self._found[i])} | hints
+        needed = {r for i in self.keep for r in self._needed(i)} | hints
         return self.keep, self.cut, needed
 
     @property
@@ -241,7 +246,7 @@ class _Slice:
             if made is None or not (operands := made.hints(instr)):
                 continue
             wanted = {r for operand in operands for r in registers(operand) if isinstance(r, Reg)}
-            behind = reachable(self._writing(wanted), lambda at: self._writing(_needed(self._found[at])))
+            behind = reachable(self._writing(wanted), lambda at: self._writing(self._needed(at)))
             if all(at in self.keep or self._is_plain(at) for at in behind):
                 self.keep |= behind
                 self.hinted.add(i)
@@ -261,7 +266,7 @@ class _Slice:
         """Keep instructions and what they depend on, up to data."""
 
         def needed_by(i: int) -> Iterator[int]:
-            for register in () if self._is_cut(i) else _needed(self._found[i]):
+            for register in () if self._is_cut(i) else self._needed(i):
                 yield from self._writers.get(register, ())
 
         taken = reachable(firsts, needed_by)
@@ -274,8 +279,10 @@ class _Slice:
 
     def _stores(self) -> list[int]:
         """Return stores and atomics that are not kept yet, of non-data values, to a space that a kept load reads."""
-        spaces = {_space(self._found[i].instr) for i in self.keep if self._found[i].instr.kind in LOADS}
-        spaces &= {"shared", "local"}
+        kept = [self._found[i].instr for i in self.keep]
+        spaces = {_space(instr) for instr in kept if instr.kind in LOADS} & {"shared", "local"}
+        if any(instr.opcode.startswith("tensormap.") for instr in kept):
+            spaces.add("shared")
         return [
             i
             for i, effect in enumerate(self._found)
@@ -284,6 +291,20 @@ class _Slice:
             and _space(effect.instr) in spaces
             and not self._of_data(effect)
         ]
+
+    def _map_stores(self) -> frozenset[int]:
+        """Return the global stores that may write a tensor map which the kernel then changes in global memory.
+
+        Their values are stored, unlike those of other stores to global memory.
+        """
+        if not any(e.instr.opcode == "tensormap.replace" and _space(e.instr) != "shared" for e in self._found):
+            return frozenset()
+        return frozenset(i for i, e in enumerate(self._found) if is_global_store(e.instr) and not self._of_data(e))
+
+    def _needed(self, i: int) -> set[Reg]:
+        """Return the registers that the kept form of an instruction reads."""
+        stored = self._found[i].instr.operands[:2] if i in self.map_stores else ()
+        return _needed(self._found[i]) | {r for o in stored for r in registers(o) if isinstance(r, Reg)}
 
     def _of_data(self, effect: Effect) -> bool:
         def read(register: Reg) -> Iterator[Reg]:

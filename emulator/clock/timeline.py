@@ -30,6 +30,9 @@ SHARED = 0.5
 STUCK: Final = 1.1
 """In a trace, the end of a wait without end, as a multiple of the time of the last event."""
 
+STEP_LIMIT: Final = 1_000_000
+"""The instruction limit of a warp that runs only to determine its work."""
+
 
 @dataclass(frozen=True)
 class Route:
@@ -59,7 +62,7 @@ class Timeline:
     ordinary_misses: the shares of the bytes of warps' own loads that come from L2 and from HBM.
     outcomes: of comparisons of data; without them they are false.
     has_code: earlier clusters have run on the SMs, so that their instruction caches hold the code.
-    untimed: warps only run through their programs, each alone, and no time is modelled.
+    untimed: warps only run through their programs. Stretches take no time.
     """
 
     def __init__(
@@ -141,10 +144,7 @@ class Timeline:
         self._next = iter(indices)
         for _ in range(resident):
             self._start(0.0)
-        time = 0.0
-        while self._heap:
-            time, _, happen = heapq.heappop(self._heap)
-            happen(time)
+        time = self._perform(lambda: False)
         if self._live:
             stuck = [warp for cluster in self._live for warp in cluster.warps if not warp.done]
             if self.recorder is not None:
@@ -155,6 +155,26 @@ class Timeline:
             rows = tuple(f"  {w}: waits for {w.since[2]} at PTX line {w.since[1].line}" for w in stuck if w.since)
             raise Deadlock("deadlock in modelled time: every warp waits and no operation is in flight", rows)
         return self.finished
+
+    def walk(self, index: Dim3, enough: Callable[[], bool]) -> TimedCluster:
+        """Run one cluster until it ends or `enough` returns True."""
+        self._next = iter((index,))
+        self._start(0.0)
+        (cluster,) = self._live
+        self._perform(enough)
+        if cluster.running and not enough():
+            raise Deadlock(f"cluster {index} waits for something that no warp of it does", ())
+        self._heap.clear()
+        self._live.clear()
+        return cluster
+
+    def _perform(self, enough: Callable[[], bool]) -> float:
+        """Let events happen until there are none, or `enough` returns True; return the time of the last one."""
+        time = 0.0
+        while self._heap and not enough():
+            time, _, happen = heapq.heappop(self._heap)
+            happen(time)
+        return time
 
     def at(self, time: float, happen: Callable[[float], None]) -> None:
         """Schedule an event."""
@@ -202,6 +222,8 @@ class Timeline:
             else:
                 self.program.advance(warp)
                 warp.yielded = False
+                if self.untimed and warp.executed > STEP_LIMIT:
+                    raise Deadlock(f"{warp} does not end, even if its computations take no time", ())
                 continue
             if heap and heap[0][0] < now:
                 self.at(now, warp.go)
@@ -273,6 +295,8 @@ class Timeline:
 
     def begin(self, warp: TimedWarp, number: int, now: float) -> float:
         """Start a stretch on a warp; return the time at which its code is there."""
+        if self.untimed:
+            return now
         warp.stretch, warp.at = self.stretches[number], 0
         warp.sm.stretches[number] += 1
         if flops := warp.stretch.flops:

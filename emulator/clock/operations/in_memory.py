@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...chip import LANES, RANK_SHIFT
+from ...errors import OutOfBounds
 from ...isa.atomics import Atomic, conflict_free_groups, operand_bits, results_of
 from ...isa.lane_values import active_lanes, lane_rows, per_lane
 from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_local, parameter_load
@@ -71,7 +72,7 @@ def _ld(ins: Instr) -> Action:
             view, index = _memory(op, warp, addresses)
             values = view[index]
         elif op.space == "global":
-            values = warp.cta.launch.memory.load(addresses, op.width, op.count, ins, warp, op.what)
+            values = _loaded(op, ins, warp, addresses)
         else:
             values = np.zeros((len(lanes), op.count), f"u{op.width}")
         full = np.zeros((LANES, op.count), values.dtype)
@@ -82,6 +83,14 @@ def _ld(ins: Instr) -> Action:
         return columns[0] if len(columns) == 1 else tuple(columns)
 
     return run
+
+
+def _loaded(op: MemoryOp, ins: Instr, warp: TimedWarp, addresses: np.ndarray) -> np.ndarray:
+    """Return what a load of global memory reads: 0 outside all memory, as the clock does not check accesses."""
+    try:
+        return warp.cta.launch.memory.load(addresses, op.width, op.count, ins, warp, op.what)
+    except OutOfBounds:
+        return np.zeros((addresses.size, op.count), f"u{op.width}")
 
 
 @timed("st", keep=lambda instr: () if is_global_store(instr) else instr.operands[:2])
@@ -100,8 +109,13 @@ def _st(ins: Instr) -> Action:
 
     if is_global_store(ins):
 
-        def store(warp: TimedWarp, mask: Any, sectors: int, lines: int) -> None:
+        def store(warp: TimedWarp, mask: Any, sectors: int, lines: int, *stored: Any) -> None:
             active = len(active_lanes(mask))
+            if stored:  # it may be a tensor map
+                address, value = stored
+                lanes, addresses = _places(op, warp, mask, address)
+                values = lane_rows(value, op.count, np.dtype(f"u{op.width}"))[lanes]
+                warp.cta.launch.memory.store(addresses, values, ins, warp, op.what)
             size = op.bytes * active
             warp.timeline.stored += size
             warp.timeline.moved[BY_WARPS] += size

@@ -1,0 +1,105 @@
+"""Values that warps pass to each other through memory and that decide times: tensor maps, and numbers for branches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_clock_laws import B200, predicted
+from test_cp_async_bulk_tensor import tensor_map
+
+from bench import clock as bench
+
+TEMPLATE = "ld.param.v2.b64 {{%d2, %d3}}, [map+{0}]; st.{1}.v2.b64 [{2}+{0}], {{%d2, %d3}};"
+IN_SHARED = f"""{"".join(TEMPLATE.format(at, "shared", "%r3") for at in range(0, 128, 16))}
+bar.warp.sync -1; elect.sync _|%p2, -1;
+@%p2 tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r3], 1, %r6;
+bar.warp.sync -1;
+tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%d0], [%r3], 128;"""
+IN_GLOBAL = f"""elect.sync _|%p2, -1; @!%p2 bra USE;
+{"".join(TEMPLATE.format(at, "global", "%d0") for at in range(0, 128, 16))}
+tensormap.replace.tile.box_dim.global.b1024.b32 [%d0], 1, %r6;
+fence.proxy.tensormap::generic.release.gpu;"""
+
+
+@pytest.mark.parametrize("change", [IN_SHARED, IN_GLOBAL], ids=["shared", "global"])
+def test_a_load_has_the_box_that_another_warp_wrote_into_its_map(change: str) -> None:
+    """The wait ends only if 8 rows of 128 bytes arrive; the map that the host made has 4."""
+    text = bench.entry(
+        "b64 map,u64 made",
+        f"""
+.shared .align 128 .b8 copy[128]; .shared .align 128 .b8 box[1024]; .shared .align 8 .b8 full[8];
+mov.u32 %r1, %tid.x; mov.b32 %r2, full; mov.b32 %r3, copy; mov.b32 %r4, box; mov.b32 %r5, 0; mov.b32 %r6, 8;
+ld.param.u64 %d0, [made]; setp.eq.u32 %p0, %r1, 0; @%p0 mbarrier.init.shared.b64 [%r2], 1;
+setp.lt.u32 %p1, %r1, 32; @%p1 bra USE;
+{change}
+USE: bar.sync 0; @!%p0 bra END;
+mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 1024;
+{bench.TMA_LOAD.format(to="cta", more="")} [%r4], [%d0, {{%r5, %r5}}], [%r2];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @!%p3 bra WAIT;
+END: ret;""",
+    ).replace(".param .b64 map", ".param .align 64 .b8 map[128]")
+    data = np.zeros((64, 32), np.float32)
+    found = predicted(text, [tensor_map(data, (32, 4), 0), np.zeros(128, np.uint8)], 1, 64)
+    assert found.busy["HBM"] * found.cycles > 0
+
+
+def test_a_warp_does_as_much_as_another_warp_tells_it() -> None:
+    """The first of 149 CTAs has 1,000 rounds and the others one, as a grouped GEMM's scheduler warp divides tiles."""
+    text = bench.entry(
+        "u32 rounds",
+        """
+.shared .align 4 .b8 told[4];
+mov.u32 %r1, %tid.x; mov.b32 %r2, told; mov.u32 %r3, %ctaid.x; ld.param.u32 %r4, [rounds];
+setp.ne.u32 %p0, %r3, 0; selp.u32 %r5, 1, %r4, %p0;
+setp.eq.u32 %p1, %r1, 32; @%p1 st.shared.u32 [%r2], %r5;
+bar.sync 0; setp.ge.u32 %p2, %r1, 32; @%p2 bra END; ld.shared.u32 %r6, [%r2];
+NEXT: sub.u32 %r6, %r6, 1; setp.ne.u32 %p3, %r6, 0; @%p3 bra NEXT;
+END: ret;""",
+    )
+    one, all_of_them = (predicted(text, [1000], ctas, 64).cycles for ctas in (1, 149))
+    assert one == pytest.approx(all_of_them, rel=0.01)
+
+
+def test_a_launch_finds_the_integers_that_a_launch_before_it_stored() -> None:
+    """As CUTLASS's torch_grouped_mm.py, whose first launch makes the tensor maps of the second."""
+    store = bench.entry("u64 rounds", "ld.param.u64 %d0, [rounds]; mov.b32 %r1, 500; st.global.u32 [%d0], %r1; ret;")
+    use = bench.entry(
+        "u64 rounds",
+        """ld.param.u64 %d0, [rounds]; ld.global.u32 %r1, [%d0];
+NEXT: ex2.approx.ftz.f32 %r2, %r2; sub.u32 %r1, %r1, 1; setp.ne.u32 %p0, %r1, 0; @%p0 bra NEXT; ret;""",
+    )
+    rounds = np.ones(1, np.uint32)
+    once = predicted(use, [rounds], 1).cycles
+    predicted(store, [rounds], 1)
+    assert predicted(use, [rounds], 1).cycles > 100 * B200.mufu_cycles + once
+
+
+def test_a_load_outside_memory_reads_zero() -> None:
+    """As the scheduler warp of CUTLASS's masked_grouped_gemm.py reads a group past the last one, and ignores it."""
+    text = bench.entry(
+        "u64 data",
+        """ld.param.u64 %d0, [data]; ld.global.u32 %r1, [%d0+4]; ex2.approx.ftz.f32 %r2, %r1;
+setp.ne.u32 %p0, %r1, 0; @%p0 trap; ret;""",
+    )
+    assert predicted(text, [np.ones(1, np.uint32)], 1).cycles > 0
+
+
+SPINS = {
+    "at the end": "AGAIN: ld.global.acquire.gpu.u32 %r3, [%d0]; setp.lt.s32 %p1, %r3, 2; @%p1 bra AGAIN;",
+    "at the start": """AGAIN: ld.volatile.global.u32 %r3, [%d0]; setp.ge.s32 %p1, %r3, 2; @%p1 bra GO; bra AGAIN;
+GO:""",
+    "by exchange": "AGAIN: atom.global.cas.b32 %r3, [%d0], 2, 3; setp.ne.s32 %p1, %r3, 2; @%p1 bra AGAIN;",
+}
+
+
+@pytest.mark.parametrize("spin", SPINS.values(), ids=SPINS.keys())
+def test_a_poll_of_what_other_ctas_store_succeeds_at_once(spin: str) -> None:
+    """A barrier of the grid takes two accesses to L2 one after the other, not for ever."""
+    head = "ld.param.u64 %d0, [count]; mov.b32 %r1, 1; ex2.approx.ftz.f32 %r9, %r9;"
+    add = "atom.add.release.gpu.global.u32 %r2, [%d0], %r1;"
+    count = np.zeros(1, np.uint32)
+    none, found = (
+        predicted(bench.entry("u64 count", f"{head} {body} ret;"), [count], 2) for body in ("", f"{add} {spin}")
+    )
+    assert B200.l2_latency < found.cycles - none.cycles < 3 * B200.global_latency
+    assert any("polls global memory" in text for text in found.assumptions)
