@@ -103,6 +103,12 @@ def peers() -> Lines:
     yield from markdown(names, [tuple(row.values()) for row in rows(DATA / "peers.csv")])
 
 
+def flashmla_prefill() -> Lines:
+    """Yield the predicted rates of FlashMLA's sparse prefill beside its authors' claims."""
+    known = rows(DATA / "flashmla_prefill.csv")
+    yield from markdown(tuple(known[0]), [tuple(row.values()) for row in known])
+
+
 def goals() -> Lines:
     """Yield the predicted time of each shape over paged caches beside its goals."""
     known = rows(DATA / "goals.csv")
@@ -284,6 +290,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "peers": peers,
         "goals": goals,
         "flashmla": flashmla,
+        "flashmla-prefill": flashmla_prefill,
         "silicon-tests": silicon_tests,
         "silicon-outcomes": silicon_outcomes,
         "h200-verdicts": h200_verdicts,
