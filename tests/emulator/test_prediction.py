@@ -269,3 +269,18 @@ def test_a_script_without_torch_is_predicted_where_torch_is_missing(tmp_path: Pa
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [each["kernel"] for each in json.loads(found.read_text())] == ["k"]
+
+
+def test_a_warp_that_stores_faster_than_the_sm_sends_waits_for_its_stores() -> None:
+    """Each lane stores to a sector of its own, as a GEMM's epilogue in which a thread has a row."""
+    stores = "".join(f"st.global.u32 [%d2+{4 * i}], %r9;" for i in range(8))
+    text = bench.entry(
+        "u64 data",
+        f"""ld.param.u64 %d1, [data]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4096; add.u64 %d2, %d1, %d2;
+ex2.approx.ftz.f32 %r9, %r9; {stores * 8} ret;""",
+    )
+    found = predicted(text, [np.zeros((32, 1024), np.uint32)])
+    (role,) = found.roles
+    stalled = sum(wait.cycles for wait in role.waits if wait.what == "earlier stores")
+    assert stalled > 0.5 * found.cycles
+    assert stalled + role.running <= found.cycles

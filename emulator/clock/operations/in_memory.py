@@ -105,7 +105,7 @@ def _st(ins: Instr) -> Action:
         sm, earlier = warp.sm, warp.sm.out
         sm.lsu = max(sm.lsu, now) + cycles
         warp.timeline.store(sm, sm.lsu, sent, size)
-        return max(now + 1, earlier)
+        return idle(warp, now + 1, earlier, ins, "earlier stores")
 
     if is_global_store(ins):
 
