@@ -332,10 +332,11 @@ class FmhaConfig(Features, Mbarriers):
         softmax = len(self.roles.softmax) // self.q_tiles * ctas  # one elected lane per warp arrives
         loading = len(self.roles.load) if self.converts_in_turn else ctas
         queries = "queries" if self.roles.queries else "load"
+        readers = "mma, softmax" if self.variant.swapped else "mma"
         return (
             Barrier("q_full", 1, ctas, f"{queries} of each CTA", "mma"),
             Barrier("q_empty", 1, 1, "mma", queries),
-            Barrier("k_full", slots, loading, "load of each CTA", "mma"),
+            Barrier("k_full", slots, loading, "load of each CTA", readers),
             Barrier("k_empty", slots, 1, "mma", "load"),
             Barrier("v_full", slots * self.loads_v, ctas, "values of each CTA", "mma"),
             Barrier("v_empty", slots * self.loads_v, 1, "mma", "values"),

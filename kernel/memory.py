@@ -10,6 +10,7 @@ from kernel.variants import Variant
 
 S_STAGES = 2  # stages of S and P: softmax works on one while the tensor core computes the other
 EXCHANGED = 5  # statistics that softmax warps exchange: maxima of a KV tile and of all, sum, largest logit, a factor
+VALID_BYTES = 4  # swapped: that say whether a key exists, one for each thread that has a part of the key
 MAX_DEPTH = 4  # KV tiles that a ring holds, a power of two
 
 

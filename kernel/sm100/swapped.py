@@ -10,8 +10,9 @@ S' has 64 keys: in each quarter of the lanes, S'0 has lanes 0-15 and S'1 lanes 1
 are in shared memory as without swapping: as K they are A with the head dim adjacent, as V they are A transposed.
 Converted keys are also in tensor memory, in 64 columns for each slice and in the lanes of the tile's S'. There are four
 slices or, with 64 heads, three, and they are A of S'. P' goes through shared memory in blocks of 8 keys and 8 heads,
-which are B. Roles and mbarriers are those of kernel.fmha, and one more, if keys are converted beside 64 heads:
+which are B. Roles and mbarriers are those of kernel.fmha, and these, a_empty if keys are converted beside 64 heads:
 
+    load         -------k_full------>   softmax              which keys of a KV tile exist, with its first slice
     mma          ------a_empty------>   load                 S'[i] has read the first slice of K in tensor memory
 
 The softmax warps also synchronize among themselves by named barriers (swapped_softmax.py).
@@ -24,23 +25,22 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from cuda.bindings.driver import CUstream
-from cutlass import BFloat16, Float32, Int32, Int64, const_expr
+from cutlass import BFloat16, Float32, Int8, Int32, Int64, const_expr
 from cutlass.experimental import primitives
 from cutlass.memory import SmemAllocator
 
 from kernel.arguments import Arguments, Operands
 from kernel.config import FmhaConfig, Ring
 from kernel.fmha import Fmha
-from kernel.fmha import load_role as unswapped_role
 from kernel.hardware import BF16_BYTES, SMEM_ALIGN
-from kernel.memory import EXCHANGED, S_STAGES
+from kernel.memory import EXCHANGED, S_STAGES, VALID_BYTES
 from kernel.roles import has_role
 from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.combine import Combine
 from kernel.sm100.cta import HALF_LANES, LANE, Cta, Descriptors
 from kernel.sm100.load import LoadWarp, load, load_q
-from kernel.sm100.swapped_load import FastWarp, load_permuted_q
+from kernel.sm100.swapped_load import FastWarp, SwappedCacheWarp, load_permuted_q
 from kernel.sm100.swapped_mma import CORE, multiply
 from kernel.sm100.swapped_softmax import ColumnThread, SwappedEpilogue, SwappedSoftmax
 from kernel.sm100.tiles import LoopInvariant, smaller
@@ -48,7 +48,7 @@ from kernel.sm100.tiles import LoopInvariant, smaller
 
 def load_role(config: FmhaConfig, ring: Ring | None) -> type[LoadWarp]:
     """Return the kind of warp that loads the keys of a ring."""
-    return FastWarp if config.quantised else unswapped_role(config, ring)
+    return FastWarp if config.quantised else SwappedCacheWarp
 
 
 class SwappedSmem(LoopInvariant):
@@ -56,12 +56,15 @@ class SwappedSmem(LoopInvariant):
 
     def __init__(self, config: FmhaConfig) -> None:
         smem = SmemAllocator()
+        self.depth = config.smem.depth
 
         def bf16(size: int) -> cute.Tensor:
             return smem.allocate_tensor(BFloat16, cute.make_layout(size // BF16_BYTES), SMEM_ALIGN)
 
         self.barriers = smem.allocate_array(Int64, config.barrier_count)
         self.tmem_slot = smem.allocate_array(Int32, 1)
+        valid = cute.make_layout((config.block_n * VALID_BYTES, config.smem.depth))
+        self.valid = smem.allocate_tensor(Int8, valid, 4)  # (byte, KV tile of the ring)
         exchanged = (config.tile_m, len(config.roles.softmax), EXCHANGED)
         self.exchange = smem.allocate_tensor(Float32, cute.make_layout(exchanged), 16)  # (head, warp, statistic)
         self.sQ = bf16(config.smem.q_bytes)
@@ -69,6 +72,10 @@ class SwappedSmem(LoopInvariant):
         self.sV = self.sK
         self.sRope = None
         self.sP = bf16(config.smem.p_bytes)
+
+    def valid_keys(self, number: Any) -> cute.Tensor:
+        """Return VALID_BYTES for each key of the CTA's KV tile `number`: 1 if the key's index names a key, or 0."""
+        return self.valid[None, number & self.depth - 1]
 
 
 class SwappedFragments(LoopInvariant):

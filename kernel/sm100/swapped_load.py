@@ -12,7 +12,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Int32, Int64
+from cutlass import Int8, Int32, Int64
 from cutlass._mlir.dialects import llvm
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
@@ -20,6 +20,7 @@ from cutlass.experimental import primitives
 from kernel.config import Ring
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
 from kernel.layouts import CODE_BITS, QUANTISED
+from kernel.memory import VALID_BYTES
 from kernel.sm100.cta import LANE, VECTOR_BYTES, Cta
 from kernel.sm100.dequantise import CODES, WORD_BYTES
 from kernel.sm100.load import CacheWarp, wait_empty
@@ -38,6 +39,18 @@ TOP_BITS = 0x80808080  # of four bytes; set in a ue8m0 above 1
 NANS = 0x7FFF7FFF  # of bf16, twice
 VECTORS = 2  # of a lane's 16 columns in bf16
 ROWS = 32  # of Q that are permuted at a time: more need more registers than the queries warp has
+
+
+class SwappedCacheWarp(CacheWarp):
+    """A load warp that copies keys in bf16 with operands swapped."""
+
+    @cute.jit
+    def note_valid(self, places: list[Any], number: Int32) -> None:
+        """Tell softmax, from the warp of the first slice, which keys of the CTA's KV tile `number` exist."""
+        if self.warp == 0:
+            for n, place in enumerate(places):
+                exists = cutlass.select_(self.is_key(place), Int32(0x01010101), Int32(0))
+                cute.recast_tensor(self.cta.smem.valid_keys(number), Int32)[n * WARP + cute.arch.lane_idx()] = exists
 
 
 class FastWarp(CacheWarp):
@@ -113,10 +126,18 @@ class FastWarp(CacheWarp):
                 for step in cutlass.range_constexpr(self.steps):
                     self.write(first, (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES, columns[step])
                 self.write_tmem(slice_, c, columns, number)
+            if cutlass.const_expr(slice_ == 0):
+                self.note_valid(keys, number)
             cute.arch.fence_view_async_tmem_store()
             primitives.tcgen05_fence("before_thread_sync")
             cute.arch.fence_view_async_shared()
             bars.arrive_warp(self.ring.full, slot)
+
+    def note_valid(self, keys: list[Key], number: Int32) -> None:
+        """Tell softmax which of the lane's keys of the CTA's KV tile `number` exist."""
+        for step in range(self.steps):
+            at = (self.first_key + step * KEYS) * VALID_BYTES + self.unit
+            self.cta.smem.valid_keys(number)[at] = Int8(keys[step].exists)
 
     def wait_for_qk(self, slice_: int, number: Int32) -> None:
         """Wait until QK has read what is in the columns of tensor memory for a slice of the CTA's KV tile `number`.

@@ -21,7 +21,7 @@ from cutlass.experimental import primitives
 
 from kernel.config import STATS, FmhaConfig
 from kernel.hardware import BF16_BYTES, TMEM_LANES, WARP
-from kernel.memory import EXCHANGED
+from kernel.memory import EXCHANGED, VALID_BYTES
 from kernel.sm100.combine import partial_rows
 from kernel.sm100.cta import LANE, Cta
 from kernel.sm100.softmax import RESCALE_LOG2, RunningSoftmax, tmem_copy
@@ -88,24 +88,27 @@ class SwappedSoftmax(LoopInvariant):
         kv = self.cta.kv_tiles
         for i in cutlass.range(kv.count, unroll=1):
             stage, phase = bars.stage_and_phase(self.cta.kv_done + i)
-            # 1. Find the indices that name a key while QK runs.
-            valid = self.valid_keys(kv.begin + i)
-            # 2. Wait for S' and load it; mask the others.
+            # 1. Wait for the keys and S'. Load it; mask the logits of keys that do not exist.
+            slot, filled = bars.slot_and_phase(self.cta.kv_done + i)
+            bars.wait("k_full", slot, filled)
             bars.wait("s_full", stage, phase)
-            s = self.logits(stage, valid)
-            # 3. Update the maxima, and rescale O' if one moved far.
+            s = self.logits(stage, self.valid_keys(self.cta.kv_done + i))
+            # 2. Update the maxima, and rescale O' if one moved far.
             self.track_max(s, i)
-            # 4. Exponentiate and publish P'.
+            # 3. Exponentiate and publish P'.
             self.store_p(s, stage)
             bars.arrive_warp("p_full", stage)
 
-    def valid_keys(self, i: Int32) -> Int32:
-        """Return a word with a bit for each of the warp's keys of KV tile `i`: whether its index names a key."""
-        kv = self.cta.kv_tiles
-        entry = kv.first_entry(i) + (self.thread.warp * KEYS + self.thread.lane % KEYS)
-        return Int32(cute.arch.vote_ballot_sync(kv.key(entry, kv.index(entry)) >= 0))
+    def valid_keys(self, number: Int32) -> list[Any]:
+        """Return whether the indices of the thread's two keys of the CTA's KV tile `number` name a key.
 
-    def logits(self, stage: Int32, valid: Int32) -> list[cute.Tensor]:
+        The load warps publish that with the first slice of the tile.
+        """
+        keys = self.cta.smem.valid_keys(number)
+        first = self.thread.warp * (KEYS * VALID_BYTES) + self.thread.lane
+        return [keys[first + half * WARP] != 0 for half in range(2)]
+
+    def logits(self, stage: Int32, valid: list[Any]) -> list[cute.Tensor]:
         """Return the logits of the thread's two keys for its heads; -inf for a key that does not exist."""
         thread = self.thread
         tmem = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
@@ -115,10 +118,9 @@ class SwappedSoftmax(LoopInvariant):
         cute.arch.fence_view_async_tmem_load()
         s = [self.per_head(0.0) for _ in range(2)]
         for half in range(2):
-            visible = (valid >> (thread.lane // QUAD + half * CORE) & 1) != 0
             for j in range(2 * pairs):
                 value = loaded[j // 2 * 4 + half * 2 + j % 2]
-                s[half][j] = cutlass.select_(visible, value, -Float32.inf)
+                s[half][j] = cutlass.select_(valid[half], value, -Float32.inf)
         return s
 
     @cute.jit
