@@ -17,7 +17,7 @@ from kernel.hardware import (
     WARPGROUP,
 )
 from kernel.memory import S_STAGES, SharedMemory, TensorMemory
-from kernel.problem import Features, PPath
+from kernel.problem import V41, Features, PPath
 from kernel.roles import Roles
 from kernel.variants import SPLITS, ProductOrder, Variant, variant
 
@@ -303,6 +303,17 @@ class FmhaConfig(Features, Mbarriers):
     def tmem_slices(self) -> int:
         """Slices of a KV tile that fit into tensor memory, where converted keys are written, too, for QK."""
         return self.converts_in_turn * (self.slices if self.tile_m <= 32 else self.slices - 1)
+
+    @property
+    def pv_behind(self) -> int:
+        """Slices from one of QK[i] to the one of PV[i - 1] that follows it, with operands swapped.
+
+        With fewer, the first slots are released earlier. With 64 heads P' stays in the tensor core for all slices of PV
+        after the last one of QK, so with more its port is read less; V4.1's keys take too long to convert for that.
+        """
+        if self.tile_m == 16:
+            return 1
+        return 3 if self.tile_m == 64 and V41.isdisjoint(each.layout for each in self.caches) else 2
 
     @property
     def late_slices(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import cutlass
 import cutlass.cute as cute
@@ -17,7 +17,7 @@ from kernel.sm100.mma import MmaWarp
 from kernel.sm100.tiles import smaller
 
 tmem_pointer = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
-PV_BEHIND = 2  # slices from one of QK[i] to the one of PV[i - 1] that follows it
+LEAST_KEPT = 64  # columns of B at least that the tensor core's collector buffers keep
 CORE = 8  # keys and heads of a block of P' that is contiguous in shared memory
 
 
@@ -39,25 +39,21 @@ class SwappedMmaWarp(MmaWarp):
 
     @cute.jit
     def run(self) -> None:
-        """Issue both products of all KV tiles: slices of QK[i], and PV_BEHIND slices behind them those of PV[i - 1].
-
-        PV releases the slots of tile i + 1. So it begins before the last slice of QK, but no earlier, because softmax
-        waits for all of QK.
-        """
-        slices = self.cta.config.slices
+        """Issue both products of all KV tiles: slices of QK[i], and `pv_behind` slices behind, those of PV[i - 1]."""
+        slices, behind = self.cta.config.slices, self.cta.config.pv_behind
         count = self.cta.kv_tiles.count
         # 1. Wait for Q. A row tile that sees no key does not load it.
         if count > 0:
             self.cta.bars.wait("q_full", 0, self.q_loads % 2)
         # 2. Issue QK of KV tile i and PV of KV tile i - 1.
         for i in cutlass.range(count + 1, unroll=1):
-            for step in cutlass.range_constexpr(slices + PV_BEHIND):
+            for step in cutlass.range_constexpr(slices + behind):
                 if const_expr(step < slices):  # noqa: SIM102
                     if i < count:
                         self.qk(i, 0, step)
-                if const_expr(step >= PV_BEHIND):  # noqa: SIM102
+                if const_expr(step >= behind):  # noqa: SIM102
                     if i > 0:
-                        self.pv(i - 1, 0, step - PV_BEHIND)
+                        self.pv(i - 1, 0, step - behind)
 
     @cute.jit
     def qk(self, i: Int32, q_tile: cutlass.Constexpr[int], slice_: cutlass.Constexpr[int]) -> None:
@@ -107,7 +103,10 @@ class SwappedMmaWarp(MmaWarp):
         per_step = vectors * MMA_K // keys
         first = fragments.P + stage * vectors
         p = lambda k: first + k * per_step  # noqa: E731
-        gemm((dims, config.tile_m), fragments.o_block(slice_), fragments.V.at(slot), p, keys, i > 0, transposed=True)
+        kept_from = config.slices - 1 - config.pv_behind  # the first slice that no other product comes between
+        use = "" if config.tile_m < LEAST_KEPT or slice_ < kept_from else "fill" if slice_ == kept_from else "use"
+        v = fragments.V.at(slot)
+        gemm((dims, config.tile_m), fragments.o_block(slice_), v, p, keys, i > 0, transposed=True, collector=use)
         # 3. Release the slice, and after the last one let softmax read O'.
         bars.commit("k_empty", slot)
         if const_expr(slice_ == config.slices - 1):
@@ -122,14 +121,21 @@ def gemm(
     summed: int,
     accumulate: Any,
     transposed: bool = False,
+    collector: Literal["", "fill", "use"] = "",
 ) -> None:
     """Issue acc (+)= a b of shape M x N, one instruction per 16 of the summed dimension; accumulate: the first adds.
 
-    transposed: M and N are adjacent in memory, not the summed dimension. One thread is elected for all instructions.
+    transposed: M and N are adjacent in memory, not the summed dimension. collector: B stays in the collector buffers
+    (fill), or is there from the last product (use). One thread is elected for all instructions.
     """
     majors = {"a_major": int(transposed), "b_major": int(transposed), "m_dim": shape[0], "n_dim": shape[1]}
     bits = primitives.Tcgen05InstrDesc.build(c_dtype=Float32, a_dtype=BFloat16, b_dtype=BFloat16, **majors)
     with cute.arch.elect_one():
         for k in range(summed // MMA_K):
             adds = accumulate if k == 0 else True
-            primitives.tcgen05_mma("f16", "cta_1", tmem_pointer(acc.toint()), a(k), b(k), bits, adds)
+            operands = tmem_pointer(acc.toint()), a(k), b(k), bits, adds
+            if collector:
+                kept = {"collector_b_buffer": f"b{k}", "collector_op": collector}
+                primitives.tcgen05_mma_ws("f16", *operands, **kept)
+            else:
+                primitives.tcgen05_mma("f16", "cta_1", *operands)
