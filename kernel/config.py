@@ -357,5 +357,6 @@ class FmhaConfig(Features, Mbarriers):
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
             Barrier("p_full", S_STAGES * len(self.p_parts), softmax, "softmax", "mma"),
+            Barrier("o_begun", int(self.variant.swapped and self.splits == 1), 1, "mma", "queries"),
             Barrier("o_done", S_STAGES, 1, "mma", "softmax"),
         )

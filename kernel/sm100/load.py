@@ -43,11 +43,15 @@ def load(
     for number in cutlass.range(first, end, step, unroll=1):
         at = cta.at_row_tile(number, kv_done)
         # 1. Load Q. Then a queries warp prefetches the next row tile's Q to L2, except when few tokens read key blocks:
-        #    there it would compete with the current keys for HBM.
+        #    there it would compete with the current keys for HBM. With operands swapped it would compete with O of the
+        #    row tile before, so it waits until that is stored.
         if const_expr(loads_q):
             queries(at, q_loads)
             prefetches = at.row_tile.group_is_token | (at.row_tile.tokens > FEW_TOKENS)
             if prefetches & (number + step < end) and const_expr(not loads_keys):
+                if const_expr(cta.config.variant.swapped and cta.config.splits == 1):  # noqa: SIM102
+                    if at.kv_tiles.count > 0:
+                        cta.bars.wait("o_begun", 0, q_loads % 2)
                 prefetch_q(cta.at_row_tile(number + step))
         # 2. Load the slices of all KV tiles.
         if const_expr(loads_keys):

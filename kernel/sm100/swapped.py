@@ -14,6 +14,7 @@ which are B. Roles and mbarriers are those of kernel.fmha, and these, a_empty if
 
     load         -------k_full------>   softmax              which keys of a KV tile exist, with its first slice
     mma          ------a_empty------>   load                 S'[i] has read the first slice of K in tensor memory
+    mma          ------o_begun------>   queries              the row tile's first PV: O of the one before was stored
 
 The softmax warps also synchronize among themselves by named barriers (swapped_softmax.py).
 """
