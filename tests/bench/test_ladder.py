@@ -7,7 +7,7 @@ import pytest
 from bench import ladder
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_each_step_has_the_sign_that_its_waits_explain() -> None:
     one, four, early, smem = ladder.outcomes()
     assert four.cycles < 0.9 * one.cycles and early.cycles < 0.95 * four.cycles

@@ -26,7 +26,7 @@ GROUPS = 12
 """Accumulators of a short run."""
 THREADS = 256
 FEW = range(6)
-MANY = [pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 30)]
+MANY = [pytest.param(seed, marks=pytest.mark.thorough) for seed in range(6, 30)]
 
 
 @dataclass(frozen=True)

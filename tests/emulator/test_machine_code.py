@@ -10,7 +10,7 @@ import pytest
 
 from emulator.sass import MachineInstr, disassembled
 
-pytestmark = pytest.mark.install
+pytestmark = [pytest.mark.install, pytest.mark.thorough]
 MODULE = """.version 8.8
 .target {target}
 .address_size 64

@@ -209,7 +209,7 @@ def interpreted(blocks: list[list[Step]], number: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(SHORT), *(pytest.param(i, marks=pytest.mark.long) for i in range(SHORT, PROGRAMS))]
+    "seed", [*range(SHORT), *(pytest.param(i, marks=pytest.mark.thorough) for i in range(SHORT, PROGRAMS))]
 )
 def test_every_thread_does_what_it_would_do_alone(seed: int) -> None:
     blocks = program(Random(seed))

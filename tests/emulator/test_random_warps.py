@@ -295,7 +295,7 @@ def program(random: Random, depth: int, labels: count[int]) -> list[Node]:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(SHORT), *(pytest.param(i, marks=pytest.mark.long) for i in range(SHORT, PROGRAMS))]
+    "seed", [*range(SHORT), *(pytest.param(i, marks=pytest.mark.thorough) for i in range(SHORT, PROGRAMS))]
 )
 def test_threads_that_meet_under_divergence(seed: int) -> None:
     random = Random(seed)

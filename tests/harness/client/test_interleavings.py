@@ -215,7 +215,7 @@ class Interleavings(RuleBasedStateMachine):
         assert not lock.is_held(self.place.locks / "gpu0.lock")
 
 
-@pytest.mark.parametrize("examples", [3, pytest.param(12, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [3, pytest.param(12, marks=pytest.mark.thorough)])
 def test_interleavings(new_project, examples):
     Interleavings.new_project = staticmethod(new_project)
     run_state_machine_as_test(

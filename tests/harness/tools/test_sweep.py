@@ -7,7 +7,7 @@ import sys
 import pytest
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_sweep_takes_up_what_is_known(checkout) -> None:
     def sweep(seeds):
         command = [sys.executable, "-m", "harness", "sweep", "D1.1", "--seeds", str(seeds)]
