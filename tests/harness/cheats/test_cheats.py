@@ -25,9 +25,7 @@ CHEATS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("cheats.to
 RIGHT = '"scale_log2": scale * math.log2(math.e)'
 #: One that is judged, and one that is rejected before a run.
 QUICK = ("forged verdict", "looser pins")
-#: The first of each verdict and reason is long; the others are thorough.
-REASONS = list({(each["verdict"], each["says"]): each for each in reversed(CHEATS)}.values())
-#: The first of each verdict, by which a host over SSH is tried.
+#: The first of each verdict, by which a host over SSH is tried. They are long; the others are thorough.
 DIFFERENT = list({each["verdict"]: each for each in reversed(CHEATS)}.values())
 
 #: Code that replaces text in the PTX of the recordings, and names the modules anew.
@@ -111,7 +109,7 @@ def marked(cheat: dict[str, Any], target: str) -> Any:
     if target == SSH:
         marks = [pytest.mark.sshd, pytest.mark.long]
     else:
-        marks = [] if cheat["name"] in QUICK else [pytest.mark.long if cheat in REASONS else pytest.mark.thorough]
+        marks = [] if cheat["name"] in QUICK else [pytest.mark.long if cheat in DIFFERENT else pytest.mark.thorough]
     return pytest.param(cheat, target, id=f"{cheat['name']}, {target}", marks=marks)
 
 

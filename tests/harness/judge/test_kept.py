@@ -12,7 +12,7 @@ import pytest
 
 from harness.paths import ROOT
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.thorough
 PRELUDE = """
 from pathlib import Path
 from harness.judge import kept

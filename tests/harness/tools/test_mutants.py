@@ -167,7 +167,7 @@ def ends_of(mutants: list[Mutant], folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("line", "end"),
     [('wait("s_full"', "finding"), ("prefetch_descriptor", "")],
