@@ -291,7 +291,7 @@ class EmulatedDevice:
         if self._chip is not None:
             predicted = self._predict(self._chip, launch, module, name)
             self._record_result(module, name, config, cluster, launch, started, predicted)
-            self._compute_integers(launch, module.program(name))
+            self._compute_integers(launch, module, name)
             return
         program = module.program(name)
         timed = None if self.pages is None else self.pages.predicted(launch, partial(module.skeleton, name))
@@ -324,13 +324,13 @@ class EmulatedDevice:
         skeletons = partial(module.skeleton, name, code=conditions.code)
         return predict(chip, launch, skeletons, self.recorder, conditions)
 
-    def _compute_integers(self, launch: Launch, program: Program) -> None:
+    def _compute_integers(self, launch: Launch, module: LoadedModule, name: str) -> None:
         """Execute a launch under the clock if later launches may depend on its results. Errors are not reported."""
         from ..clock.integers import BUDGET, computes_integers
 
         if computes_integers(launch):
             with suppress(EmulatorError):
-                self.runner(launch, program, RunOptions(self.completion, self.seed, BUDGET, 1))
+                self.runner(launch, module.program(name), RunOptions(self.completion, self.seed, BUDGET, 1))
 
     def _record_result(
         self,

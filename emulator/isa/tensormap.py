@@ -31,31 +31,41 @@ if TYPE_CHECKING:
     from ..machine.topology import Warp
 
 LIVE_BYTES: Final = 8 * LIVE_WORDS
+REPLACEABLE: Final = frozenset({*FIELDS, *INDEXED, "elemtype"})
+"""The fields that `tensormap.replace` changes."""
 CHANGING: Final = frozenset({"tensormap.replace", "tensormap.cp_fenceproxy"})
 
 
 @executes("tensormap.replace")
 def _replace(ins: Instr) -> Action:
     _, field, space, _, _ = Modifiers(ins).pick(
-        {"tile"}, {*FIELDS, *INDEXED, "elemtype"}, {"global", "shared::cta"}, {"b1024"}, {"b32", "b64"}
+        {"tile"}, REPLACEABLE, {"global", "shared::cta"}, {"b1024"}, {"b32", "b64"}
     )
     if field is None:
         raise UnknownInstruction(ins, "missing field")
 
     def run(warp: Warp, mask: Any, address: Any, *values: Any) -> None:
         for lane in active_lanes(mask):
-            index = of_lane(values[0], lane) if field in INDEXED else 0
-            value, at = of_lane(values[-1], lane), of_lane(address, lane)
+            at = of_lane(address, lane)
             shared = 0 <= at - SHARED_BASE < WINDOW_BYTES if space is None else space != "global"
             raw = _shared_map(ins, warp, at) if shared else _global_map(ins, warp, at)
-            try:
-                raw[:] = np.frombuffer(replaced(raw.tobytes(), field, value, index), np.uint8)
-            except ValueError as why:
-                raise DescriptorError(f"{ins.opcode}: {why}", ins, warp) from None
+            replace_field(ins, warp, lane, field, raw, values)
             if not shared:
                 _changed(ins, warp, at)
 
     return run
+
+
+def replace_field(ins: Instr, warp: Any, lane: int, field: str, raw: np.ndarray, values: Sequence[Any]) -> None:
+    """Change a field of the map whose bytes are `raw`, as a lane of tensormap.replace does.
+
+    values: the operands after the address. Raises DescriptorError.
+    """
+    index = of_lane(values[0], lane) if field in INDEXED else 0
+    try:
+        raw[:] = np.frombuffer(replaced(raw.tobytes(), field, of_lane(values[-1], lane), index), np.uint8)
+    except ValueError as why:
+        raise DescriptorError(f"{ins.opcode}: {why}", ins, warp) from None
 
 
 def _shared_map(ins: Instr, warp: Warp, address: int, write: bool = True) -> np.ndarray:

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from ...errors import DescriptorError
 from ...isa.lane_values import active_lanes, of_lane
 from ...isa.registry import Action
 from ...isa.spaces import SHARED_BASE
-from ...machine.formats.tensormap import FIELDS, INDEXED, MAP_BYTES, replaced
+from ...isa.tensormap import REPLACEABLE, replace_field
+from ...machine.formats.tensormap import MAP_BYTES
 from ...machine.launch.globalmem import host_bytes
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr
 from ..warps import TimedWarp
 from .registry import everything, timed
 
-ALL_FIELDS: Final = frozenset({*FIELDS, *INDEXED, "elemtype"})
-
 
 @timed("tensormap.replace", keep=everything)
 def _replace(ins: Instr) -> Action:
-    (field,) = ALL_FIELDS.intersection(ins.modifiers)
+    (field,) = REPLACEABLE.intersection(ins.modifiers)
 
     def run(warp: TimedWarp, mask: Any, address: Any, *values: Any) -> None:
         for lane in active_lanes(mask):
-            index = of_lane(values[0], lane) if field in INDEXED else 0
-            raw = _map(ins, warp, of_lane(address, lane))
-            try:
-                raw[:] = np.frombuffer(replaced(raw.tobytes(), field, of_lane(values[-1], lane), index), np.uint8)
-            except ValueError as why:
-                raise DescriptorError(f"{ins.opcode}: {why}", ins, warp) from None
+            replace_field(ins, warp, lane, field, _map(ins, warp, of_lane(address, lane)), values)
 
     return run
 
