@@ -316,6 +316,11 @@ class FmhaConfig(Features, Mbarriers):
         return 3 if self.tile_m == 64 and V41.isdisjoint(each.layout for each in self.caches) else 2
 
     @property
+    def prefetches_after_o(self) -> bool:
+        """True if the next row tile's Q is prefetched only when O of the row tile before is stored."""
+        return self.variant.swapped and self.splits == 1
+
+    @property
     def late_slices(self) -> int:
         """Slices of a KV tile that take the columns of its first ones in tensor memory, once QK has read those."""
         return self.slices - self.tmem_slices if self.converts_in_turn else 0
@@ -357,6 +362,6 @@ class FmhaConfig(Features, Mbarriers):
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
             Barrier("p_full", S_STAGES * len(self.p_parts), softmax, "softmax", "mma"),
-            Barrier("o_begun", int(self.variant.swapped and self.splits == 1), 1, "mma", "queries"),
+            Barrier("o_begun", int(self.prefetches_after_o), 1, "mma", "queries"),
             Barrier("o_done", S_STAGES, 1, "mma", "softmax"),
         )

@@ -49,7 +49,7 @@ def load(
             queries(at, q_loads)
             prefetches = at.row_tile.group_is_token | (at.row_tile.tokens > FEW_TOKENS)
             if prefetches & (number + step < end) and const_expr(not loads_keys):
-                if const_expr(cta.config.variant.swapped and cta.config.splits == 1):  # noqa: SIM102
+                if const_expr(cta.config.prefetches_after_o):  # noqa: SIM102
                     if at.kv_tiles.count > 0:
                         cta.bars.wait("o_begun", 0, q_loads % 2)
                 prefetch_q(cta.at_row_tile(number + step))

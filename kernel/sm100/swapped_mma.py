@@ -109,7 +109,7 @@ class SwappedMmaWarp(MmaWarp):
         gemm((dims, config.tile_m), fragments.o_block(slice_), v, p, keys, i > 0, transposed=True, collector=use)
         # 3. Release the slice, and after the last one let softmax read O'.
         bars.commit("k_empty", slot)
-        if const_expr(slice_ == 0 and config.splits == 1):  # noqa: SIM102
+        if const_expr(slice_ == 0 and config.prefetches_after_o):  # noqa: SIM102
             if i == 0:
                 bars.commit("o_begun", 0)
         if const_expr(slice_ == config.slices - 1):
