@@ -49,10 +49,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     The longest test comes first, or all other workers would end before it.
     """
-
-    def asked_for(item: pytest.Item) -> bool:
+    selected: list[pytest.Item] = []
+    deselected: list[pytest.Item] = []
+    for item in items:
         marker = next(filter(item.get_closest_marker, ON_REQUEST), "")
-        return marker in config.option.markexpr
-
-    config.hook.pytest_deselected(items=[item for item in items if not asked_for(item)])
-    items[:] = sorted(filter(asked_for, items), key=lambda item: item.path.name != "test_milestones.py")
+        (selected if marker in config.option.markexpr else deselected).append(item)
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = sorted(selected, key=lambda item: item.path.name != "test_milestones.py")

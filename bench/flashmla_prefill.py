@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import peers
+from bench.pages import rows
 
 SOURCE: Final = Path(__file__).with_suffix(".cu")
 FIGURES: Final = Path(__file__).parent / "data" / "flashmla_prefill.csv"
@@ -119,8 +120,7 @@ def row(shape: Shape, prediction: dict[str, Any]) -> tuple[str, ...]:
 
 def beside_ours(shape: Shape, prediction: dict[str, Any]) -> tuple[str, ...]:
     """Return a row of peers.csv. Our cycles and rate are those of FlashAttention-4's row of the problem."""
-    text = [line for line in peers.FIGURES.read_text().splitlines() if not line.startswith("#")]
-    ours = next(each for each in csv.DictReader(text) if each["problem"] == str(shape))
+    ours = next(each for each in rows(peers.FIGURES) if each["problem"] == str(shape))
     rate = 1e-12 * shape.flops / prediction["seconds"]
     ratio = float(ours["our_tflops"].replace(",", "")) / rate
     return (

@@ -103,15 +103,9 @@ def peers() -> Lines:
     yield from markdown(names, [tuple(row.values()) for row in rows(DATA / "peers.csv")])
 
 
-def flashmla_prefill() -> Lines:
-    """Yield the predicted rates of FlashMLA's sparse prefill beside its authors' claims."""
-    known = rows(DATA / "flashmla_prefill.csv")
-    yield from markdown(tuple(known[0]), [tuple(row.values()) for row in known])
-
-
-def goals() -> Lines:
-    """Yield the predicted time of each shape over paged caches beside its goals."""
-    known = rows(DATA / "goals.csv")
+def whole(file: str) -> Lines:
+    """Yield a CSV file of bench/data as a table."""
+    known = rows(DATA / file)
     yield from markdown(tuple(known[0]), [tuple(row.values()) for row in known])
 
 
@@ -288,9 +282,9 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "found": found,
         "predicted": predicted,
         "peers": peers,
-        "goals": goals,
+        "goals": partial(whole, "goals.csv"),
         "flashmla": flashmla,
-        "flashmla-prefill": flashmla_prefill,
+        "flashmla-prefill": partial(whole, "flashmla_prefill.csv"),
         "silicon-tests": silicon_tests,
         "silicon-outcomes": silicon_outcomes,
         "h200-verdicts": h200_verdicts,
