@@ -17,14 +17,18 @@ COMMIT = {
 
 
 def prologue(columns: int, group: str) -> str:
-    """Return code: warp 0 allocates, its lane %p1 initialises mbarriers %r10, %r11. %r12: window, %r6: the lanes."""
+    """Return code: warp 0 allocates, its lane %p1 initialises mbarriers %r10, %r11. %r12: window, %r6: the lanes.
+
+    A pair first waits until both of its CTAs have started.
+    """
+    started = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n" if group == "cta_group::2" else ""
     return f"""\
 .shared .align 1024 .b8 window[{WINDOW}];
 .shared .align 8 .b8 full[8]; .shared .align 8 .b8 done[8]; .shared .align 4 .b8 address[4];
 mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; shfl.sync.idx.b32 %r2, %r2, 0, 31, -1;
 mov.b32 %r3, address; mov.b32 %r10, full; mov.b32 %r11, done; mov.b32 %r12, window;
 setp.ne.b32 %p0, %r2, 0;
-@%p0 bra GO;
+{started}@%p0 bra GO;
 tcgen05.alloc.{group}.sync.aligned.shared::cta.b32 [%r3], {columns};
 elect.sync _|%p1, -1;
 @%p1 mbarrier.init.shared.b64 [%r10], 1;
