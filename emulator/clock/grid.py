@@ -131,6 +131,8 @@ class Grid:
         self.registers: Registers | None = None
         """The registers of a thread, if something else does not limit an SM to one CTA."""
         self._holds = False
+        self._in_order = self._pass_values({})
+        """Walks run all warps of a cluster, in the order of their waits."""
 
     @cached_property
     def _probed(self) -> tuple[Occupancy, Sequence[int], Sequence[Work]]:
@@ -140,6 +142,7 @@ class Grid:
             first = self._walk(index, whole, None)
             if whole.loaded or whole.loaded_by_warps:
                 break
+        self._in_order = self._pass_values(whole.passed)
         occupancy = self._occupancy(first.ctas[0].tmem_columns)
         loaders = [w for w in first.ctas[0].warps if w.loaded] or first.ctas[0].warps
         loader = min(loaders, key=lambda w: w.executed).index
@@ -301,12 +304,19 @@ class Grid:
         many = list(range(0, count, -(-count // samples) | 1))
         return many, works(many), loads
 
-    @cached_property
-    def _in_order(self) -> bool:
-        """True if warps pass what decides their branches, or tensor maps, to other warps of the CTA."""
+    def _pass_values(self, passed: Mapping[int, bool]) -> bool:
+        """Return True if warps may pass tensor maps to other warps, or values that decide what these do.
+
+        A skeleton loads from shared memory only what decides something. passed: by the PTX line of each such load that
+        a walk of all warps executed, whether another warp had stored what it loaded.
+        """
         instrs = self._skeleton.kernel.instrs
-        kinds = {instr.kind for instr in instrs if any(m.startswith("shared") for m in instr.modifiers)}
-        return {Kind.LOAD, Kind.STORE} <= kinds or any(instr.opcode.startswith("tensormap.") for instr in instrs)
+        if any(instr.opcode.startswith("tensormap.") for instr in instrs):
+            return True
+        shared = [instr for instr in instrs if any(m.startswith("shared") for m in instr.modifiers)]
+        loads = {instr.line for instr in shared if instr.kind is Kind.LOAD}
+        stores = any(instr.kind is Kind.STORE for instr in shared)
+        return stores and (any(passed.values()) or not loads <= passed.keys())
 
     @property
     def _steals(self) -> bool:
@@ -319,7 +329,7 @@ class Grid:
         """Run a cluster's warps with every wait satisfied at once.
 
         only: run just this warp of the first CTA. enough: returns True if the rest of it need not run.
-        If warps decide for each other what they do, all of them run in the order that their waits give.
+        If warps pass each other what decides their work, all of them run in the order that their waits give.
         """
         if self._in_order:
             return timeline.walk(index, enough)

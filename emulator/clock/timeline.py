@@ -17,6 +17,8 @@ from .stretch import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, Stretch
 from .warps import Prefetch, Sm, Tensor, TimedCluster, TimedWarp
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..machine.launch.launch import Dim3, Launch
     from ..program import Program
     from ..ptx.syntax import Instr
@@ -115,6 +117,8 @@ class Timeline:
         """
         self.boxes: dict[int, list[tuple[int, ...]]] = {}
         """In a walk, the coordinates of loaded boxes in order, by tensor address, if they follow from the launch."""
+        self.passed: dict[int, bool] = {}
+        """In a walk, whether a load from shared memory found what another warp had stored, by its PTX line."""
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
         self._number = 0
         self._next: Iterator[Dim3] = iter(())
@@ -308,6 +312,12 @@ class Timeline:
         if number not in warp.sm.code:
             warp.sm.code[number] = now + warp.stretch.demand[ISSUE] * self.fetch_cycles
         return max(now, warp.sm.code[number])
+
+    def note_passed(self, warp: TimedWarp, line: int, stored_by: np.ndarray) -> None:
+        """Note whether another warp stored what a warp loads from shared memory. stored_by: the numbers of warps."""
+        if self.untimed:
+            others = (stored_by != 0) & (stored_by != warp.number)
+            self.passed[line] = self.passed.get(line, False) or bool(others.any())
 
     def wake(self, warps: Iterable[TimedWarp], now: float, latency: float, by: Track | None = None) -> None:
         """End waits at `now`; the warps continue after `latency`. by: the track of the cause."""

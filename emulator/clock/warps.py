@@ -128,6 +128,8 @@ class TimedCta:
         self.window = rank << 24
         self.name = "({},{},{})".format(*ctaid)
         self.smem = np.zeros(-(-self.launch.shared_bytes // 16) * 16, np.uint8)
+        self.stored_by = np.zeros(self.smem.size, np.uint16)
+        """The number of the warp that last stored each byte of shared memory, 0 if none did."""
         self.mbarriers: dict[int, TimedMBarrier] = {}
         self.barriers = [TimedBarrier(f"barrier {i}") for i in range(16)]
         self.tmem_columns = 0
@@ -180,6 +182,8 @@ class TimedWarp:
 
     def __init__(self, cta: TimedCta, index: int) -> None:
         self.cta, self.index, self.sm = cta, index, cta.sm
+        self.number = 1 + cta.rank * cta.launch.warps + index
+        """The number of the warp in its cluster, from 1."""
         self.free = cta.sm.pipes[index % SUB_PARTITIONS]
         self.registers: Any = None
         self.pc: Any = 0

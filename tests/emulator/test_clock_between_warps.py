@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from test_clock_laws import B200, predicted
 from test_cp_async_bulk_tensor import tensor_map
 
 from bench import clock as bench
+from emulator.clock.grid import PROBES_IN_ORDER
+from emulator.clock.timeline import Timeline
+from emulator.clock.warps import TimedCluster
+from emulator.machine.launch.launch import Dim3
 
 TEMPLATE = "ld.param.v2.b64 {{%d2, %d3}}, [map+{0}]; st.{1}.v2.b64 [{2}+{0}], {{%d2, %d3}};"
 IN_SHARED = f"""{"".join(TEMPLATE.format(at, "shared", "%r3") for at in range(0, 128, 16))}
@@ -58,6 +64,55 @@ END: ret;""",
     )
     one, all_of_them = (predicted(text, [1000], ctas, 64).cycles for ctas in (1, 149))
     assert one == pytest.approx(all_of_them, rel=0.01)
+
+
+ALLOCATED, OWN, OTHERS, ADDED = 0, 4, 8, 12
+"""Offsets of the words that tcgen05.alloc and the loading warp write, and of those that the other warp writes."""
+LOAD = "ld.shared.u32 %r6, [%r2+{}];"
+PART = "ld.shared.v2.u16 {{%h1, %h6}}, [%r2+{}]; cvt.u32.u16 %r6, %h6;"
+SKIPPED = f"{LOAD}\nsetp.ne.u32 %p3, %r3, 148; @%p3 bra END;\n{LOAD}"
+LOADS = {
+    "the address of tensor memory": (LOAD.format(ALLOCATED), False),
+    "what the warp stored": (LOAD.format(OWN), False),
+    "what another warp stored": (LOAD.format(OTHERS), True),
+    "a part of what another warp stored": (PART.format(OTHERS), True),
+    "in one line what another warp and the warp stored": (LOAD.format(OTHERS) + LOAD.format(OWN), True),
+    "what another warp added": (LOAD.format(ADDED), True),
+    "what only another cluster loads": (SKIPPED.format(OWN, OWN), True),
+}
+
+
+@pytest.mark.parametrize(("load", "in_order"), LOADS.values(), ids=LOADS.keys())
+def test_all_warps_of_all_samples_run_only_if_they_pass_values(
+    load: str, in_order: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FlashMLA's warps compare the address of tensor memory with 0, and store bytes that decide nothing."""
+    text = bench.entry(
+        "u64 data",
+        f"""
+.shared .align 16 .b8 words[16]; .reg .b16 %h1, %h6;
+mov.u32 %r1, %tid.x; mov.b32 %r2, words; mov.u32 %r3, %ctaid.x; ld.param.u64 %d0, [data]; ld.global.u32 %r4, [%d0];
+setp.ge.u32 %p0, %r1, 32; mov.b32 %r5, 32;
+@!%p0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2+{ALLOCATED}], %r5;
+@!%p0 st.shared.u32 [%r2+{OWN}], %r5; @%p0 st.shared.u32 [%r2+{OTHERS}], %r5;
+@%p0 atom.shared.add.u32 %r8, [%r2+{ADDED}], %r5;
+bar.sync 0; @%p0 bra END;
+{load}
+setp.eq.u32 %p1, %r6, 0; @%p1 bra END; ex2.approx.ftz.f32 %r7, %r7;
+END: ret;""",
+    )
+    walked: list[object] = []
+
+    def walk(timeline: Timeline, index: Dim3, enough: Callable[[], bool]) -> TimedCluster:
+        walked.append(index)
+        return original(timeline, index, enough)
+
+    original = Timeline.walk
+    monkeypatch.setattr(Timeline, "walk", walk)
+    predicted(text, [np.zeros(1, np.uint32)], 149, 64)
+    first, *others = walked
+    assert first == (0, 0, 0)
+    assert (len(others) >= PROBES_IN_ORDER) == in_order == bool(others)
 
 
 def test_a_launch_finds_the_integers_that_a_launch_before_it_stored() -> None:

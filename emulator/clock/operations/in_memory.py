@@ -28,11 +28,14 @@ def _places(op: MemoryOp, warp: TimedWarp, mask: Any, address: Any) -> tuple[np.
     return lanes, per_lane(address, np.uint64)[lanes].astype(np.uint64)
 
 
-def _memory(op: MemoryOp, warp: TimedWarp, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the CTA's shared memory as elements, and the element indices as int[lanes, elements]."""
-    rank = int(addresses[0]) >> RANK_SHIFT & 0xFF
-    view = warp.cta.cluster.ctas[rank].smem.view(f"u{op.width}")
-    return view, (addresses.astype(np.int64) & OFFSET_MASK)[:, None] // op.width + np.arange(op.count)
+def _memory(op: MemoryOp, warp: TimedWarp, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a CTA's shared memory as elements, the warps that stored them, and indices as int[lanes, elements].
+
+    The numbers of the warps are uint16[elements, bytes].
+    """
+    cta = warp.cta.cluster.ctas[int(addresses[0]) >> RANK_SHIFT & 0xFF]
+    index = (addresses.astype(np.int64) & OFFSET_MASK)[:, None] // op.width + np.arange(op.count)
+    return cta.smem.view(f"u{op.width}"), cta.stored_by.reshape(-1, op.width), index
 
 
 @timed("ld", keep=first(2), dst=1, blocking=True, uniform=if_not_local)
@@ -69,8 +72,9 @@ def _ld(ins: Instr) -> Action:
         warp.wait_result = None
         lanes, addresses = _places(op, warp, mask, address)
         if op.space == "shared":
-            view, index = _memory(op, warp, addresses)
+            view, stored_by, index = _memory(op, warp, addresses)
             values = view[index]
+            warp.timeline.note_passed(warp, ins.line, stored_by[index])
         elif op.space == "global":
             values = _loaded(op, ins, warp, addresses)
         else:
@@ -126,8 +130,9 @@ def _st(ins: Instr) -> Action:
     def run(warp: TimedWarp, mask: Any, address: Any, value: Any) -> None:
         lanes, addresses = _places(op, warp, mask, address)
         if op.space == "shared":
-            view, index = _memory(op, warp, addresses)
+            view, stored_by, index = _memory(op, warp, addresses)
             view[index] = lane_rows(value, op.count, np.dtype(f"u{op.width}"))[lanes]
+            stored_by[index] = warp.number
 
     return run
 
@@ -161,9 +166,10 @@ def _atom(ins: Instr) -> Action:
 
 def _update_shared(op: Atomic, warp: TimedWarp, addresses: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
     """Update elements of shared memory; return the old ones as unsigned[n, count]."""
-    view, index = _memory(op, warp, addresses)
+    view, stored_by, index = _memory(op, warp, addresses)
     old: np.ndarray = view[index]
-    view[index] = op.new_bits(old, operands)
+    warp.timeline.note_passed(warp, op.ins.line, stored_by[index])
+    view[index], stored_by[index] = op.new_bits(old, operands), warp.number
     return old
 
 
