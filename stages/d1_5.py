@@ -16,7 +16,7 @@ CASES = tuple(
     for head_dim in (64, 128, 256, 512)
     for partials in (False, True)
 )
-SEEDS = (1,)
+SEEDS = (1, 7)  # with 7, maxima of an H200 lag by factors that round
 
 FP32_STEP = 2.0**-23  # relative
 BF16_DIGITS = 8

@@ -24,6 +24,7 @@ class Partial(LoopInvariant):
     def run(self) -> None:
         """Write a thread's part of its rows into shared memory."""
         cta, thread = self.consumer.cta, self.consumer.thread
+        self.consumer.refer_to_largest()
         row_sums, partials = self.consumer.row_sums(), partial_rows(cta.config, cta.smem.sQ.iterator)
         sync_consumers()  # nothing reads Q and the keys any more
         for r, softmax in enumerate(self.consumer.rows):

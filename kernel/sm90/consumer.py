@@ -266,13 +266,17 @@ class Consumer(LoopInvariant):
         for r, row in enumerate(self.rows):
             self.factors[r] = row.move_to(new_max[r])
 
-    def settle(self) -> None:
+    def note_largest(self) -> None:
+        """Let each row know the largest logit of all tiles, if m is stored."""
+        if const_expr(maxima(self.cta.config)):
+            for row, value in zip(self.rows, self.largest(), strict=True):
+                row.note_largest(value)
+
+    def refer_to_largest(self) -> None:
         """Let sums and O refer to the largest logits, if m is stored."""
         if const_expr(maxima(self.cta.config)):
-            largest = self.largest()
-            for row, value in zip(self.rows, largest, strict=True):
-                row.note_largest(value)
-            self.move_to(largest)
+            self.note_largest()
+            self.move_to([row.largest for row in self.rows])
             self.rescale()
 
     def largest(self) -> list[Float32]:

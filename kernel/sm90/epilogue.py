@@ -28,6 +28,7 @@ class Epilogue(LoopInvariant):
         """Store the statistics, then U and O."""
         cta, thread = self.consumer.cta, self.consumer.thread
         args, row_tile = cta.args, cta.row_tile
+        self.consumer.note_largest()
         row_sums, factors = self.consumer.row_sums(), []
         for r, softmax in enumerate(self.consumer.rows):
             row_sum, i = row_sums[r], thread.q_tile * cta.config.tile_m + thread.row(r)
@@ -35,7 +36,7 @@ class Epilogue(LoopInvariant):
                 softmax.store(args, row_sum, row_tile.group, row_tile.row(i))
             factors.append(softmax.inverse(row_sum, cta.sink_logit(i)))
         if const_expr(cta.copies.u is not None):
-            self.store_rows(cta.copies.u, Float32, [Float32(1.0)] * ROWS)
+            self.store_rows(cta.copies.u, Float32, [softmax.lag() for softmax in self.consumer.rows])
         self.store_rows(cta.copies.o, BFloat16, factors)
         if const_expr(cta.config.smem.stages_o_in_p):
             # P of the next row tile is written only after a barrier behind this.

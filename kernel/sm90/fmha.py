@@ -155,7 +155,6 @@ class Fmha:
             consumer = consumer_of(at, ConsumerThread(config), cta.fragments)
             self.trace(tSrS=consumer.s, tOrP=consumer.p, tOrO=consumer.o)
             consumer.run(q_loads)
-            consumer.settle()
             if const_expr(config.splits > 1):
                 self.combine(consumer)
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32
 
@@ -49,6 +50,11 @@ class RowSoftmax(RunningSoftmax):
         for offset in (1, 2):
             value = combine(value, cute.arch.shuffle_sync_bfly(value, offset))
         return value
+
+    def lag(self) -> Float32:
+        """Return the factor that refers U to the largest logit."""
+        factor = cute.math.exp2((self.stats[0] - self.largest) * self.scale_log2, fastmath=True)
+        return cutlass.select_(self.stats[0] == self.largest, Float32(1.0), factor)
 
     def sink_weight(self, sink: Float32) -> Float32:
         """Return the sink's term of the sum. Its logit is not scaled."""
