@@ -260,9 +260,9 @@ def in_flight() -> Iterator[Comparison]:
 
 @cache
 def ws_program(a_in_tmem: bool, collector: str) -> str:
-    """Return a program of one round: `threes` times three tcgen05.mma.ws, one commit, a wait by all warps."""
+    """Return a program of one round: `threes` times three tcgen05.mma.ws, the rest, one commit, a wait by all warps."""
     a = "[%r9]" if a_in_tmem else "%d1"
-    uses = ("fill", "use", "lastuse") if collector == "reuse" else ("discard",) * 3
+    uses = ("fill", "use", "use") if collector == "reuse" else ("discard",) * 3
     name = f"tcgen05.mma.ws.cta_group::1.{KIND['BF16'][0]}"
     mmas = "\n".join(f"@%p1 {name}.collector::b0::{use} [%r8], {a}, %d2, %r1, %p2;" for use in uses)
     text = mma_program("BF16", a_in_tmem, 1)
