@@ -19,6 +19,7 @@ EmulatorError
 |   +-- DescriptorError      an invalid instruction, matrix or tensor-map descriptor
 |   +-- RegisterError        setmaxnreg in the wrong direction
 |   +-- CancelError          try_cancel after a negative answer was read
+|   +-- CollectorError       a collector buffer of the tensor core that does not hold the operand
 +-- Stopped                  the launch did not end by itself; str() holds the table of all warps
     +-- Deadlock             no warp can run and nothing can complete
     +-- BudgetExceeded       the instruction budget is spent
@@ -249,6 +250,10 @@ class RegisterError(Fault):
 
 class CancelError(Fault):
     """clusterlaunchcontrol.try_cancel by a warp that has read a negative answer."""
+
+
+class CollectorError(Fault):
+    """A tcgen05.mma that reads a collector buffer which does not hold its operand."""
 
 
 class Stopped(EmulatorError):

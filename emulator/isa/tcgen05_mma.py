@@ -10,6 +10,7 @@ import numpy as np
 
 from ..chip import DEVICE, TMEM_LANES
 from ..errors import UnknownInstruction
+from ..machine.agents.collectors import BUFFER_OF_A, Kept, Operand
 from ..machine.agents.tensorcore import (
     SHIFTED_COLUMNS,
     KStep,
@@ -59,7 +60,7 @@ class MmaOp:
     """One tcgen05.mma form. Its operands are d, a, b, instruction descriptor, then optional ones.
 
     block: elements of K that share a scale factor, 0 without scale factors. masked: some lanes are disabled.
-    shifts: the rows of A move by one lane after the product.
+    shifts: the rows of A move by one lane after the product. buffer, use: its collector buffer and what it does there.
     """
 
     kind: Kind
@@ -69,6 +70,8 @@ class MmaOp:
     a_in_tmem: bool
     masked: bool
     shifts: bool
+    buffer: str
+    use: str
 
     @classmethod
     def of(cls, ins: Instr) -> MmaOp:
@@ -85,8 +88,9 @@ class MmaOp:
         masked = isinstance(ins.operands[4], Vector)
         if ws and (block or masked or group == "cta_group::2"):
             raise UnknownInstruction(ins, ".ws with scale factors, disabled lanes or .cta_group::2")
-        a_in_tmem, keeps = isinstance(ins.operands[1], Address), (collector or "").endswith(("::fill", "::use"))
-        if shifts and (ws or block or keeps or not a_in_tmem):
+        a_in_tmem = isinstance(ins.operands[1], Address)
+        buffer, use = collector.split("::")[1:] if collector else ("b0" if ws else BUFFER_OF_A, "discard")
+        if shifts and (ws or block or use in ("fill", "use") or not a_in_tmem):
             raise UnknownInstruction(
                 ins, ".ashift with A in shared memory, scale factors, .ws, or a collector's fill or use"
             )
@@ -98,6 +102,8 @@ class MmaOp:
             a_in_tmem,
             masked,
             shifts is not None,
+            buffer,
+            use,
         )
         op._check_operands(ins)
         return op
@@ -174,6 +180,32 @@ class Queued:
     accumulate: bool
     continues: bool
     step: KStep
+
+
+def _keep(ins: Instr, warp: Warp, op: MmaOp, cta: Cta, shape: Shape, step: KStep) -> Kept | None:
+    """Execute the collector operation, and return the operand to keep or to compare at completion, if any.
+
+    cta: the one that has the buffers. Raises CollectorError.
+    """
+    collectors = cta.collectors
+    if op.use == "discard" and not collectors.valid:
+        return None
+    me = Kept(ins, warp, op.buffer, _operand(op, shape, step))
+    fault = collectors.issue(op.use, me)
+    if fault is not None:
+        _check_queued(warp)
+        warp.cta.launch.report(fault)
+    return None if fault is not None or op.use == "discard" else me
+
+
+def _operand(op: MmaOp, shape: Shape, step: KStep) -> Operand:
+    """Return the operand that the collector buffer of a form is for."""
+    idesc, kind, lane = shape.idesc, op.kind.name, shape.low_lane
+    if op.buffer == BUFFER_OF_A:
+        kept = idesc.a.name, idesc.m, 0, lane, idesc.a_mn_major, idesc.negate_a, step.a_in_tmem, step.a, None
+        return Operand("A", kind, *kept)
+    kept_b = idesc.b.name, idesc.m, idesc.n, lane, idesc.b_mn_major, idesc.negate_b, False, step.b, shape.zeros
+    return Operand("B", kind, *kept_b)
 
 
 def _multiply(
@@ -384,6 +416,7 @@ def _mma(ins: Instr) -> Action:
                 raise descriptor_error(ins, warp, why) from None
             a_at = named(of_lane(a, lane), ins, warp) if op.a_in_tmem else of_lane(a, lane)
             step = KStep(a_at, of_lane(b, lane), op.a_in_tmem, scales)
+            step.kept = _keep(ins, warp, op, ctas[0], shape, step)
             accumulate = bool(of_lane(rest[before], lane))
             _multiply(ins, warp, lane, ctas, shape, accumulate, 0 if op.ws else extra, step)
             if op.shifts:

@@ -13,6 +13,7 @@ import numpy as np
 from ..chip import RANK_SHIFT
 from ..errors import BarrierError, DataRace
 from ..leniency import Leniency
+from .agents.collectors import Collectors
 from .launch.special_registers import of_cta, of_warp
 from .memory.global_shadow import GlobalShadow
 from .memory.shared import SharedMemory
@@ -164,6 +165,11 @@ class Cta:
     def tmem(self) -> TensorMemory:
         """Its tensor memory, created at the first access."""
         return TensorMemory(self)
+
+    @cached_property
+    def collectors(self) -> Collectors:
+        """The collector buffers of its tensor core; those of a CTA pair are the even CTA's."""
+        return Collectors()
 
     def barrier(self, index: int) -> NamedBarrier:
         """Return a named barrier, created at its first use."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...chip import TMEM_COLUMNS, TMEM_LANES
 from ...errors import DescriptorError, TensorMemoryError
-from ..formats.descriptors import InstructionDescriptor, Kind, steps_chunks
+from ..formats.descriptors import InstructionDescriptor, Kind, operand_chunks, steps_chunks
 from ..formats.numbers import from_columns, widen
 from ..formats.scales import Scales, factors_of_a, factors_of_b
 from ..formats.truncation import truncated_sum
@@ -23,6 +23,7 @@ from ..memory.tmem import GROUP
 from ..order.access import Access, Issuer
 from ..order.completion import AsyncOperation
 from ..synchronisation.mbarrier import MBarrier, Party
+from .collectors import BUFFER_OF_A, Kept
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
@@ -100,6 +101,8 @@ class KStep:
     b: int
     a_in_tmem: bool
     scales: Scales | None = None
+    kept: Kept | None = None
+    """The operand that it keeps in a collector buffer or reads from there."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,9 @@ class Product:
         """Read the operands, multiply, write the accumulator."""
         shape = self.shape
         ctas = participating_ctas(self.warp.cta, shape.ctas)
+        for step in self.steps:
+            if step.kept is not None:
+                step.kept.perform([self._elements(cta, step) for cta in ctas])
         b = [self.b_of(cta) for cta in ctas]
         right = b[0] if len(b) == 1 else np.concatenate(b)
         for cta in ctas:
@@ -145,6 +151,17 @@ class Product:
                 self._write(cta, *self._scaled_operands(cta, right, self.a_of(cta)))
             else:
                 self._write(cta, right, self.a_of(cta))
+
+    def _elements(self, cta: Cta, step: KStep) -> np.ndarray:
+        """Return the elements of the operand for which a step names a collector buffer: bytes, or words of columns."""
+        shape, idesc = self.shape, self.shape.idesc
+        of_a = step.kept is not None and step.kept.buffer == BUFFER_OF_A
+        if of_a and step.a_in_tmem:
+            return self._columns_of_a(cta, step).copy()
+        where = (step.a, shape.where.rows) if of_a else (step.b, shape.b_rows)
+        chunks = operand_chunks(*where, shape.kind, idesc.a_mn_major if of_a else idesc.b_mn_major)
+        elements: np.ndarray = cta.smem.chunks[chunks].view(np.uint8)
+        return elements
 
     def _scaled_operands(self, cta: Cta, b: np.ndarray, a: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return B [N, K] and A [K, M] times their scale factors, in float64, where no product overflows."""
@@ -181,16 +198,19 @@ class Product:
     def _a_from_tmem(self, cta: Cta) -> list[np.ndarray]:
         """Return A from tensor memory. Each part of the lanes with its own part of N has its own A, usually a copy."""
         shape, where = self.shape, self.shape.where
-        columns, steps = shape.kind.k_bytes // 4, []
-        for step in self.steps:
-            lane, column = step.a >> 16, step.a & 0xFFFF
-            cells = cta.tmem.cells[column : column + columns]
-            if where.split == 1 and where.rows == HALF:
-                cells = cells.reshape(columns, 4, 32)[:, :, lane : lane + 16]
-            steps.append(cells.reshape(columns, where.split, where.rows))
+        steps = [self._columns_of_a(cta, step) for step in self.steps]
         words = steps[0] if len(steps) == 1 else np.concatenate(steps)
         parts = 1 if where.split == 1 or (words == words[:, :1]).all() else where.split
         return [from_columns(np.ascontiguousarray(words[:, part]), shape.idesc.a) for part in range(parts)]
+
+    def _columns_of_a(self, cta: Cta, step: KStep) -> np.ndarray:
+        """Return a step's words of A in tensor memory: uint32[columns, parts of the lanes, M]."""
+        where, columns = self.shape.where, self.shape.kind.k_bytes // 4
+        lane, column = step.a >> 16, step.a & 0xFFFF
+        cells = cta.tmem.cells[column : column + columns]
+        if where.split == 1 and where.rows == HALF:
+            cells = cells.reshape(columns, 4, 32)[:, :, lane : lane + 16]
+        return cells.reshape(columns, where.split, where.rows)
 
     def _write(self, cta: Cta, b: np.ndarray, a: list[np.ndarray]) -> None:
         shape = self.shape
