@@ -9,12 +9,15 @@ import torch
 
 import emulator  # before CuTeDSL, so that PTX is kept
 import kernel
-from emulator.errors import EmulatorError, Fault, PtxError
+from emulator.errors import CollectorError, EmulatorError, Fault, PtxError
 from emulator.machine.execution import scheduler
 from emulator.machine.launch.launch import Launch
 from emulator.machine.order.completion import Completion
 from emulator.program import Program
 from emulator.ptx.parser import parse
+from stages.d6h import few, fp8
+from stages.inputs import draw
+from stages.launch import launch
 from tests.emulator.damage import copies
 
 MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
@@ -47,3 +50,29 @@ def run(launch: Launch, ptx: str, completion: Completion, seed: int) -> None:
     """Run a launch with the kernel of another text."""
     (named,) = parse(ptx).kernels.values()
     scheduler.run(replace(launch, kernel=named), Program(named), scheduler.RunOptions(completion, seed, BUDGET))
+
+
+COLLECTORS = {
+    "PV takes P' of the step before": ("b1::use", "b0::use", "b0 finds another operand there"),
+    "PV keeps P' of the step after": ("b1::fill", "b2::fill", "b1 finds it empty"),
+    "PV does not keep P'": ("b3::fill", "b3::discard", "b3 finds it empty"),
+    "the second slice of PV is the last to take P'": ("b2::use", "b2::lastuse", "b2 finds it empty"),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("damage", COLLECTORS)
+def test_a_collector_buffer_without_the_right_part_of_p(
+    damage: str, mode: Completion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel for 64 heads, whose PV keeps P' in collector buffers."""
+    case = few(64, 1, 1, fp8(1, 256, 128))
+    inputs, (old, new, says) = draw(case, 1), COLLECTORS[damage]
+    with emulator.emulate(mode, seed=1) as emulated:
+        launch(case, inputs, "cpu")
+        ptx = emulated.launches[0].ptx
+        damaged = ptx.replace(f".collector::{old}", f".collector::{new}", 1)
+        monkeypatch.setattr(emulated, "runner", lambda found, *_: run(found, damaged, mode, 1))
+        with pytest.raises(CollectorError, match=rf"{says}(?s:.*)at +PTX line \d+: .*\n +\S*swapped_mma.py:\d+"):
+            launch(case, inputs, "cpu")
+    assert damaged != ptx
