@@ -10,7 +10,6 @@ import numpy as np
 
 from ..chip import DEVICE, TMEM_LANES
 from ..errors import UnknownInstruction
-from ..machine.agents.collectors import BUFFER_OF_A, Kept, Operand
 from ..machine.agents.tensorcore import (
     SHIFTED_COLUMNS,
     KStep,
@@ -32,6 +31,7 @@ from ..machine.formats.descriptors import (
 from ..machine.formats.scales import QUARTER, Scales
 from ..machine.formats.scales import columns as scale_columns
 from ..machine.formats.zero_columns import ZeroColumns
+from ..machine.memory.collectors import BUFFER_OF_A, Kept, Operand
 from ..machine.memory.tmem import GROUP, named, rectangle
 from ..machine.order.cells import Cells, pieces
 from ..ptx.syntax import Address, Imm, Instr, Reg, Vector

@@ -13,8 +13,8 @@ import numpy as np
 from ..chip import RANK_SHIFT
 from ..errors import BarrierError, DataRace
 from ..leniency import Leniency
-from .agents.collectors import Collectors
 from .launch.special_registers import of_cta, of_warp
+from .memory.collectors import Collectors
 from .memory.global_shadow import GlobalShadow
 from .memory.shared import SharedMemory
 from .memory.tmem import TensorMemory

@@ -43,7 +43,7 @@ CHANGES: Final = (
     Change(
         "a missing wait", "kernel/sm90/consumer.py", "self.p, waits=self.cta.config.loads_v)", "self.p, waits=False)"
     ),
-    Change("a wrong result", "kernel/sm90/epilogue.py", "[Float32(1.0)] * ROWS", "[Float32(1.5)] * ROWS"),
+    Change("a wrong result", "kernel/sm90/epilogue.py", "softmax.lag() for", "softmax.lag() * 1.5 for"),
     Change(
         "an illegal address",
         "kernel/sm90/epilogue.py",

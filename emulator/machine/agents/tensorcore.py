@@ -19,11 +19,11 @@ from ..formats.numbers import from_columns, widen
 from ..formats.scales import Scales, factors_of_a, factors_of_b
 from ..formats.truncation import truncated_sum
 from ..formats.zero_columns import ZeroColumns
+from ..memory.collectors import BUFFER_OF_A, Kept
 from ..memory.tmem import GROUP
 from ..order.access import Access, Issuer
 from ..order.completion import AsyncOperation
 from ..synchronisation.mbarrier import MBarrier, Party
-from .collectors import BUFFER_OF_A, Kept
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr

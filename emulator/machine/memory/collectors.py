@@ -18,7 +18,7 @@ from ...errors import CollectorError, place
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
     from ..formats.zero_columns import ZeroColumns
-    from ..topology import Warp
+    from ..order.access import Issuer
 
 BUFFER_OF_A: Final = "a"
 
@@ -57,7 +57,7 @@ class Kept:
     """The operand of one instruction that fills a collector buffer or uses it. fill: the instruction that filled it."""
 
     instr: Instr
-    warp: Warp
+    warp: Issuer
     buffer: str
     operand: Operand
     fill: Kept | None = None
@@ -92,7 +92,7 @@ class Collectors:
 
     def __init__(self) -> None:
         self.valid: dict[str, Kept] = {}
-        self.ended: dict[str, tuple[Kept, Instr, Warp]] = {}
+        self.ended: dict[str, tuple[Kept, Instr, Issuer]] = {}
         """For each emptied buffer its last fill and the instruction that emptied it."""
 
     def issue(self, use: str, me: Kept) -> CollectorError | None:
