@@ -70,7 +70,7 @@ CATALOG = (
 
 GATE = CATALOG[0]
 
-#: Time limit for compiling one configuration, in seconds; the goal is 10. A longer compile ends as COMPILE_HANG.
+#: Limit for compiling one configuration, in seconds of CPU time; the goal is 10. A longer compile ends as COMPILE_HANG.
 COMPILE_S = 60.0
 
 

@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def judge(
     if ended.stop is Stop.TIME_LIMIT:
         return Ruled(Verdict[step.hung], f"{step.name} did not end in {step.budget_s:g} s")
     if ended.stop is Stop.COMPILE_LIMIT:
-        return Ruled(Verdict.COMPILE_HANG, f"{step.name}: a compile did not end in {step.compile_s:g} s")
+        return Ruled(Verdict.COMPILE_HANG, f"{step.name}: a compile did not end in {step.compile_s:g} s of CPU time")
     if ended.stop:
         return stopped(folder, ended.stop)
     if ended.code == 0:
@@ -153,13 +153,15 @@ def digest(path: Path) -> str:
 class RecordWatch:
     """Watches a record that a phase is writing, at most once a second.
 
-    It reports new results, and sets `overdue` if one configuration compiles for more than `compile_s` seconds (0: no
-    limit).
+    It reports new results, and sets `overdue` if one configuration compiles for more than `compile_s` seconds of CPU
+    time (0: no limit). A machine that does other work beside it does not make a compile overdue.
     """
 
-    def __init__(self, folder: Path | None, compile_s: float) -> None:
+    def __init__(self, folder: Path | None, compile_s: float, cpu_s: Callable[[], float]) -> None:
+        """Watch the record in `folder`. cpu_s: returns the CPU time of the phase that writes it."""
         self._folder = folder
         self._compile_s = compile_s
+        self._cpu_s = cpu_s
         self._looked = 0.0
         #: Compiles are news of the phase that compiles.
         self._reported = len(_dicts(read_record(folder), "compiles")) if folder and not compile_s else 0
@@ -188,8 +190,8 @@ class RecordWatch:
             return False
         at = running[0], len(_dicts(record, "compiles"))
         if self._compiling is None or self._compiling[0] != at:
-            self._compiling = at, time.monotonic()
-        return bool(self._compile_s) and time.monotonic() - self._compiling[1] > self._compile_s
+            self._compiling = at, self._cpu_s()
+        return bool(self._compile_s) and self._cpu_s() - self._compiling[1] > self._compile_s
 
 
 def _ended(record: dict[str, Any]) -> list[str]:

@@ -28,7 +28,7 @@ class Step:
 
     After `budget_s` seconds it is killed with the verdict named `hung`. An exit code other than 0 gives `failed`,
     unless it is the code of a more specific verdict. `record` is the folder of its record, relative to the results ("."
-    is their root). Each configuration may compile for `compile_s` seconds.
+    is their root). Each configuration may compile for `compile_s` seconds of CPU time.
 
     If `milestone` is set, the phase judges: it runs with the accepted tree's code and a seed that the supervisor draws,
     and its record must show that the milestone holds, with every case launched in each of the completion `modes`.

@@ -21,6 +21,8 @@ VANISH_S = 10.0
 MAX_FILE_BYTES = 256 << 20
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 MARK = "FMHA_LOCK"
+#: Places of fields in /proc/PID/stat behind the command's name. Four times follow one another there.
+PARENT, USER_TIME = 1, 11
 #: BLAS threads fight over few cores: a 128x128x16 product takes 15 us on one thread and 2 ms on two.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -180,13 +182,28 @@ def _kill_all(process: subprocess.Popen[bytes], spared: frozenset[int]) -> bool:
     return False
 
 
+def cpu_seconds(started: Started) -> float:
+    """Return the CPU time of a phase: of its processes, and of the children that they have waited for."""
+    if started.process is None:
+        return 0.0
+    ticks = 0
+    for pid in {started.process.pid, *descendants(started.process.pid)}:
+        with suppress(OSError, ValueError):
+            ticks += sum(map(int, _status(pid)[USER_TIME : USER_TIME + 4]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _status(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat that follow the command's name. Raises OSError."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+
 def descendants(root: int, spared: frozenset[int] = frozenset()) -> set[int]:
     """Return the ids of all processes below `root`, including zombies, without `spared` and those below them."""
     parents: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
-            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-            parents[int(folder.name)] = int(fields[1])
+            parents[int(folder.name)] = int(_status(int(folder.name))[PARENT])
     found: set[int] = set()
     grown = {root}
     while grown:

@@ -18,6 +18,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
@@ -318,7 +319,9 @@ class Supervisor:
         self.ruling = replace(self.ruling, phase=step.name)
         self.journal.say("phase", name=step.name, budget_s=step.budget_s)
         log = self._log(step)
-        growing = evidence.RecordWatch(self.folder.out / step.record if step.record else None, step.compile_s)
+        started = self.ahead.pop(step.name, None) or self._start(tree, step)
+        record = self.folder.out / step.record if step.record else None
+        growing = evidence.RecordWatch(record, step.compile_s, partial(phase.cpu_seconds, started))
 
         def tick(seconds: float) -> Stop | None:
             self.heartbeat.beat(step.name, seconds, last_line(log))
@@ -328,7 +331,6 @@ class Supervisor:
                 return Stop.TIME_LIMIT
             return Stop.COMPILE_LIMIT if growing.overdue else self._stop_asked()
 
-        started = self.ahead.pop(step.name, None) or self._start(tree, step)
         started.tell("" if fresh is None else f"{fresh}\n")
         ended = phase.follow(started, self.job.grace_s, tick, tuple(self.ahead.values()))
         if ended.code and ended.stop is None and not self.job.lock:

@@ -182,6 +182,12 @@ def test_every_end_of_a_phase_has_its_verdict(place, settings, verdict, words):
     wait_for(lambda: not processes(ruling.subject.run), 5.0)
 
 
+def test_a_compile_that_waits_for_a_core_does_not_hang(place):
+    place.project.kernel(cosine=1.0, compile_waits=2.5)
+    ruling = place.run(place.job(limits=TimeLimits(compile_s=1.0)))
+    assert ruling.verdict is Verdict.ACCEPT, ruling.reason
+
+
 @pytest.mark.parametrize("path", ["stages/tolerances.toml", "kernel/sneaky.py", "stages/x.log"])
 def test_a_phase_changes_no_file_of_its_checkout(place, path):
     """Walls prevent it. A host that allows none notices it before the next phase."""
