@@ -1,5 +1,6 @@
 """A small project to run the gate on: a repository like this one, with a milestone command that ends quickly."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -96,6 +97,12 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", bare], check=True)
     subprocess.run(["git", "push", "--quiet", bare, "HEAD:refs/heads/main"], cwd=ROOT, check=True)
     return bare
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the files of pytest runs that tests start here. Such a run else deletes those of earlier runs: minutes."""
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(scope="session")
