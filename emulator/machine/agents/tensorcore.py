@@ -143,7 +143,7 @@ class Product:
         ctas = participating_ctas(self.warp.cta, shape.ctas)
         for step in self.steps:
             if step.kept is not None:
-                step.kept.perform([self._elements(cta, step) for cta in ctas])
+                step.kept.perform([self._elements(cta, step, step.kept.buffer == BUFFER_OF_A) for cta in ctas])
         b = [self.b_of(cta) for cta in ctas]
         right = b[0] if len(b) == 1 else np.concatenate(b)
         for cta in ctas:
@@ -152,10 +152,9 @@ class Product:
             else:
                 self._write(cta, right, self.a_of(cta))
 
-    def _elements(self, cta: Cta, step: KStep) -> np.ndarray:
-        """Return the elements of the operand for which a step names a collector buffer: bytes, or words of columns."""
+    def _elements(self, cta: Cta, step: KStep, of_a: bool) -> np.ndarray:
+        """Return a step's elements of A or of B: bytes, or words of columns if they are in tensor memory."""
         shape, idesc = self.shape, self.shape.idesc
-        of_a = step.kept is not None and step.kept.buffer == BUFFER_OF_A
         if of_a and step.a_in_tmem:
             return self._columns_of_a(cta, step).copy()
         where = (step.a, shape.where.rows) if of_a else (step.b, shape.b_rows)
