@@ -101,7 +101,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep the files of pytest runs that tests start here. Such a run else deletes those of earlier runs: minutes."""
+    """Let pytest runs that tests start use this folder. They would delete files of earlier runs first, for minutes."""
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(tmp_path_factory.getbasetemp())
 
 

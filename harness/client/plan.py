@@ -12,7 +12,7 @@ from stages.catalog import COMPILE_S, GATE
 
 @dataclass(frozen=True)
 class TimeLimits:
-    """Time limits of the phases, in seconds. `compile_s` is the limit of each configuration, of CPU time."""
+    """Time limits of the phases, in seconds. `compile_s` limits the CPU time of each configuration."""
 
     compile_s: float = COMPILE_S
     gate_s: float = 600.0

@@ -21,7 +21,7 @@ M, N, COLUMNS = 128, 64, 128
 A_COLUMN = 96
 AT = {("A", 0): 0, ("A", 1): 16 * 1024, ("B", 0): 32 * 1024, ("B", 1): 40 * 1024}
 SPARE = 64 * 1024
-"""Where the image has a row's first eight elements for copies: the i-th at SPARE + 16 i."""
+"""Offset of the bytes that copies bring: 16 bytes, eight elements of a row, for each step of a program."""
 COMMIT = "@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r10];"
 IDESC = descriptor("bf16", M, N)
 SETUP = "".join(
