@@ -51,6 +51,8 @@ def main() -> int:
     time.sleep(kernel["compile_waits"] or 0.0)
     while kernel["compile_hang"]:
         pass
+    if kernel["compiles_s"]:
+        compile_beside_each_other(kernel["compiles_s"])
     if kernel["meets"] and not appears(options.out / "judge.txt", kernel["meets"]):
         print("nobody judges yet", flush=True)
         return 12
@@ -104,6 +106,14 @@ def appears(path: Path, within_s: float) -> bool:
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     return path.exists()
+
+
+def compile_beside_each_other(cpu_s: float) -> None:
+    """Let four processes take so many seconds of CPU time each."""
+    busy = f"import time\nwhile time.process_time() < {cpu_s}: pass"
+    compiling = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(4)]
+    for process in compiling:
+        process.wait()
 
 
 def misbehave(kernel: Kernel, out: Path) -> None:

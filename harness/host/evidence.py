@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -154,18 +154,19 @@ class RecordWatch:
     """Watches a record that a phase is writing, at most once a second.
 
     It reports new results, and sets `overdue` if one configuration compiles for more than `compile_s` seconds of CPU
-    time (0: no limit). A machine that does other work beside it does not make a compile overdue.
+    time (0: no limit). A machine that does other work beside it does not make a compile overdue, nor do other processes
+    that compile at the same time: none compiles more than one configuration for so long.
     """
 
-    def __init__(self, folder: Path | None, compile_s: float, cpu_s: Callable[[], float]) -> None:
-        """Watch the record in `folder`. cpu_s: returns the CPU time of the phase that writes it."""
+    def __init__(self, folder: Path | None, compile_s: float, cpu_s: Callable[[], Mapping[int, float]]) -> None:
+        """Watch the record in `folder`. cpu_s: returns the CPU time of each process of the phase that writes it."""
         self._folder = folder
         self._compile_s = compile_s
         self._cpu_s = cpu_s
         self._looked = 0.0
         #: Compiles are news of the phase that compiles.
         self._reported = len(_dicts(read_record(folder), "compiles")) if folder and not compile_s else 0
-        self._compiling: tuple[tuple[int, int], float] | None = None
+        self._compiling: tuple[tuple[int, int], Mapping[int, float]] | None = None
         self.overdue = False
 
     def look(self) -> list[str]:
@@ -188,10 +189,12 @@ class RecordWatch:
         if not running or not str(_dicts(record, "phases")[running[0]].get("name")).startswith("compile"):
             self._compiling = None
             return False
-        at = running[0], len(_dicts(record, "compiles"))
+        at, now = (running[0], len(_dicts(record, "compiles"))), self._cpu_s()
         if self._compiling is None or self._compiling[0] != at:
-            self._compiling = at, self._cpu_s()
-        return bool(self._compile_s) and self._cpu_s() - self._compiling[1] > self._compile_s
+            self._compiling = at, now
+        before = self._compiling[1]
+        busiest = max((seconds - before.get(process, 0.0) for process, seconds in now.items()), default=0.0)
+        return bool(self._compile_s) and busiest > self._compile_s
 
 
 def _ended(record: dict[str, Any]) -> list[str]:

@@ -182,15 +182,15 @@ def _kill_all(process: subprocess.Popen[bytes], spared: frozenset[int]) -> bool:
     return False
 
 
-def cpu_seconds(started: Started) -> float:
-    """Return the CPU time of a phase: of its processes, and of the children that they have waited for."""
+def cpu_seconds(started: Started) -> dict[int, float]:
+    """Return the CPU time of each process of a phase by its id, without that of its children."""
     if started.process is None:
-        return 0.0
-    ticks = 0
+        return {}
+    seconds = {}
     for pid in {started.process.pid, *descendants(started.process.pid)}:
         with suppress(OSError, ValueError):
-            ticks += sum(map(int, _status(pid)[USER_TIME : USER_TIME + 4]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+            seconds[pid] = sum(map(int, _status(pid)[USER_TIME : USER_TIME + 2])) / os.sysconf("SC_CLK_TCK")
+    return seconds
 
 
 def _status(pid: int) -> list[str]:

@@ -188,6 +188,12 @@ def test_a_compile_that_waits_for_a_core_does_not_hang(place):
     assert ruling.verdict is Verdict.ACCEPT, ruling.reason
 
 
+def test_compiles_beside_each_other_do_not_hang(place):
+    place.project.kernel(cosine=1.0, compiles_s=0.7)
+    ruling = place.run(place.job(limits=TimeLimits(compile_s=1.0)))
+    assert ruling.verdict is Verdict.ACCEPT, ruling.reason
+
+
 @pytest.mark.parametrize("path", ["stages/tolerances.toml", "kernel/sneaky.py", "stages/x.log"])
 def test_a_phase_changes_no_file_of_its_checkout(place, path):
     """Walls prevent it. A host that allows none notices it before the next phase."""
