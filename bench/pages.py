@@ -198,10 +198,10 @@ def measured() -> dict[str, dict[str, dict[str, str]]]:
             "us": f"{1e6 * times['median']:.2f}",
             "tflops": f"{each['flops'] / times['median'] / 1e12:.1f}",
             "sm_mhz": f"{times['sm_mhz']:.0f}",
-            "watts": f"{times['watts']:.0f}",
         }
     for row in rows(ON_H200 / "flashmla.csv"):
-        found[row["problem"]]["FlashMLA"] = row
+        if row["problem"] in found:
+            found[row["problem"]]["FlashMLA"] = row
     return found
 
 
@@ -215,13 +215,23 @@ def h200_speed() -> Lines:
         ratio = f"{min(map(float, filter(None, peers))) / float(row['us']):.2f}" if any(peers) else ""
         foreseen = clocked[problem]
         times = row["us"], foreseen["predicted us"], foreseen["error"]
-        body.append((problem, *times, row["tflops"], row["sm_mhz"], row["watts"], *peers, ratio))
+        body.append((problem, *times, row["tflops"], row["sm_mhz"], *peers, ratio))
     named = (f"{name}, us" for name in PEERS.values())
-    yield from markdown(("problem", "us", "predicted, us", "error", "TFLOP/s", "MHz", "W", *named, "ratio"), body)
+    yield from markdown(("problem", "us", "predicted, us", "error", "TFLOP/s", "MHz", *named, "ratio"), body)
     errors = [float(each["error"].rstrip("%")) for each in clocked.values()]
     mean, short = sum(map(abs, errors)) / len(errors), sum(error < 0 for error in errors)
     said = f"Predicted times of {len(errors)} problems have a mean error of {mean:.1f}%; {short} are too short."
     yield from ("", said)
+
+
+def h200_flashmla() -> Lines:
+    """Yield the measured times of FlashMLA's kernels beside this kernel's, in the same process."""
+    body: list[tuple[str, ...]] = []
+    for row in rows(ON_H200 / "flashmla.csv"):
+        ratio = f"{float(row['us']) / float(row['ours us']):.2f}"
+        body.append((row["problem"], row["ours us"], row["us"], row["tflops"], row["sm_mhz"], ratio))
+    head = ("problem", "this kernel, us", "FlashMLA, us", "its TFLOP/s", "its MHz", "ratio")
+    yield from markdown(head, body)
 
 
 def h200_summary() -> Lines:
@@ -291,6 +301,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "h200-speed": h200_speed,
         "h200-summary": h200_summary,
         "h200-caches": h200_caches,
+        "h200-flashmla": h200_flashmla,
         "h200-counters": h200_counters,
         "h200-failures": h200_failures,
         "silicon-times": lambda: hopper.table(hopper.rows()),
