@@ -65,7 +65,7 @@ class Program:
         warps: of one CTA after another, equally many of each.
         """
         x, y, z = warps[0].cta.launch.block
-        files = RegisterFiles(len(warps), self._code.file_bytes)
+        files = RegisterFiles(len(warps), self._code.file_bytes, self._code.placement.lasting)
         for warp, file in zip(warps, files.of_warps, strict=True):
             warp.registers = file
             there = ALL >> LANES - min(LANES, x * y * z - LANES * warp.index)

@@ -28,6 +28,7 @@ _BYTES = {"pred": 4, "b8": ROW, "b16": ROW, "b32": ROW, "b64": 2 * ROW, "b128": 
 class Placement:
     """Slots of registers and special registers, and the size of the file in bytes.
 
+    lasting: the bytes at the beginning of the file that hold registers of more than one block.
     blocks: the block of each register that lives within one block only. Registers of different blocks share places:
     they are dead where a block begins and lanes may wait, and within it they are written before they are read.
     """
@@ -47,7 +48,7 @@ class Placement:
             (everywhere if at is None else within.setdefault(at, [])).append(register)
         self.bytes = 0
         self._place_all([*everywhere, *self.specials])
-        start = end = self.bytes
+        start = end = self.lasting = self.bytes
         for registers in within.values():
             self.bytes = start
             self._place_all(registers)
@@ -113,15 +114,17 @@ class RegisterFile:
 class RegisterFiles:
     """Register files of at least `size` bytes, side by side, so that array views are made once for all.
 
+    unset: the bytes at the beginning of each file to fill with UNSET; None for all.
     rows16, rows32, rows64, rows128: the rows of all files, the file first. of_warps: each file.
     """
 
-    def __init__(self, count: int, size: int) -> None:
+    def __init__(self, count: int, size: int, unset: int | None = None) -> None:
         size = -(-size // (4 * ROW)) * 4 * ROW
-        memory = np.full(count * size // 4 + ROW, UNSET, np.uint32)
+        memory = np.empty(count * size // 4 + ROW, np.uint32)
         address = address_of(memory)
         start = -address % (4 * ROW) // 4
         words = memory[start : start + count * size // 4]
+        words.reshape(count, -1)[:, : None if unset is None else unset // 4] = UNSET
         halves, longs = words.view(np.uint16), words.view(np.uint64)
         self.rows16 = halves.reshape(count, -1, 64)[:, :, :32]
         self.rows32 = words.reshape(count, -1, 32)
