@@ -13,7 +13,6 @@ from ..machine.agents.bulk import warp_copies
 from ..machine.agents.copies import Copy, issue_copies
 from ..machine.convergence import lane_bits
 from ..machine.memory.shared import along
-from ..machine.order.clocks import ORDERED
 from ..machine.order.completion import AsyncOperation, Wait
 from ..machine.synchronisation.mbarrier import Party
 from ..ptx.syntax import Imm, Instr, Not, Reg
@@ -125,11 +124,10 @@ def _phases_known(warp: Warp) -> Clock:
 
     The arrival of copies does not publish the warp's earlier writes, but the copies were issued after its waits.
     """
-    clock, mine = warp.cta.cluster.history.clock(), warp.clock.v[ORDERED]
-    over = [barrier.over for cta in warp.cta.cluster.ctas for barrier in cta.smem.mbarriers.values()]
-    clock.advance(max(over, default=0), 0)  # make the clock wide enough for all of them
-    known = [component for component in over if component < mine.size]
-    clock.v[:, known] = mine[known]
+    clock = warp.cta.cluster.history.clock()
+    for barrier in (barrier for cta in warp.cta.cluster.ctas for barrier in cta.smem.mbarriers.values()):
+        if known := warp.clock.at(barrier.over):
+            clock.advance(barrier.over, known)
     return clock
 
 
@@ -149,7 +147,7 @@ def _arrive(ins: Instr) -> Action:
         barrier, count, copies = mbarrier_at(warp, at, ins), len(active_lanes(mask)), warp_copies(warp)
         if no_increment is None:
             barrier.pending += count
-        clock = _phases_known(warp) if warp.cta.launch.enforces(Leniency.STORES_BESIDE_COPIES) else warp.clock.copy()
+        clock = _phases_known(warp) if warp.cta.launch.enforces(Leniency.STORES_BESIDE_COPIES) else warp.clock.compact()
         clock.advance(copies.component, copies.made_up_to(lane_bits(mask)), visible=copies.published)
         party = Party(ins, warp, "cp.async")
         operation = AsyncOperation((barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)

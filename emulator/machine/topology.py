@@ -19,7 +19,6 @@ from .memory.global_shadow import GlobalShadow
 from .memory.shared import SharedMemory
 from .memory.tmem import TensorMemory
 from .order.access import Access, Issuer
-from .order.clocks import Clock
 from .order.completion import Agents, Completion, Wait
 from .order.flags import Flags
 from .order.history import History
@@ -58,7 +57,7 @@ class Cluster:
         cx, cy, cz = launch.cluster
         size = cx * cy * cz
         self.outside = GlobalShadow.of(launch)
-        self.history = History((64 + 7 * launch.warps) * size, index)
+        self.history = History(64 + 7 * launch.warps, index, size)
         self.agents = Agents(completion, random)
         first = tuple(i * c for i, c in zip(index, launch.cluster, strict=True))
         self.ctas = [
@@ -69,7 +68,7 @@ class Cluster:
         self.running = len(self.warps)
         """The number of its warps that have not ended."""
         self.barrier = ClusterBarrier(self)
-        self.started = self.history.component("started")
+        self.started = self.history.component(0, "started")
         """The component that a wait at the cluster barrier advances: all CTAs of the cluster have started."""
         self.lookups: dict[Any, Any] = {}
         """Results of mbarrier lookups by address. They hold until an mbarrier is invalidated."""
@@ -186,11 +185,11 @@ class Warp(Issuer):
 
     def __init__(self, cta: Cta, index: int) -> None:
         history = cta.cluster.history
-        component = history.component((cta.rank, index))
-        history.component((cta.rank, index, "lanes"))
-        super().__init__(cta, index, component, Clock(history.width, history.cluster_id))
+        component = history.component(cta.rank, index)
+        history.component(cta.rank, index, "lanes")
+        super().__init__(cta, index, component, history.clock(history.width))
         self.serial = cta.cluster.outside.register(self)
-        loads, stores = (history.component((cta.rank, index, verb)) for verb in ("ld", "st"))
+        loads, stores = (history.component(cta.rank, index, verb) for verb in ("ld", "st"))
         self.loads = Pipe(self, "tcgen05.wait::ld", loads, (loads,))
         self.stores = Pipe(self, "tcgen05.wait::st", stores, ())
         self.products: Any = None

@@ -74,7 +74,7 @@ def testprove_or_not_it_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) 
     times = [0] * COMPONENTS
     for step in range(120):
         component = rng.randrange(COMPONENTS)
-        clock = Clock(COMPONENTS)
+        clock = Clock(COMPONENTS, block=COMPONENTS)
         clock.v[ORDERED] = [t if rng.random() < 0.95 else rng.randint(0, t) for t in times]
         clock.v[ASYNC_VISIBLE] = [t if rng.random() < 0.95 else rng.randint(0, t) for t in clock.v[ORDERED].tolist()]
         times[component] += 1
@@ -91,7 +91,7 @@ def testprove_or_not_it_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) 
 
 def test_several_reads_at_once_are_noted_each_by_its_own_number() -> None:
     shadow, blamed = _shadow()
-    clock, warp = Clock(COMPONENTS), SimpleNamespace(time=0)
+    clock, warp = Clock(COMPONENTS, block=COMPONENTS), SimpleNamespace(time=0)
     clock.v[:] = 1
     shadow.write(span(0, CELLS), Access(0, 1, False, None, warp, "a copy"), clock)  # type: ignore[arg-type]
     reads = [Access(1, 1, False, None, warp, f"step {i}", (1,)) for i in range(3)]  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def test_cells_beyond_the_last_are_left_to_numpy() -> None:
     shadow, _ = _shadow()
     me = Access(0, 1, False, None, SimpleNamespace(time=0), "a copy")  # type: ignore[arg-type]
     with pytest.raises(IndexError):
-        shadow.write(pieces(np.array([CELLS]), 1), me, Clock(COMPONENTS))
+        shadow.write(pieces(np.array([CELLS]), 1), me, Clock(COMPONENTS, block=COMPONENTS))
 
 
 def _stored() -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +144,7 @@ def test_a_merge_records_what_compiled_stores_wrote(several: bool) -> None:
 
 def test_notes_are_merged_before_a_read() -> None:
     shadow = Shadow(CELLS, History(COMPONENTS), lambda *_: None)
-    clock, warp = Clock(COMPONENTS), SimpleNamespace(time=0)
+    clock, warp = Clock(COMPONENTS, block=COMPONENTS), SimpleNamespace(time=0)
     clock.v[:] = 2
     merged: list[Any] = []
 

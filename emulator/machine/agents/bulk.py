@@ -48,7 +48,7 @@ class CopyThread(LaneAgent):
     ) -> None:
         self.warp, self.waiting_for, self.generic, self.queue = warp, waiting_for, generic, queue
         self.published = not generic or not warp.cta.launch.enforces(Leniency.CP_ASYNC_FENCE)
-        self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, key))
+        self.component = warp.cta.cluster.history.component(warp.cta.rank, warp.index, key)
         self.issued = self.committed_until = 0
         self.open = Group()
         self.groups: list[Group] = []
@@ -211,7 +211,7 @@ class Writes:
     def __init__(self, copies: CopyThread) -> None:
         self.copies = copies
         warp = copies.warp
-        self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, "writes", copies.component))
+        self.component = warp.cta.cluster.history.component(warp.cta.rank, warp.index, "writes", copies.component)
         self.groups: list[int] = []
         """The number of copies issued before the commit of each group that was not waited for."""
         self.complete = 0

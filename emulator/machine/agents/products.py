@@ -31,7 +31,7 @@ class Products(Pipe):
     fenced = False
 
     def __init__(self, warp: Warp) -> None:
-        component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, Kind.GROUP_MMA))
+        component = warp.cta.cluster.history.component(warp.cta.rank, warp.index, Kind.GROUP_MMA)
         super().__init__(warp, Kind.GROUP_MMA_WAIT.opcode, component, (component,))
         self.committed: list[int] = []
         """The number of products issued before the commit of each group that was not waited for."""

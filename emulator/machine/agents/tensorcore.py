@@ -306,7 +306,7 @@ class TensorThread:
     def __init__(self, warp: Warp, lane: int) -> None:
         self.warp = warp
         history = warp.cta.cluster.history
-        self.component = history.component((warp.cta.rank, warp.index, lane, "tensor"))
+        self.component = history.component(warp.cta.rank, warp.index, lane, "tensor")
         self.commits: list[tuple[Instr, tuple[MBarrier, ...]]] = []
         self.known_phases = history.clock()
         """The mbarrier phases that its completed commits know to be complete."""
@@ -354,9 +354,8 @@ class TensorThread:
         if self.warp.after_sync is not None:
             self.warp.before_thread_sync()
         self.commits.append((instr, barriers))
-        clock = self.warp.clock.copy()
-        own = self.warp.component
-        clock.v[:, own] = np.minimum(clock.v[:, own], self.issued_at)
+        clock = self.warp.clock.compact()
+        clock.limit(self.warp.component, self.issued_at)
         clock.advance(self.component, len(self.commits))
         party = Party(instr, self.warp, "tcgen05.commit", (self.component, len(self.commits)))
 

@@ -106,8 +106,8 @@ def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
 
 def _seen(cta: Cta) -> Clock:
     """Return everything that any warp of a CTA saw before it ended. The CTA existed until then."""
-    seen = cta.cluster.history.clock()
-    for warp in cta.warps:
+    seen = cta.warps[0].clock.copy()
+    for warp in cta.warps[1:]:
         seen.merge(warp.clock)
     return seen
 

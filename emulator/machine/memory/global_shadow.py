@@ -431,9 +431,10 @@ class _Accesses(History):
         super().__init__(components)
         self._of: dict[Any, list[Access]] = {}
 
-    def record(self, access: Access) -> int:
-        self._of.setdefault(access.warp.cta.cluster_id, []).append(access)
-        return super().record(access)
+    def record_all(self, accesses: Sequence[Access]) -> int:
+        for access in accesses:
+            self._of.setdefault(access.warp.cta.cluster_id, []).append(access)
+        return super().record_all(accesses)
 
     def forget(self, cluster_id: Any) -> list[Access]:
         """Remove and return the accesses of a cluster that has ended."""

@@ -49,7 +49,8 @@ class Issuer:
     def __init__(self, cta: IssuerCta, index: int, component: int, clock: Clock) -> None:
         self.cta, self.index, self.component, self.clock = cta, index, component, clock
         self.time = 1
-        self.clock.v[ORDERED, component] = 1
+        clock.advance(component, 1, visible=False)
+        clock.advance(component + 1, 0)
         self.done = False
         self.waiting: Wait | None = None
         self.wait_result: Any = None
@@ -78,7 +79,8 @@ class Issuer:
         """Lanes that ever executed each compiled store, by the store's number: uint32[n] of bits."""
         self.taint: Any = None
         """A `suspects.TaintTracker` while registers hold values that the warp should not use, else None."""
-        self.after_sync: Clock | None = Clock(clock.v.shape[1]) if cta.launch.enforces(Leniency.TCGEN05_FENCE) else None
+        pedantic = cta.launch.enforces(Leniency.TCGEN05_FENCE)
+        self.after_sync: Clock | None = Clock(clock.v.shape[1], None, clock.block) if pedantic else None
         """Pedantic level: the clock of the last tcgen05.fence::after_thread_sync, which orders tensor operations."""
 
     def __str__(self) -> str:
@@ -212,7 +214,7 @@ class Access:
 
     def alone(self) -> Clock:
         """Return a clock that has seen this access alone, and no later access of other lanes."""
-        clock = Clock(self.component + 2, self.warp.cta.cluster_id)
+        clock = Clock(0, self.warp.cta.cluster_id)
         clock.advance(self.component, self.time)
         clock.advance(self.component + 1, self.time - 1)
         return clock

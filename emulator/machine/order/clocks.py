@@ -7,6 +7,7 @@ component, the time up to which its owner has seen everything.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import gt
@@ -24,8 +25,11 @@ ASYNC_VISIBLE: Final = 1
 ASYNC_VISIBLE_OUTSIDE: Final = 2
 """The rows of a clock: accesses that happened before, and the generic ones among them that the async proxy sees, of
 shared and of global memory."""
-ROWS: Final = 3
+EVERY_ROW: Final = (ORDERED, ASYNC_VISIBLE, ASYNC_VISIBLE_OUTSIDE)
+ROWS: Final = len(EVERY_ROW)
 
+NOTHING: Final = sys.maxsize
+"""`Clock.low` of a clock that has seen nothing."""
 
 Remote = Mapping[Any, np.ndarray]
 """Clock rows of other clusters, by the cluster's index. Never changed."""
@@ -45,16 +49,21 @@ class Unsynced:
 
 
 class Clock:
-    """A vector clock, int32[ROWS, components]; components beyond its length are at time 0.
+    """A vector clock. All components outside `low` to `high` - 1 are at time 0.
 
+    block: clocks grow by multiples of this number of components, those of one CTA.
+    v: int32[ROWS, components], from component `first` on. A warp's clock has every component of its cluster from 0 on,
+    because compiled code reads any of them; other clocks have those that they need.
     cluster_id: the cluster whose components these are. remote: clocks of other clusters, None for nothing seen.
     unsynced: by component, later times than in `v`, see `Unsynced`. Never changed in place; None if there are none.
     """
 
-    __slots__ = ("_address", "_lent", "_of", "cluster_id", "remote", "unsynced", "v")
+    __slots__ = ("_address", "_lent", "_of", "block", "cluster_id", "first", "high", "low", "remote", "unsynced", "v")
 
-    def __init__(self, components: int, cluster_id: Any = None) -> None:
-        self.v = np.zeros((ROWS, components), np.int32)
+    def __init__(self, components: int, cluster_id: Any = None, block: int = 64) -> None:
+        """Create a clock that has seen nothing. components: a multiple of `block`."""
+        self.v, self.block = np.zeros((ROWS, components), np.int32), block
+        self.first, self.low, self.high = 0, NOTHING, 0
         self.cluster_id = cluster_id
         self.remote: Remote | None = None
         self.unsynced: Mapping[int, Unsynced] | None = None
@@ -75,43 +84,65 @@ class Clock:
             self._merge_remote(other.remote)
         if self.unsynced is not other.unsynced:
             self._merge_unsynced(other)
-        a, b = self.v, other.v
-        n = b.shape[1]
-        if a.shape[1] == n:
-            self.v, self._lent = np.maximum(a, b, out=None if self._lent else a), False
+        mine, theirs, low, high = self.v, other.v, other.low, other.high
+        if self.first == other.first and mine.shape == theirs.shape and not self._lent:
+            self.low, self.high = min(self.low, low), max(self.high, high)
+        elif high:
+            mine, theirs = self._own(low, high), other.seen
+        else:
             return
-        if not a.shape[1]:
-            self.v, self._lent = b.copy(), False
-            return
-        if a.shape[1] < n:
-            self.v, self._lent = np.zeros_like(b), False
-            self.v[:, : a.shape[1]] = a
-        self._own()
-        np.maximum(self.v[:, :n], b, out=self.v[:, :n])
+        np.maximum(mine, theirs, out=mine)
 
-    def _own(self) -> None:
-        """Copy `v` if it belongs to another clock too."""
-        if self._lent:
-            self.v, self._lent = self.v.copy(), False
+    def _own(self, low: int, high: int) -> np.ndarray:
+        """Return the components `low` to `high` - 1 to be changed: a view of a `v` of this clock alone."""
+        v, first, block = self.v, self.first, self.block
+        held = v.shape[1]
+        if low < first or high > first + held:
+            start, end = (min(low, first), max(high, first + held)) if held else (low, high)
+            start, end = start // block * block, -(-end // block) * block
+            wider = np.zeros((ROWS, end - start), np.int32)
+            wider[:, first - start : first - start + held] = v
+            self.v, self.first, self._lent = wider, start, False
+        elif self._lent:
+            self.v, self._lent = v.copy(), False
+        if low < self.low:
+            self.low = low // block * block
+        if high > self.high:
+            self.high = -(-high // block) * block
+        return self.v[:, low - self.first : high - self.first]
+
+    @property
+    def seen(self) -> np.ndarray:
+        """The times of the components `low` to `high` - 1."""
+        return self.v[:, self.low - self.first : self.high - self.first]
 
     def copy(self) -> Clock:
-        """Return an independent clock with the same times."""
-        new = Clock.__new__(Clock)
-        new.v, new._of, new._lent = self.v.copy(), None, False
-        new.cluster_id, new.remote, new.unsynced = self.cluster_id, self.remote, self.unsynced
-        return new
+        """Return an independent clock with the same times and the same components."""
+        return self._like(self.v.copy(), self.first)
+
+    def compact(self) -> Clock:
+        """Return an independent clock with the same times and no components but those seen."""
+        return self._like(self.seen.copy(), min(self.low, self.high))
 
     def lend(self) -> Clock:
-        """Return a clock with the same times. Later `merge` and `advance` change neither by way of the other."""
-        new = Clock.__new__(Clock)
-        new.v, new._of, new._lent = self.v, None, True
-        new.cluster_id, new.remote, new.unsynced = self.cluster_id, self.remote, self.unsynced
+        """Return a clock with the same times. Later `merge` and `advance` of one of them do not change the other."""
         self._lent = True
+        new = self._like(self.v, self.first)
+        new._lent = True
+        return new
+
+    def _like(self, v: np.ndarray, first: int) -> Clock:
+        """Return a clock that has seen the same, with `v` and `first` of its own."""
+        new = Clock.__new__(Clock)
+        new.v, new.first, new._of, new._lent = v, first, None, False
+        new.low, new.high, new.block = self.low, self.high, self.block
+        new.cluster_id, new.remote, new.unsynced = self.cluster_id, self.remote, self.unsynced
         return new
 
     def times(self, component: int) -> tuple[int, ...]:
         """Return the times of a component, by row."""
-        return tuple(self.v[:, component].tolist()) if component < self.v.shape[1] else (0,) * ROWS
+        at = component - self.first
+        return tuple(self.v[:, at].tolist()) if 0 <= at < self.v.shape[1] else (0,) * ROWS
 
     def without(self, later: Mapping[int, int], by: Instr, apart: frozenset[Any]) -> Clock:
         """Return a copy without the times of components after `later`, which it keeps as unsynced ones."""
@@ -120,7 +151,7 @@ class Clock:
             known = self.times(component)
             if max(known) > time:
                 unsynced[component] = Unsynced(known, by, apart)
-                new.v[:, component] = [min(each, time) for each in known]
+                new.limit(component, time)
         new.unsynced = unsynced or None
         return new
 
@@ -148,19 +179,18 @@ class Clock:
     def _merge_remote(self, seen: Remote) -> None:
         known = dict(self.remote or {})
         for cluster_id, rows in seen.items():
-            mine = self.v if cluster_id == self.cluster_id else known.get(cluster_id)
-            if mine is rows:
-                continue
-            joined = rows if mine is None else _joined(mine, rows)
+            mine = known.get(cluster_id)
             if cluster_id == self.cluster_id:
-                self.v = joined
-            else:
-                known[cluster_id] = joined
+                own = self._own(0, rows.shape[1])
+                np.maximum(own, rows, out=own)
+            elif mine is not rows:
+                known[cluster_id] = rows if mine is None else _joined(mine, rows)
         self.remote = known
 
     def for_other_clusters(self) -> Clock:
         """Return the clock as clusters other than its own keep it."""
-        new, rows = Clock(0), self.v.copy()
+        new, rows = Clock(0), np.zeros((ROWS, self.high), np.int32)
+        rows[:, self.high - self.seen.shape[1] :] = self.seen
         for component, unsynced in (self.unsynced or {}).items():
             rows[:, component] = np.maximum(rows[:, component], unsynced.times)
         new.remote = {**(self.remote or {}), self.cluster_id: rows}
@@ -168,32 +198,36 @@ class Clock:
 
     def at(self, component: int, row: int = ORDERED) -> int:
         """Return the time of a component."""
-        return self.v.item(row, component) if component < self.v.shape[1] else 0
+        at = component - self.first
+        return self.v.item(row, at) if 0 <= at < self.v.shape[1] else 0
 
     def misses(self, epochs: np.ndarray) -> np.ndarray:
-        """Return a mask of the accesses that did not happen before, by their epochs or their notes of shared memory."""
+        """Return a mask of the accesses that did not happen before, by their epochs or their notes of shared memory.
+
+        Only for a warp's clock or a copy of it.
+        """
         missed: np.ndarray = epochs >> TIME_BITS > self.v[ORDERED, component_of(epochs)]
         return missed
 
     def advance(self, component: int, time: int, visible: bool = True) -> None:
         """Advance `component` to `time`, in all rows or, if not visible, in the first only."""
-        if component >= self.v.shape[1]:
-            wider = np.zeros((ROWS, component + 64), np.int32)
-            wider[:, : self.v.shape[1]] = self.v
-            self.v, self._lent = wider, False
-        self._own()
-        v = self.v
-        if v.item(ORDERED, component) < time:
-            v[ORDERED, component] = time
-        if visible:
-            for row in (ASYNC_VISIBLE, ASYNC_VISIBLE_OUTSIDE):
-                if v.item(row, component) < time:
-                    v[row, component] = time
+        if self._lent or not self.low <= component < self.high:
+            self._own(component, component + 1)
+        v, at = self.v, component - self.first
+        for row in EVERY_ROW if visible else (ORDERED,):
+            if v.item(row, at) < time:
+                v[row, at] = time
+
+    def limit(self, component: int, time: int) -> None:
+        """Forget the times of a component after `time`."""
+        times = self._own(component, component + 1)
+        np.minimum(times, time, out=times)
 
     def publish(self, row: int) -> None:
         """Make everything seen of this row's memory visible to the async proxy: fence.proxy.async."""
-        self._own()
-        np.maximum(self.v[row], self.v[ORDERED], out=self.v[row])
+        if self.high:
+            seen = self._own(self.low, self.high)
+            np.maximum(seen[row], seen[ORDERED], out=seen[row])
         if self.remote is not None and row == ASYNC_VISIBLE_OUTSIDE:
             self.remote = {cluster_id: np.maximum(rows, rows[ORDERED]) for cluster_id, rows in self.remote.items()}
 

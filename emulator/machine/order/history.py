@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,14 +20,21 @@ INITIAL_CAPACITY: Final = 4096
 
 
 class History:
-    """The clock components and the accesses of one cluster. An access is known by its number in `accesses`."""
+    """The clock components and the accesses of one cluster. An access is known by its number in `accesses`.
 
-    def __init__(self, components: int, cluster_id: Any = None) -> None:
-        self.width, self.cluster_id = components, cluster_id
-        self._known = min(components, COMPONENTS_MAX)
-        """Components below this number fit into every clock and every epoch."""
+    components: the number of components set aside for each of the CTAs. They are neighbours, so that a clock which has
+    seen nothing of other CTAs stays short.
+    """
+
+    def __init__(self, components: int, cluster_id: Any = None, ctas: int = 1) -> None:
+        share = self._share = min(components, COMPONENTS_MAX // ctas)
+        self.cluster_id = cluster_id
+        self.width = share * ctas
+        """Components below this number fit into every clock of a warp and every epoch."""
+        self._left = [iter(range(cta * share, (cta + 1) * share)) for cta in range(ctas)]
+        self._more = count(self.width)
         self.accesses: list[Access | None] = [None, None, None]
-        self._index: dict[Hashable, int] = {}
+        self._index: dict[tuple[Hashable, ...], int] = {}
         self._word = np.zeros(1, np.uint64)
         self.epochs = address_of(self._word)
         """The address of a word that holds the address of `table`, for `native.shadow_check`."""
@@ -34,40 +42,37 @@ class History:
         """The epochs of accesses, int64, by their numbers."""
         self._resize(np.full(INITIAL_CAPACITY, NOT_KNOWN))
 
-    def component(self, key: Hashable) -> int:
-        """Return the component of `key`, created on first use."""
-        return self._index.setdefault(key, len(self._index))
+    def component(self, cta: int, *key: Hashable) -> int:
+        """Return the component of `key` in the CTA of this rank, created on first use."""
+        found = self._index.get((cta, *key))
+        if found is None:
+            found = next(self._left[cta], None)
+            self._index[cta, *key] = found = next(self._more) if found is None else found
+        return found
 
-    def clock(self) -> Clock:
+    def clock(self, components: int = 0) -> Clock:
         """Return a clock that has seen nothing. It grows as it is merged with others."""
-        return Clock(0, self.cluster_id)
+        return Clock(components, self.cluster_id, self._share)
 
     def record(self, access: Access) -> int:
         """Return the number of an access, a new one unless it is the access recorded last."""
-        accesses = self.accesses
-        number = len(accesses)
-        if accesses[-1] is access:
-            return number - 1
-        accesses.append(access)
-        if number == len(self._epochs):
-            self._resize(np.concatenate([self.table, np.full(number, NOT_KNOWN)]))
-        self._epochs[number] = self._epoch(access)
-        return number
+        return self.record_all((access,))
 
     def record_all(self, accesses: Sequence[Access]) -> int:
         """Record several accesses with consecutive numbers, unless they were recorded last. Return the first number."""
-        known = len(self.accesses) - len(accesses)
-        if self.accesses[known] is accesses[0] and self.accesses[-1] is accesses[-1]:
-            return known
-        return min([self.record(access) for access in accesses])
-
-    def _epoch(self, access: Access) -> int:
-        """Return the word by which `native.shadow_check` knows an access."""
-        component, pattern = access.component, access.pattern
-        if not 0 <= component < self._known:
-            return NOT_KNOWN
-        word = access.time << TIME_BITS | component << COMPONENT_BITS | access.generic
-        return word if pattern is None else word | pattern.number << PATTERN_BITS
+        made = self.accesses
+        if made[-1] is accesses[-1] and made[-len(accesses)] is accesses[0]:
+            return len(made) - len(accesses)
+        first = len(made)
+        made += accesses
+        if len(made) > len(self._epochs):
+            self._resize(np.concatenate([self.table, np.full(len(made), NOT_KNOWN)]))
+        for number, access in enumerate(accesses, first):
+            component, pattern = access.component, access.pattern
+            if 0 <= component < self.width:  # others fit no epoch
+                epoch = access.time << TIME_BITS | component << COMPONENT_BITS | access.generic
+                self._epochs[number] = epoch if pattern is None else epoch | pattern.number << PATTERN_BITS
+        return first
 
     def unseen(self, clock: Clock, numbers: Collection[int]) -> Iterator[Access]:
         """Yield those of the accesses that do not happen before the owner of a clock, each part separately."""

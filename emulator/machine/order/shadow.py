@@ -174,7 +174,8 @@ class Shadow:
                 return False
         for access, *replaced in zip(accesses, _of_each(writers), _of_each(readers), strict=True):
             access.replaced = replaced
-        self.writer[cells] = np.array([history.record(access) for access in accesses], np.int32)[:, None]
+        first = history.record_all(accesses)
+        self.writer[cells] = np.arange(first, first + len(accesses))[:, None]
         self.reader[cells] = 0
         self.writer_lanes[cells] = lanes
         return True
@@ -192,7 +193,7 @@ class Shadow:
         If not, the caller checks each. cells: those of all accesses. Several reads may differ in their instructions
         only; several writes are of disjoint cells and report to one phase of an mbarrier.
         """
-        if write and len(accesses) > ACCESSES:
+        if clock.first or (write and len(accesses) > ACCESSES):
             return False
         if cells.end > self.writer.size or (self.superseded.size and self.superseded[cells.index].any()):
             return False

@@ -51,8 +51,8 @@ class MBarrier:
         self.cta, self.offset, self.order, self.init = cta, offset, order, init
         self.expected = self.pending = self.count = count
         self.tx = self.phase = 0
-        self.component = history.component((cta.rank, "mbarrier", order))
-        self.over = history.component((cta.rank, "phases", order))
+        self.component = history.component(cta.rank, "mbarrier", order)
+        self.over = history.component(cta.rank, "phases", order)
         """The component that holds how many phases a clock's owner knows to be complete."""
         self.gathering, self.complete = history.clock(), history.clock()
         self.waiters: list[Issuer] = []
