@@ -41,6 +41,7 @@ from .registry import Action, Publishes, executes, never_communicates
 from .tcgen05_commit import thread
 
 if TYPE_CHECKING:
+    from ..machine.agents.tensorcore import TensorThread
     from ..machine.order.access import Access
     from ..machine.topology import Cta, Warp
 
@@ -209,9 +210,9 @@ def _operand(op: MmaOp, shape: Shape, step: KStep) -> Operand:
 
 
 def _multiply(
-    ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], shape: Shape, accumulate: bool, scale: int, step: KStep
+    ins: Instr, driver: TensorThread, ctas: tuple[Cta, ...], shape: Shape, accumulate: bool, scale: int, step: KStep
 ) -> None:
-    driver = thread(warp, lane)
+    warp = driver.warp
     continues = accumulate and driver.open is not None and driver.open.has(shape)
     warp.unchecked.append(Queued(driver.access(ins), ctas, shape, accumulate, continues, step))
     driver.multiply(ins, shape, accumulate, scale, step)
@@ -296,12 +297,11 @@ def _record_columns_if_ordered(cta: Cta, accesses: list[Access], addresses: tupl
     return tmem.owns(first, columns) and tmem.shadow.prove(cells, accesses, clock)
 
 
-def _shift_a(ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], column: int) -> None:
+def _shift_a(ins: Instr, driver: TensorThread, ctas: tuple[Cta, ...], column: int) -> None:
     """Shift A after the product (.ashift), as NVIDIA's example 1cta_mma_a_from_tmem.py shows for a B200."""
-    driver = thread(warp, lane)
     for cta in ctas:
         region = cta.tmem.region(0, TMEM_LANES, column, SHIFTED_COLUMNS)
-        cta.tmem.shadow.write(region, driver.access(ins), warp.tensor_clock)
+        cta.tmem.shadow.write(region, driver.access(ins), driver.warp.tensor_clock)
 
     def perform() -> None:
         for cta in ctas:
@@ -418,10 +418,11 @@ def _mma(ins: Instr) -> Action:
             step = KStep(a_at, of_lane(b, lane), op.a_in_tmem, scales)
             step.kept = _keep(ins, warp, op, ctas[0], shape, step)
             accumulate = bool(of_lane(rest[before], lane))
-            _multiply(ins, warp, lane, ctas, shape, accumulate, 0 if op.ws else extra, step)
+            driver = thread(warp, lane)
+            _multiply(ins, driver, ctas, shape, accumulate, 0 if op.ws else extra, step)
             if op.shifts:
                 _check_queued(warp)
-                _shift_a(ins, warp, lane, ctas, step.a & 0xFFFF)
-            thread(warp, lane).issued()
+                _shift_a(ins, driver, ctas, step.a & 0xFFFF)
+            driver.issued()
 
     return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter, deque
+from collections import deque
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -13,6 +13,7 @@ import numpy as np
 from ..chip import RANK_SHIFT
 from ..errors import BarrierError, DataRace
 from ..leniency import Leniency
+from ..native.memory_layout import COMPONENTS_MAX
 from .launch.special_registers import of_cta, of_warp
 from .memory.collectors import Collectors
 from .memory.global_shadow import GlobalShadow
@@ -73,9 +74,9 @@ class Cluster:
         self.lookups: dict[Any, Any] = {}
         """Results of mbarrier lookups by address. They hold until an mbarrier is invalidated."""
         self.ready = deque(self.warps)
-        self.wanted: Counter[Any] = Counter()
+        self.wanted: dict[Any, int] = {}
         """The objects that suspended warps wait for, with the number of these warps."""
-        self.tested: Counter[Any] = Counter()
+        self.tested: dict[Any, int] = {}
         """The same for warps that only test their wait."""
         self.flags = Flags()
         """Clocks released to shared memory, by (memory, offset)."""
@@ -83,6 +84,18 @@ class Cluster:
         """Rounds of negative answers to polling warps since a wait last ended."""
         self.unchanged = 0
         """Consecutive reads that found an unchanged value, with no other progress in between."""
+
+    @cached_property
+    def by_component(self) -> dict[int, Warp]:
+        """Its warps, by their clock components."""
+        return {warp.component: warp for warp in self.warps}
+
+    @cached_property
+    def warp_components(self) -> np.ndarray:
+        """A mask of the clock components, true for those of warps."""
+        found = np.zeros(COMPONENTS_MAX, bool)
+        found[list(self.by_component)] = True
+        return found
 
     @property
     def ended(self) -> bool:
@@ -92,7 +105,9 @@ class Cluster:
     def suspend(self, warp: Warp, wait: Wait) -> None:
         """Let a warp wait until `resume`."""
         warp.waiting = wait
-        self._waited_for(wait).update(wait.targets)
+        counts = self._waited_for(wait)
+        for target in wait.targets:
+            counts[target] = counts.get(target, 0) + 1
 
     def wake(self, warps: Iterable[Warp]) -> None:
         """Make warps runnable again whose wait has ended."""
@@ -114,7 +129,7 @@ class Cluster:
             else:
                 counts[target] -= 1
 
-    def _waited_for(self, wait: Wait) -> Counter[Any]:
+    def _waited_for(self, wait: Wait) -> dict[Any, int]:
         return self.tested if wait.peek else self.wanted
 
     def release(self) -> None:

@@ -60,7 +60,7 @@ component: its clock component. serial: its number in the launch. ctas: the numb
 the warp's last access by this row.
 """
 _NAMES: Final = MEMORY_ROW.names or ()
-LIMIT, CLOCK, LAST = _NAMES.index("limit"), _NAMES.index("clock"), _NAMES.index("last")
+LIMIT, CLOCK, WARP, LAST = map(_NAMES.index, ("limit", "clock", "warp", "last"))
 OF_ONE_WARP: Final = slice(_NAMES.index("stored"), LAST)
 """Indices into a row as uint64[32]: three fields, and the fields that differ between the warps of a CTA."""
 WINDOW: Final = np.dtype([("start", "u8"), ("count", "u8"), ("writes", "u8"), ("reads", "u8")])

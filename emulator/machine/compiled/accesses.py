@@ -21,6 +21,7 @@ from ...native.memory_layout import (
     OF_ONE_WARP,
     PATTERN,
     SERIALS_MAX,
+    WARP,
     WINDOW,
     address_of,
 )
@@ -87,7 +88,7 @@ class CompiledAccesses:
         for warp, row, executed in zip(warps, memory, stored, strict=True):
             warp.memory, warp.stored = row, executed
             warp.peers = None
-            _identify(warp, warp.memory, warp.index)
+            _identify(warp)
 
     def learn(self, number: int, addresses: np.ndarray, size: int, store: bool) -> None:
         """Allow instruction `number` to access the allocation that holds `size` bytes at each address.
@@ -170,7 +171,7 @@ class CompiledAccesses:
         notes.row = _known(cta, notes)
         for own in cta.warps:
             own.memory[:] = notes.row
-            _identify(own, own.memory, own.index)
+            _identify(own)
         return notes
 
     def flush(self, stats: Stats) -> None:
@@ -212,12 +213,15 @@ def _let_in(warp: Warp) -> None:
     ctas = warp.cta.cluster.ctas
     if warp.peers is None:
         warp.peers = np.zeros((len(ctas), LANES), np.uint64)
-        _identify(warp, warp.memory, warp.index)
-    for cta in ctas:
-        notes, row = cta.smem.shadow.notes, warp.peers[cta.rank]
-        if isinstance(notes, Notes) and not row[LIMIT] and warp.knows_started(cta):
-            row[:] = notes.row
-            _identify(warp, row, notes.number(warp))
+        _identify(warp)
+    peers = ((cta, cta.smem.shadow.notes) for cta in ctas if not warp.peers[cta.rank, LIMIT])
+    new = {cta.rank: notes for cta, notes in peers if isinstance(notes, Notes) and warp.knows_started(cta)}
+    if new:
+        rows = np.array([notes.row for notes in new.values()])
+        rows[:, OF_ONE_WARP] = warp.memory[OF_ONE_WARP]
+        rows[:, WARP] = [notes.number(warp) for notes in new.values()]
+        warp.peers[[*new]] = rows
+        follow_clock(warp)
 
 
 def _known(cta: Cta, notes: Notes) -> np.ndarray:
@@ -234,11 +238,11 @@ def _known(cta: Cta, notes: Notes) -> np.ndarray:
     return known
 
 
-def _identify(warp: Warp, row: np.ndarray, index: int) -> None:
-    """Complete a MEMORY_ROW with what is specific to a warp. index: the warp's number within the notes."""
+def _identify(warp: Warp) -> None:
+    """Complete a warp's own MEMORY_ROW with what is specific to the warp."""
     peers, ctas = (0, 0) if warp.peers is None else (address_of(warp.peers), len(warp.peers))
-    own = address_of(warp.stored), warp.clock.address, index, warp.component, warp.serial, peers, ctas
-    row[OF_ONE_WARP] = own
+    own = address_of(warp.stored), warp.clock.address, warp.index, warp.component, warp.serial, peers, ctas
+    warp.memory[OF_ONE_WARP] = own
     follow_clock(warp)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from ...native.memory_layout import (
     ASK,
     COMPONENT_BITS,
-    COMPONENTS_MAX,
     FIRST_ID,
     ID,
     ID_BITS,
@@ -44,18 +43,15 @@ class Notes:
 
     def __init__(self, cta: Cta, accesses: Sequence[tuple[Instr, str]]) -> None:
         self._cta, self._shadow, self._accesses = cta, cta.smem.shadow, accesses
-        self._in_cluster = {warp.component: warp for warp in cta.cluster.warps}
         self.warps = list(cta.warps)
         shadow = self._shadow
         self.writes = np.full(shadow.writer.size, UNWRITTEN)
-        self.reads = untouched(len(self._in_cluster), shadow.writer.size)
+        self.reads = untouched(len(cta.cluster.warps), shadow.writer.size)
         self.noted = np.zeros(shadow.writer.size, np.uint8)
         self.row: np.ndarray
         """The MEMORY_ROW of these notes, uint64[32]."""
         self.words = np.array([address_of(self.reads), len(self.warps)])
         """The address of `reads`, and the number of warps, which grows when a guest comes."""
-        self._of_warp = np.zeros(COMPONENTS_MAX, bool)
-        self._of_warp[[component for component in self._in_cluster if component < COMPONENTS_MAX]] = True
         self.copy_from_shadow(np.flatnonzero((shadow.writer | shadow.reader) != 0))
 
     def number(self, warp: Warp) -> int:
@@ -86,7 +82,7 @@ class Notes:
         """Copy the last writers of cells (any numpy index) from the shadow, where clocks alone decide the order."""
         epochs = self._shadow.history.table[self._shadow.writer[cells]]
         lanes = np.where(epochs & GENERIC, self._shadow.writer_lanes[cells], 0)
-        of_warp = self._of_warp[component_of(epochs)]
+        of_warp = self._cta.cluster.warp_components[component_of(epochs)]
         asks = (epochs == NOT_KNOWN) | (lanes != 0) & ~of_warp  # cp.async: not every lane may read what is there
         if self._shadow.superseded.size:
             asks |= self._shadow.superseded[cells] != 0
@@ -113,7 +109,8 @@ class Notes:
     def _access(self, note: int) -> Access:
         instr, what = self._accesses[(note & ID) - FIRST_ID >> ID_BITS]
         component = component_of(note)
-        access = Access(component, note >> TIME_BITS, True, instr, self._in_cluster[component], what, compiled=True)
+        warp = self._cta.cluster.by_component[component]
+        access = Access(component, note >> TIME_BITS, True, instr, warp, what, compiled=True)
         access.issued = access.time
         return access
 
