@@ -24,12 +24,14 @@ _LAYER_VARIANTS: tuple[VariantName, ...] = ("one Q tile", "CTA pair at 512")
 _SERVED: dict[str, Any] = {"p_path": "smem", "shared_kv": True, "partials": False, "sink": True, "maxima": True}
 _V4 = CacheKind("v4", lens=True), CacheKind("v4", lens=True)
 _V41 = CacheKind("v41", lens=True), CacheKind("v41_fp4", lens=True)
-_FEW_HEADS: tuple[tuple[VariantName, tuple[CacheKind, ...]], ...] = (
+_CONVERTED: tuple[tuple[VariantName, tuple[CacheKind, ...]], ...] = (
     ("16 heads", (CacheKind("bf16", lens=True),)),
     ("16 heads", _V4),
     ("32 heads", _V4),
     ("64 heads", _V4),
     ("32 heads", _V41),
+    ("converting CTA pair", _V4),
+    ("converting CTA pair", _V41),
 )
 CONFIGS = (
     *(FmhaConfig(head_dim=hd, p_path=p_path) for hd in (64, 128, 256) for p_path in get_args(PPath)),
@@ -45,8 +47,9 @@ CONFIGS = (
 )
 SERVED_CONFIGS = tuple(
     FmhaConfig(head_dim=512, **_SERVED, caches=caches, splits=splits, variant=variant(name, 512))
-    for name, caches in _FEW_HEADS
+    for name, caches in _CONVERTED
     for splits in (1, 16)
+    if splits in variant(name, 512).splits
 )
 
 
@@ -69,8 +72,9 @@ def tensor_memory(config: FmhaConfig) -> tuple[Region, ...]:
     regions += [Region(name, tmem.o_start + i * tmem.o_cols, tmem.o_cols) for i, name in enumerate(names)]
     if config.p_path == "tmem" and not tmem.p_over_s:
         regions += [Region(f"P{i}", tmem.p_start + i * tmem.p_cols, tmem.p_cols) for i in range(S_STAGES)]
-    if tmem.k_slices:
-        regions.append(Region("K", tmem.o_end, tmem.k_slices * tmem.k_cols))
+    if tmem.a_slices:
+        name = "K" if config.variant.swapped else "Q"
+        regions.append(Region(name, tmem.o_end, tmem.a_slices * tmem.a_cols))
     return tuple(regions)
 
 

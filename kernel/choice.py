@@ -18,6 +18,10 @@ ROW_TILE = 2_800
 KV_TILE = 2_100
 PAIR_KV_TILE = 2_700
 SPLIT = 12_000
+#: The same of a CTA pair that converts keys.
+CONVERTING_LAUNCH = 3_500
+CONVERTING_ROW_TILE = 4_500
+CONVERTING_KV_TILE = 3_200
 EXCHANGE = 9_000
 #: The same with operands swapped: a constant, and an amount for each row of a row tile. SWAPPED_EXCHANGE: for each row.
 SWAPPED_LAUNCH = 2_000
@@ -33,7 +37,7 @@ def configuration(problem: Problem) -> FmhaConfig:
     Keys are split as the problem says, or as the estimate says.
     """
     if variants := swapped_variants(problem):
-        return _swapped(problem, variants)
+        return min(_swapped(problem, variants), key=lambda each: estimate(each, problem))
     auto: PPath = "tmem" if problem.head_dim < SMEM_P_FROM else "smem"
     facts: dict[str, Any] = problem.features | {"p_path": auto if problem.p_path == "auto" else problem.p_path}
     whole = FmhaConfig(**facts, variant=_whole_variant(problem, facts["p_path"]))
@@ -67,8 +71,8 @@ def _whole_variant(problem: Problem, p_path: PPath) -> Variant:
 def swapped_variants(problem: Problem) -> list[Variant]:
     """Return the variants with operands swapped that may compute a problem, the one with most heads last.
 
-    Keys that have to be converted always take one: the CTAs of a pair would convert each key twice. Others do up to 32
-    heads. Keys with rotary columns of their own do not.
+    Keys that have to be converted take one, unless the CTAs of a pair convert them. Others do up to 32 heads. Keys with
+    rotary columns of their own do not.
     """
     if not problem.caches or problem.rope_dim or not (problem.quantised or problem.heads <= 32):
         return []
@@ -77,16 +81,21 @@ def swapped_variants(problem: Problem) -> list[Variant]:
     return [each for each in found if each is found[0] or each.tile_m < 2 * problem.heads]
 
 
-def _swapped(problem: Problem, variants: list[Variant]) -> FmhaConfig:
-    """Return the configuration with operands swapped, with keys split as the problem or the estimate says.
+def _swapped(problem: Problem, variants: list[Variant]) -> list[FmhaConfig]:
+    """Return the configurations with operands swapped, and the CTA pair that converts keys if heads fill pairs.
 
-    Unless the estimate decides, the variant depends on the number of heads alone, and not on the batch.
+    There are several if the estimate decides whether keys are split. Else there is one, and its variant depends on the
+    number of heads alone, not on the batch.
     """
     facts: dict[str, Any] = problem.features | {"p_path": "smem"}
+    pair = variant("converting CTA pair", problem.head_dim)
+    fills_pairs = problem.quantised and problem.heads % (2 * pair.tile_m) == 0
+    if problem.splits == 1 and fills_pairs:
+        return [FmhaConfig(**facts, variant=pair)]
     if problem.splits != "auto":
-        return FmhaConfig(**facts, splits=problem.splits, variant=variants[-1])
-    every = (FmhaConfig(**facts, splits=n, variant=each) for each in variants for n in SPLITS)
-    return min(every, key=lambda each: estimate(each, problem))
+        return [FmhaConfig(**facts, splits=problem.splits, variant=variants[-1])]
+    pairs = [FmhaConfig(**facts, variant=pair)] if fills_pairs else []
+    return [FmhaConfig(**facts, splits=n, variant=each) for each in variants for n in SPLITS] + pairs
 
 
 def estimate(config: FmhaConfig, problem: Problem) -> float:
@@ -109,4 +118,6 @@ def estimate(config: FmhaConfig, problem: Problem) -> float:
     if config.splits > 1:
         exchange = min(problem.rows, rows_of_mma) / row.tile_m * received
         return waves * (SPLIT + EXCHANGE * exchange + KV_TILE * kv_tiles)
+    if config.converts_in_pair:
+        return CONVERTING_LAUNCH + waves * (CONVERTING_ROW_TILE + kv_tiles * CONVERTING_KV_TILE)
     return LAUNCH + waves * (ROW_TILE + kv_tiles * (PAIR_KV_TILE if row.mma_ctas == 2 else KV_TILE))

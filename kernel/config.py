@@ -140,8 +140,11 @@ class FmhaConfig(Features, Mbarriers):
             raise ArgumentError("variant", repr(row.name), "another one with P in smem or top-k indices")
         if row.swapped and (not self.caches or self.rope_dim):
             raise ArgumentError("variant", repr(row.name), "another one without caches or with rope_dim above 0")
-        if any(each.layout == "v4" for each in self.caches) and not row.swapped:
-            raise ArgumentError("variant", repr(row.name), "one with operands swapped for keys of V4")
+        if row.converts != (self.quantised and not self.rope_dim) and not row.swapped:
+            allowed = (
+                "one with operands swapped, or the CTA pair that converts, for quantised keys without rope_dim alone"
+            )
+            raise ArgumentError("variant", repr(row.name), allowed)
         if self.rope_dim and row.mma_ctas == 2:  # shared memory of a pair is full
             raise ArgumentError("variant", repr(row.name), "another one with rope_dim above 0")
 
@@ -295,13 +298,20 @@ class FmhaConfig(Features, Mbarriers):
         return (k,) + (v,) * self.loads_v + (rope,) * (self.rope_dim > 0)
 
     @property
+    def converts_in_pair(self) -> bool:
+        """True if the warps of a CTA pair convert: each that loads K has some keys of its CTA's half, all columns."""
+        return self.variant.converts
+
+    @property
     def converts_in_turn(self) -> bool:
         """True if each warp that loads K has some keys of all columns, and those of V, which are idle, help."""
         return self.variant.swapped and self.quantised
 
     @property
     def tmem_slices(self) -> int:
-        """Slices of a KV tile that fit into tensor memory, where converted keys are written, too, for QK."""
+        """Slices of A of QK that fit into tensor memory: of converted keys or, in a pair that converts, of Q."""
+        if self.converts_in_pair:
+            return self.slices // 2
         return self.converts_in_turn * (self.slices if self.tile_m <= 32 else self.slices - 1)
 
     @property
@@ -346,7 +356,7 @@ class FmhaConfig(Features, Mbarriers):
         ctas = self.mma_ctas
         slots = self.smem.depth * self.slices
         softmax = len(self.roles.softmax) // self.q_tiles * ctas  # one elected lane per warp arrives
-        loading = len(self.roles.load) if self.converts_in_turn else ctas
+        loading = ctas * (len(self.roles.load) if self.converts_in_turn or self.converts_in_pair else 1)
         queries = "queries" if self.roles.queries else "load"
         readers = "mma, softmax" if self.variant.swapped else "mma"
         return (

@@ -62,14 +62,19 @@ from kernel.sm100.dequantise import QuantisedWarp
 from kernel.sm100.epilogue import Epilogue
 from kernel.sm100.load import CacheWarp, LoadWarp, RopeWarp, load, load_q
 from kernel.sm100.mma import multiply
+from kernel.sm100.pair_load import PairKeysWarp, PairValuesWarp
 from kernel.sm100.softmax import RowThread, RunningSoftmax, SoftmaxWarp, p_rows
 from kernel.sm100.tiles import smaller
 
 
 def load_role(config: FmhaConfig, ring: Ring | None) -> type[LoadWarp]:
     """Return the kind of warp that loads the keys of a ring."""
-    if ring is not None and ring.name == "rope":
+    if ring is None:
+        return LoadWarp  # it loads no keys
+    if ring.name == "rope":
         return RopeWarp
+    if config.converts_in_pair:
+        return PairKeysWarp if ring.name == "k" else PairValuesWarp
     layout = config.caches[0].layout if config.caches else None
     return {None: LoadWarp, "bf16": CacheWarp, "v32": QuantisedWarp}[layout]
 
@@ -114,21 +119,13 @@ class Fmha:
         self.prologue(warp, bars, smem.tmem_slot, copies)
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, smem.tmem_slot)
         cta = Cta(config, bars, smem, Fragments(config, products, smem, tmem), copies, args)
-        # 2. Run the roles. Softmax warps take registers that the others give up.
+        # 2. Run the roles. Softmax warps take registers that others give up.
         if has_role(roles.softmax, warp):
             if const_expr(config.variant.registers is not None):
                 cute.arch.setmaxregister_increase(config.variant.registers[0])
             self.softmax(cta)
         else:
-            if const_expr(config.variant.registers is not None):
-                cute.arch.setmaxregister_decrease(config.variant.registers[1])
-            for warps, ring in config.loaders:
-                if has_role(warps, warp):
-                    load(cta, ring, warp - warps[0], load_role(config, ring), load_q)
-            if warp == roles.mma[0] and (
-                config.mma_ctas == 1 or cute.arch.block_idx_in_cluster() == config.variant.leader
-            ):
-                multiply(cta)
+            self.beside_softmax(cta, warp)
         # 3. Merge the partial results of split keys.
         if const_expr(config.splits > 1):
             Combine(cta.at_row_tile(cta.row_tile_range[0])).run(warp)
@@ -139,6 +136,43 @@ class Fmha:
             primitives.tcgen05_fence("after_thread_sync")
             cute.arch.relinquish_tmem_alloc_permit(config.mma_ctas == 2)
             cute.arch.dealloc_tmem(tmem, config.tmem.alloc_cols, config.mma_ctas == 2)
+
+    @cute.jit
+    def beside_softmax(self, cta: Cta, warp: Any) -> None:
+        """Run a warp that is not one of softmax. Load warps that convert keys keep more registers than the others."""
+        config = self.config
+        registers = config.variant.registers
+        if const_expr(config.converts_in_pair):
+            if warp < config.roles.mma[0]:
+                cute.arch.setmaxregister_increase(registers[2])
+                self.load(cta, warp, config.loaders[:-1])
+            else:
+                cute.arch.setmaxregister_decrease(registers[1])
+                self.load(cta, warp, config.loaders[-1:])
+                self.multiply(cta, warp)
+        else:
+            if const_expr(registers is not None):
+                cute.arch.setmaxregister_decrease(registers[1])
+            self.load(cta, warp, config.loaders)
+            self.multiply(cta, warp)
+
+    @cute.jit
+    def load(
+        self, cta: Cta, warp: Any, loaders: cutlass.Constexpr[tuple[tuple[tuple[int, ...], Ring | None], ...]]
+    ) -> None:
+        """Run a warp that may be one of some groups of load warps."""
+        for warps, ring in loaders:
+            if has_role(warps, warp):
+                load(cta, ring, warp - warps[0], load_role(self.config, ring), load_q)
+
+    @cute.jit
+    def multiply(self, cta: Cta, warp: Any) -> None:
+        """Run a warp that may be the MMA warp, with 2-CTA MMA that of the leader CTA."""
+        config = self.config
+        if warp == config.roles.mma[0] and (
+            config.mma_ctas == 1 or cute.arch.block_idx_in_cluster() == config.variant.leader
+        ):
+            multiply(cta)
 
     @cute.jit
     def softmax(self, cta: Cta) -> None:
@@ -154,9 +188,8 @@ class Fmha:
         for number in cutlass.range(first, end, step, unroll=1):
             at = cta.at_row_tile(number, kv_done)
             # 1. Compute P of all KV tiles.
-            running = RunningSoftmax(
-                cta.args.scale_log2, config.variant.threads_per_row, thread.index, cta.smem.sMax, config.maxima
-            )
+            facts = config.variant.threads_per_row, thread.index, cta.smem.sMax, config.maxima, not config.quantised
+            running = RunningSoftmax(cta.args.scale_log2, *facts)
             SoftmaxWarp(at, thread, running).run()
             # 2. Publish a partial result to the cluster, or store the results.
             if const_expr(config.splits > 1):

@@ -18,14 +18,14 @@ MAX_DEPTH = 4  # KV tiles that a ring holds, a power of two
 class TensorMemory:
     """Columns of tensor memory: S0, S1, then O of each Q tile, then P0, P1 if P is there and has its own columns.
 
-    Swapped, S0 and S1 share columns: each has half of the lanes. k_slices: slices of a KV tile that are there, too,
-    behind O, in the lanes of the tile's S.
+    Swapped, S0 and S1 share columns: each has half of the lanes. a_slices: slices of A of QK that are there, too,
+    behind O: of Q or, swapped, of a KV tile, in the lanes of the tile's S.
     """
 
     variant: Variant
     head_dim: int
     p_path: PPath
-    k_slices: int = 0
+    a_slices: int = 0
 
     @property
     def s_cols(self) -> int:
@@ -73,11 +73,11 @@ class TensorMemory:
     def cols(self) -> int:
         """Columns that are used."""
         own_p = self.p_path == "tmem" and not self.p_over_s
-        return self.o_end + own_p * S_STAGES * self.p_cols + self.k_slices * self.k_cols
+        return self.o_end + own_p * S_STAGES * self.p_cols + self.a_slices * self.a_cols
 
     @property
-    def k_cols(self) -> int:
-        """Columns of a slice of K in tensor memory, two of its columns each."""
+    def a_cols(self) -> int:
+        """Columns of a slice of K or Q in tensor memory, two of its columns each."""
         return self.head_dim // self.variant.slices // 2
 
     @property

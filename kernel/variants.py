@@ -20,6 +20,7 @@ VariantName = Literal[
     "two Q tiles",
     "CTA pair at 256",
     "CTA pair at 512",
+    "converting CTA pair",
     "split keys",
     "16 heads",
     "32 heads",
@@ -37,8 +38,9 @@ class Variant:
     head_dims: those that it supports. q_tiles: Q tiles in flight, each with a softmax warpgroup. mma_ctas: CTAs of one
     MMA; with 2 each holds half of K's keys and half of V's columns. slices: parts of a KV tile that are loaded and
     released separately. tile_m: rows of a Q tile. block_n: keys of a KV tile. order: that of the products.
-    order_v_is_k: the same if V is read as K. registers: of a softmax thread and of another, None if they need not be
-    moved between warps. zigzag: under a causal mask, row tiles are dealt to CTAs in a zigzag. roles: the warps.
+    order_v_is_k: the same if V is read as K. registers: of a softmax thread, of another and, if the load warps convert
+    keys, of theirs; None if they need not be moved between warps. zigzag: under a causal mask, row tiles are dealt to
+    CTAs in a zigzag. roles: the warps.
     swapped: keys are the M of both products, and rows their N: S' = K Q' and O' = V' P'.
     Raises ArgumentError if the roles do not fit the rest of the row.
     """
@@ -52,7 +54,7 @@ class Variant:
     block_n: int
     order: ProductOrder
     order_v_is_k: ProductOrder
-    registers: tuple[int, int] | None
+    registers: tuple[int, ...] | None
     zigzag: bool
     roles: Roles
     swapped: bool = False
@@ -69,6 +71,11 @@ class Variant:
         if self.swapped:
             return SPLITS
         return SPLITS[1:] if self.name == "split keys" else (1,)
+
+    @property
+    def converts(self) -> bool:
+        """True if it is for quantised keys alone, which load warps convert: a CTA pair does."""
+        return self.registers is not None and len(self.registers) > 2
 
     @property
     def leader(self) -> int | None:
@@ -112,6 +119,10 @@ _WITHOUT_SPLITS = (
     Variant("CTA pair at 256", (256,),    1, 2, 1, 128, 128, "qk_first", "qk_first",    None,       True,  _NO_Q),
     Variant("CTA pair at 512", (512,),    1, 2, 4,  64, 128, "qk_first", "qk_first",    (200, 104), False, _SLICED),
 )
+#: Quantised keys and heads that fill pairs.
+_CONVERTING = Variant(
+    "converting CTA pair", (512,), 1, 2, 4, 64, 128, "qk_first", "qk_first", (152, 72, 144), False, _SLICED
+)
 #: Few heads with operands swapped. The keys may be split.
 _SWAPPED = (
     Variant("16 heads",       (512,),    1, 1, 4,  16,  64, "qk_first", "qk_first",    (144, 80), False, _SLICED, True),
@@ -123,6 +134,7 @@ _SWAPPED = (
 VARIANTS = (
     *_SWAPPED,
     *_WITHOUT_SPLITS,
+    _CONVERTING,
     *(replace(each, name="split keys") for each in _WITHOUT_SPLITS if each.name == "one Q tile"),
 )
 

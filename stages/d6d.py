@@ -31,6 +31,7 @@ CASES = (
     paged(128, 1, 2, Paged(3, 256, 133), sinks=d6c.SINKS, peak=32),
     paged(16, 3, 2, Paged(20, 64, 0, lens=(300, 1, 129), gap=128, window=128)),
     paged(8, 2, 6, Paged(70, 1, 133, gap=8, lens=(133, 70)), peak=128),
+    paged(128, 2, 2, Paged(20, 64, 0, lens=(300, 1), gap=128, window=128), sms=2),
 )
 SEEDS = (1,)
 #: Every code and every scale that is finite: the only key of a token is its output.

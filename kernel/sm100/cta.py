@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import cutlass
 import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32, Int64, select_
 from cutlass.experimental import primitives
@@ -34,6 +36,7 @@ LANE = 1 << 16  # step of a tensor-memory address to the next lane
 HALF_LANES = 16  # with 64 rows, the second half of O's columns lies this many lanes further
 LOAD_COLS = 32  # columns that a thread loads from tensor memory at once
 VECTOR_BYTES = 16  # of one access to memory
+tmem_pointer = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
 
 
 class Smem(LoopInvariant):
@@ -99,6 +102,7 @@ class Fragments(LoopInvariant):
         s_layout = qk.make_fragment_C(qk.partition_shape_C(config.qk_tiler)).layout
         self.tStS = cute.make_tensor(tmem, s_layout)  # of stage 0
         self.o = tmem + config.tmem.o_start
+        self.q_tmem = tmem + config.tmem.o_end
         if config.p_path == "smem":
             self.tOrP = pv.make_fragment_A(smem.sP)
             self.P = Descriptors(smem.sP, (config.tile_m, config.block_n))
@@ -120,7 +124,13 @@ class Fragments(LoopInvariant):
         if self.config.p_path == "smem":
             return self.P.at(stage, MMA_K * first_step)
         first = self.tOrP.iterator + stage * (2 * self.config.tmem.p_stride)
-        return lambda k: (first + cute.crd2idx((0, 0, k, 0), self.tOrP.layout)).toint()
+        return lambda k: tmem_pointer((first + cute.crd2idx((0, 0, k, 0), self.tOrP.layout)).toint())
+
+    def q(self, slice_: int) -> Callable[[int], Any]:
+        """Q of a slice in tensor memory by the instruction's number along the dims."""
+        config = self.config
+        first = self.q_tmem + (slice_ - config.slices + config.tmem_slices) * config.tmem.a_cols
+        return lambda k: tmem_pointer((first + k * (MMA_K // 2)).toint())
 
     def o_blocks(self, q_tile: Any) -> cute.Tensor:
         """O as (lane, column, block) with LOAD_COLS columns a block; a lane has a row or half of a row's columns."""

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import cutlass
 import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32, const_expr
-from cutlass.cute.nvgpu import OperandMajorMode, tcgen05
+from cutlass.cute.nvgpu import OperandMajorMode
 from cutlass.experimental import primitives
 
-from kernel.hardware import MMA_K
+from kernel.hardware import BF16_BYTES, MMA_K
 from kernel.memory import S_STAGES
-from kernel.sm100.cta import HALF_LANES, LANE, Cta
+from kernel.sm100.cta import HALF_LANES, LANE, VECTOR_BYTES, Cta, tmem_pointer
 from kernel.sm100.tiles import LoopInvariant, smaller
 
 #: An operand of an instruction by its number along the summed dimension.
 Operand = Callable[[int], Any]
+
+COPIED_FROM = 4  # KV tiles of a row tile: with fewer, copying Q costs more of the port than it saves
 
 
 @cute.jit
@@ -110,19 +111,46 @@ class MmaWarp(LoopInvariant):
             cute.arch.fence_view_async_shared()
         # 2. Multiply. The first slice overwrites S, the others add to it.
         q = fragments.Q.at(q_tile, slice_ * config.k_slice[1])
-        k = fragments.K.at(slot)
+        k = [(fragments.s(stage).iterator, fragments.K.at(slot))]
         steps = range(config.k_slice[1] // MMA_K)
-        gemm(fragments.products.qk, fragments.s(stage).iterator, q, k, steps, slice_ > 0)
+        if const_expr(slice_ < config.slices - config.tmem_slices):
+            gemm(fragments.products.qk, q, k, steps, slice_ > 0)
+        else:
+            if self.copies_q & (i > 0):
+                gemm(fragments.products.qk, fragments.q(slice_), k, steps, slice_ > 0)
+            else:
+                gemm(fragments.products.qk, q, k, steps, slice_ > 0)
         # 3. Release the slice of K once the last Q tile has read it, unless PV reads it as V.
         if const_expr(q_tile == config.q_tiles - 1 and config.loads_v):
             bars.commit("k_empty", slot)
         if const_expr(config.rope_dim > 0 and slice_ == config.slices - 1):
             self.qk_of_rope(number, stage)
-        # 4. After the last slice, release Q if no KV tile follows, and hand S to softmax.
+        # 4. After the last slice, release Q if no KV tile follows, and hand S to softmax. Copy Q for further KV tiles.
         if const_expr(slice_ == config.slices - 1):
             if (q_tile == config.q_tiles - 1) & (i == self.cta.kv_tiles.count - 1):
                 bars.commit("q_empty", 0)
             bars.commit("s_full", stage)
+            if const_expr(config.tmem_slices > 0):  # noqa: SIM102
+                if self.copies_q & (i == 0):
+                    self.copy_q()
+
+    @property
+    def copies_q(self) -> Any:
+        """True if the last slices of Q are copied to tensor memory, where QK reads them but for the first KV tile."""
+        return self.cta.kv_tiles.count >= COPIED_FROM
+
+    def copy_q(self) -> None:
+        """Copy the last slices of Q to tensor memory, in both CTAs, and the rows to both halves of the lanes."""
+        config, fragments = self.cta.config, self.cta.fragments
+        dims = config.k_slice[1]
+        steps = [divmod(step, dims // MMA_K) for step in range(config.tmem_slices * dims // MMA_K)]
+        copied = {"group": "cta_2", "multicast": "warpx2_02_13"}
+        with cute.arch.elect_one():
+            for n, k in steps:
+                slice_ = config.slices - config.tmem_slices + n
+                source, target = fragments.Q.at(0, slice_ * dims)(k), fragments.q(slice_)(k)
+                for half in range(MMA_K * BF16_BYTES // VECTOR_BYTES):  # one has four columns of tensor memory
+                    primitives.tcgen05_cp("shape_64x128b", target + half * 4, source + half, **copied)
 
     def qk_of_rope(self, number: Int32, stage: Any) -> None:
         """Issue S += Q K' over the rotary columns of the CTA's KV tile `number`, and release them: PV reads none."""
@@ -132,7 +160,7 @@ class MmaWarp(LoopInvariant):
             cute.arch.fence_view_async_shared()
         q = fragments.Q.at(0, config.head_dim)
         steps = range(config.rope_dim // MMA_K)
-        gemm(fragments.products.qk, fragments.s(stage).iterator, q, fragments.rope.at(0), steps, True)
+        gemm(fragments.products.qk, q, [(fragments.s(stage).iterator, fragments.rope.at(0))], steps, True)
         bars.commit("rope_empty", 0)
 
     @cute.jit
@@ -163,11 +191,12 @@ class MmaWarp(LoopInvariant):
             steps_of_piece = config.v_slice[0] // MMA_K // parts[-1].stop
             steps = range(pieces.start * steps_of_piece, pieces.stop * steps_of_piece)
             accumulate = i > 0 if steps.start + first_step == 0 else True
+            products = []
             for n in cutlass.range_constexpr(instructions):
                 half, column = divmod(first_column + n * (dims // instructions), config.tmem.o_cols)
                 o = fragments.o + (q_tile * config.tmem.o_cols + half * HALF_LANES * LANE + column)
-                v = fragments.V.at(slot, n * (dims // instructions))
-                gemm(fragments.products.pv, o, fragments.p(stage, first_step), v, steps, accumulate)
+                products.append((o, fragments.V.at(slot, n * (dims // instructions))))
+            gemm(fragments.products.pv, fragments.p(stage, first_step), products, steps, accumulate)
         # 4. Release the slice once the last Q tile has read it.
         if const_expr(q_tile == config.q_tiles - 1):
             bars.commit("v_empty" if config.loads_v else "k_empty", slot)
@@ -176,18 +205,27 @@ class MmaWarp(LoopInvariant):
             bars.commit("o_done", stage)
 
 
-def gemm(tiled: cute.TiledMma, acc: cute.Pointer, a: Operand, b: Operand, steps: range, accumulate: Any) -> None:
+def gemm(tiled: cute.TiledMma, a: Operand, products: list[tuple[Any, Operand]], steps: range, accumulate: Any) -> None:
     """Issue acc (+)= a b, one instruction per 16 of the summed dimension; `accumulate`: the first one adds, too.
 
-    One thread is elected for all of them. cute.gemm elects one per instruction, which takes longer than the product.
+    products: acc and b of each product with `a`, which stays in the collector buffer from the first one on. One thread
+    is elected for all of them. cute.gemm elects one per instruction, which takes longer than the product.
     """
     op = tiled.op
     m, n, _ = tiled.op.shape_mnk
     shape = {"b_major": int(op.b_major_mode == OperandMajorMode.MN), "m_dim": m, "n_dim": n}
     bits = primitives.Tcgen05InstrDesc.build(c_dtype=Float32, a_dtype=BFloat16, b_dtype=BFloat16, **shape)
-    tmem = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
     with cute.arch.elect_one():
         for k in steps:
-            left = tmem(a(k)) if op.a_src == tcgen05.OperandSource.TMEM else a(k)
             adds = accumulate if k == steps.start else True
-            primitives.tcgen05_mma("f16", f"cta_{op.cta_group.value}", tmem(acc.toint()), left, b(k), bits, adds)
+            for number, (acc, b) in enumerate(products):
+                operands = tmem_pointer(acc.toint()), a(k), b(k), bits, adds
+                kept = {"collector_op": collector(number, len(products))}
+                primitives.tcgen05_mma("f16", f"cta_{op.cta_group.value}", *operands, **kept)
+
+
+def collector(number: int, count: int) -> Literal["fill", "use", "lastuse"] | None:
+    """Return what product `number` of `count` with the same A does with A's collector buffer."""
+    if count == 1:
+        return None
+    return "fill" if number == 0 else "use" if number < count - 1 else "lastuse"

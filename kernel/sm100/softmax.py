@@ -96,6 +96,7 @@ class RunningSoftmax(LoopInvariant):
     index: Any = 0  # of the softmax thread
     sMax: cute.Tensor | None = None  # (thread, parity): exchange between threads of a row that are in two warps
     maxima: bool = False  # whether the largest logit is needed, too: the maximum may lag behind it by RESCALE_LOG2
+    polynomial: bool = True  # whether some exponentials go to the FMA pipe, which makes 0 of NaN
 
     def __post_init__(self) -> None:
         """Initialize the registers: the maximum, the partial sums, and the largest logit if it is needed."""
@@ -188,7 +189,7 @@ class RunningSoftmax(LoopInvariant):
         shift = -self.finite_max() * self.scale_log2
         for j in range(0, cute.size(s), 2):
             x = cute.arch.fma_packed_f32x2((s[j], s[j + 1]), scale, (shift, shift))
-            if j // 2 % POLYNOMIAL_EVERY == POLYNOMIAL_EVERY - 1:
+            if self.polynomial and j // 2 % POLYNOMIAL_EVERY == POLYNOMIAL_EVERY - 1:
                 s[j], s[j + 1] = exp2_by_fma(x)
             else:
                 s[j], s[j + 1] = (cute.math.exp2(each, fastmath=True) for each in x)

@@ -86,7 +86,7 @@ class SwappedFragments(LoopInvariant):
         """Lay the fragments out; tmem: the first column of tensor memory that the CTA allocated."""
         self.heads = config.tile_m
         self.tmem = tmem
-        self.k_cols = config.tmem.k_cols
+        self.k_cols = config.tmem.a_cols
         self.k_slices = config.tmem_slices
         self.o = tmem + config.tmem.o_start
         self.k = tmem + config.tmem.o_end  # slices of K, if keys are converted
@@ -143,7 +143,7 @@ class SwappedFmha(Fmha):
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, smem.tmem_slot)
         cta = Cta(config, bars, smem, SwappedFragments(config, smem, tmem), copies, args)
         # 2. Run the roles. Softmax and load warps take registers that the others give up.
-        most, least = config.variant.registers
+        most, least = config.variant.registers[:2]
         queries = load_permuted_q if config.converts_in_turn else load_q
         if has_role(roles.softmax, warp):
             cute.arch.setmaxregister_increase(most)

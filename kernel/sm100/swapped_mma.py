@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -12,11 +11,10 @@ from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.experimental import primitives
 
 from kernel.hardware import MMA_K
-from kernel.sm100.cta import VECTOR_BYTES, Cta
+from kernel.sm100.cta import VECTOR_BYTES, Cta, tmem_pointer
 from kernel.sm100.mma import MmaWarp
 from kernel.sm100.tiles import smaller
 
-tmem_pointer = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
 LEAST_KEPT = 64  # columns of B at least that the tensor core's collector buffers keep
 CORE = 8  # keys and heads of a block of P' that is contiguous in shared memory
 

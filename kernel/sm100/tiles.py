@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cutlass
@@ -226,6 +226,10 @@ class CacheTiles(SplitTiles):
     def total(self) -> Any:
         """Number of KV tiles of all CTAs."""
         return sum((each.length + (self.block_n - 1)) // self.block_n for each in self.caches)
+
+    def alone(self, number: int) -> CacheTiles:
+        """Return the KV tiles of a cache alone."""
+        return replace(self, caches=self.caches[number : number + 1])
 
     def of(self, entry: Any, values: list[Any]) -> Any:
         """Return the value of the cache that key `entry` is in, from one value for each cache."""

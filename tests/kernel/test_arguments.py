@@ -53,10 +53,32 @@ def test_what_is_compiled_for_a_case_is_what_it_launches(case: Case, monkeypatch
 
 
 @pytest.mark.parametrize("splits", ["auto", *SPLITS])
-def test_operands_are_swapped_for_keys_of_v4(splits: Any) -> None:
+def test_operands_are_swapped_for_keys_of_v4_unless_heads_fill_a_pair(splits: Any) -> None:
     for heads, batch in product(range(1, MAX_HEADS + 1), (1, 64, 256)):
         problem = Problem(**V4_KEYS, heads=heads, batch=batch, keys=0, compressed_keys=640, splits=splits)
-        assert choice.configuration(problem).variant.swapped, problem
+        pairs = heads == 128 and (splits == 1 or (splits == "auto" and batch > 1))
+        chosen = choice.configuration(problem)
+        assert (chosen.converts_in_pair, chosen.variant.swapped) == (pairs, not pairs), problem
+
+
+@pytest.mark.parametrize("heads", [8, 64, 128])
+def test_the_variant_of_unsplit_keys_depends_on_heads_alone(heads: int) -> None:
+    """A token's bits do not depend on the batch if keys are not split, as with batch_invariant."""
+    problems = product((1, 2, 64, 256), (64, 1152))
+    chosen = {
+        choice.configuration(
+            Problem(**V4_KEYS, heads=heads, batch=batch, keys=0, compressed_keys=keys, splits=1)
+        ).variant.name
+        for batch, keys in problems
+    }
+    assert chosen == {{8: "16 heads", 64: "64 heads", 128: "converting CTA pair"}[heads]}
+
+
+def test_a_pair_that_converts_needs_quantised_keys() -> None:
+    pair = variant("converting CTA pair", 512)
+    for facts in ({"head_dim": 512}, V4_KEYS | {"caches": (CacheKind("bf16"),)}):
+        with pytest.raises(kernel.ArgumentError, match="variant is 'converting CTA pair'"):
+            kernel.FmhaConfig(**facts, p_path="smem", variant=pair)
 
 
 @pytest.mark.parametrize("name", ["one Q tile", "CTA pair at 512"])

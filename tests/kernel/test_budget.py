@@ -48,6 +48,7 @@ EVERY_RUN = {
     "fmha_hd512_smem_causal_shared_kv_topk_sink",
     "fmha_hd512_smem_causal_shared_kv_topk_sink_splits16_rows32",
     "fmha_hd512_smem_shared_kv_v4_lens_v4_lens_maxima_sink_swapped32",
+    "fmha_hd512_smem_shared_kv_v4_lens_v4_lens_maxima_sink_cta_pair",
 }
 COMPILED = [pytest.param(each, marks=[] if each.name in EVERY_RUN else pytest.mark.long) for each in (*ALL, *TWO_TILES)]
 
@@ -78,8 +79,10 @@ def test_nothing_is_spilled_and_registers_fit(config: kernel.FmhaConfig) -> None
     assert taken.registers > 64 and given <= 65536
     if moved := config.variant.registers:
         roles = config.roles
-        taking = WARP * len(roles.softmax + (roles.load + roles.values) * config.variant.swapped)
-        assert taking * moved[0] + (config.threads - taking) * moved[1] <= given
+        softmax, loading = WARP * len(roles.softmax), WARP * len(roles.load + roles.values)
+        of_load = moved[0] if config.variant.swapped else moved[-1] if config.converts_in_pair else moved[1]
+        others = (config.threads - softmax - loading) * moved[1]
+        assert softmax * moved[0] + loading * of_load + others <= given
 
 
 def test_a_stack_is_seen() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
 
 import kernel
 from kernel.hardware import TMEM_COLS
-from kernel.problem import PPath
-from kernel.variants import VARIANTS
+from kernel.problem import CacheKind, PPath
+from kernel.variants import VARIANTS, variant
 from stages import bad_arguments
 
 
@@ -48,12 +48,14 @@ def test_nothing_to_compute_launches_nothing(shape: tuple[int, int, int]) -> Non
 PLANS = [
     kernel.FmhaConfig(head_dim=head_dim, p_path=p_path, variant=each)
     for each in VARIANTS
-    if not each.swapped
+    if not each.swapped and not each.converts
     if each.name != "split keys"
     for head_dim in each.head_dims
     for p_path in get_args(PPath)
     if p_path == ("smem" if head_dim == 512 else "tmem") or (each.name == "one Q tile" and head_dim < 512)
 ]
+SERVED: Any = {"shared_kv": True, "partials": False, "caches": (CacheKind("v4"),)}
+PLANS += [kernel.FmhaConfig(head_dim=512, **SERVED, p_path="smem", variant=variant("converting CTA pair", 512))]
 
 
 @pytest.mark.parametrize("config", PLANS, ids=lambda config: config.name)
@@ -62,6 +64,7 @@ def test_memory_plan_fits_and_does_not_overlap(config: kernel.FmhaConfig) -> Non
     tmem, block_n = config.tmem, config.block_n
     assert config.smem.kv_bytes >= 2 * config.smem.kv_tile_bytes
     regions = {"S": range(tmem.o_start), "O": range(tmem.o_start, tmem.o_end)}
+    regions["Q"] = range(tmem.o_end, tmem.o_end + tmem.a_slices * tmem.a_cols)
     for i in range(2 if config.p_path == "tmem" else 0):
         start = tmem.p_start + i * tmem.p_stride
         p, s = range(start, start + tmem.p_cols), range(i * block_n, (i + 1) * block_n)

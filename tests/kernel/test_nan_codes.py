@@ -31,6 +31,21 @@ def test_a_code_of_nan_gives_nan(layout: Quantised, heads: int) -> None:
     check(layout, heads)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: type(layout).__name__)
+@pytest.mark.parametrize("heads", [64, 128])
+def test_a_code_of_nan_gives_nan_at_every_place_of_a_kv_tile(layout: Quantised, heads: int) -> None:
+    """Each token lists the key with the code once, and another key at all other places."""
+    places = 128
+    rows, _ = layout.every_code(KEYS)
+    rows[1, 256 if isinstance(layout, V41Fp4) else 5] = NANS[0]
+    pages = layout.pages(rows, torch.ones(KEYS, dtype=torch.bool), 2, 0, math.nan)
+    indices = 2 - torch.eye(places, dtype=torch.int32)[None]
+    q = torch.zeros(1, places, heads, layout.columns).bfloat16()
+    with emulator.emulate():
+        assert attention(q, IndexedCache(pages, indices), splits=1).o.isnan().all()
+
+
 @pytest.mark.thorough
 def test_a_code_of_nan_gives_nan_on_hopper() -> None:
     environment = ORIGINAL_ENVIRONMENT | {"CUTE_DSL_ARCH": "sm_90a", "PYTHONPATH": str(ROOT)}

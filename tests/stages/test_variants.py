@@ -26,7 +26,7 @@ HEADS, TOKENS, BATCHES, KEYS = (8, 16, 64, 128, 144), (1, 4), (1, 16, 256), (128
 
 def features(config: FmhaConfig) -> set[str]:
     """Return the features of a configuration, each of which its variant has to be judged with."""
-    if config.variant.swapped:
+    if config.variant.swapped or config.converts_in_pair:
         return {
             *(f"keys: {each.layout}" for each in config.caches),
             "window" if config.caches[0].table else "top-k indices",
@@ -89,8 +89,10 @@ def chosen() -> Iterator[FmhaConfig]:
 
 
 def served() -> Iterator[FmhaConfig]:
-    """Yield the configurations with operands swapped of public calls with caches of many shapes."""
-    shapes = product((1, 16, 32, 64), (1, 256), (64, 1024), get_args(Layout), *[(False, True)] * 3, ("auto", *SPLITS))
+    """Yield the configurations with operands swapped, or that convert, of public calls with caches of many shapes."""
+    shapes = product(
+        (1, 16, 32, 64, 128), (1, 256), (64, 1024), get_args(Layout), *[(False, True)] * 3, ("auto", *SPLITS)
+    )
     for heads, batch, keys, layout, table, sink, maxima, splits in shapes:
         config = choice.configuration(
             kernel.Problem(
@@ -108,7 +110,7 @@ def served() -> Iterator[FmhaConfig]:
                 splits=splits,
             )
         )
-        if config.variant.swapped:
+        if config.variant.swapped or config.converts_in_pair:
             yield config
 
 
@@ -145,7 +147,7 @@ def test_every_variant_is_judged_with_every_feature(name: str) -> None:
 
 def test_the_variants_are_these() -> None:
     """Calls can choose every row of the kernel's table."""
-    assert set(needed()) == {each.name for each in VARIANTS} and len(needed()) == 8
+    assert set(needed()) == {each.name for each in VARIANTS} and len(needed()) == 9
 
 
 def test_features_that_choose_nothing() -> None:

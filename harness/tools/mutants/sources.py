@@ -11,8 +11,8 @@ from harness.paths import ROOT
 from harness.tools.mutants.operators import Mutant, mutants
 
 DEVICE = tuple(f"kernel/sm100/{name}.py" for name in (
-    "barriers", "combine", "cta", "dequantise", "epilogue", "load", "mma", "operands", "softmax", "swapped",
-    "swapped_load", "swapped_mma", "swapped_softmax", "tiles",
+    "barriers", "combine", "convert", "cta", "dequantise", "epilogue", "load", "mma", "operands", "pair_load",
+    "softmax", "swapped", "swapped_load", "swapped_mma", "swapped_softmax", "tiles",
 ))  # fmt: skip
 HOST = (
     *(f"kernel/{name}.py" for name in ("host", "dsv4", "checks", "merge")),

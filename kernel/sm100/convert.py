@@ -1,0 +1,396 @@
+"""The load roles for quantised keys: warps convert by integers and products of bf16.
+
+The bits of an e4m3, shifted to the places of bf16's, are its value over 2^120. Products of bf16 by that power and by a
+scale of ue8m0 are exact unless the result is subnormal. One product does both, unless a scale of the lane is above 1:
+2^120 times the scale might not be a bf16 then. The code of NaN is read as 480, so it is looked for, and gives a scale
+of NaN to the last columns of its key. Its logits are NaN then, and so is P.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Int32, Int64
+from cutlass._mlir.dialects import llvm
+from cutlass.cutlass_dsl import dsl_user_op
+
+from kernel.config import Ring
+from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES
+from kernel.layouts import CODE_BITS, QUANTISED
+from kernel.sm100.cta import VECTOR_BYTES, Cta
+from kernel.sm100.dequantise import CODES, WORD_BYTES
+from kernel.sm100.load import CacheWarp, wait_empty
+from kernel.sm100.operands import CHUNK
+from kernel.sm100.tiles import LoopInvariant
+
+WORDS = VECTOR_BYTES // WORD_BYTES  # of a vector
+KEYS = 8  # that a warp converts at a time: four lanes a key, each with 16 of a chunk's columns
+LANES = 4
+ONES = 0x3F803F80  # 1 in bf16, twice
+E4M3_UNIT = 0x7B807B80  # 2^120 in bf16, twice
+UE8M0_UNIT = 0x78787878  # added to four ue8m0 from 0 to 127, it multiplies them by 2^120
+UE8M0_ONES = 0xF7F7F7F7  # 2^120 in ue8m0, four times
+TOP_BITS = 0x80808080  # of four bytes; set in a ue8m0 above 1
+NANS = 0x7FFF7FFF  # of bf16, twice
+VECTORS = 2  # of a lane's 16 columns in bf16
+
+
+@dataclass(frozen=True)
+class Part(LoopInvariant):
+    """The chunks of a key that a lane converts a part of.
+
+    cache: number of the key's cache, or of one with the same layout. chunks: their numbers. moved: by how many chunks
+    they are further behind, counted at run time, if all columns are codes.
+    """
+
+    cache: int
+    chunks: range
+    moved: Any = 0
+
+
+class ConvertingWarp(CacheWarp):
+    """A warp that converts some keys of KV tiles. It publishes a slice as soon as the slice is converted."""
+
+    turns = 1  # groups of warps that take the KV tiles in turn
+    copies_others = False  # columns in bf16 are copied to shared memory, not through registers
+
+    def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
+        """Bind warp `warp` of a ring to a row tile. The warps of a group follow each other."""
+        super().__init__(cta, ring, warp)
+        group = self.warps_of_slice
+        self.turn = warp // group
+        self.steps = ring.box[0] // group // KEYS
+        self.first_key = warp % group * self.steps * KEYS + cute.arch.lane_idx() // LANES  # of the lane in a slot
+        self.unit = cute.arch.lane_idx() % LANES  # of 16 columns in each chunk
+
+    @property
+    def warps_of_slice(self) -> int:
+        """Number of warps that convert the keys of a slice."""
+        return len(self.ring.warps) // self.turns
+
+    @cute.jit
+    def run(self, tail_loads: Int32) -> Int32:
+        """Convert this warp's keys of every KV tile whose turn it is. Indices are read one of its tiles ahead.
+
+        The turn goes by the tile's number among all that the CTA takes: a warp that was more than two tiles behind the
+        phase of an mbarrier could not tell it from an earlier one.
+        """
+        kv = self.cta.kv_tiles
+        number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
+        first = kv.begin
+        if self.turns > 1:
+            first = first + (self.turn - self.cta.kv_done & self.turns - 1)
+        indices = self.read_indices(first)
+        for i in cutlass.range(first, kv.end, self.turns, unroll=1):
+            entries, held = self.entries(i), [indices[step] for step in range(self.steps)]
+            indices.store(self.read_indices(i + self.turns).load())
+            layouts = [each.layout for each in self.cta.config.caches]
+            if cutlass.const_expr(layouts[0] == layouts[-1]):
+                self.convert_tile(0, entries, held, number + i)
+            else:
+                if i < kv.boundary_tile:
+                    self.convert_tile(0, entries, held, number + i)
+                else:
+                    self.convert_tile(1, entries, held, number + i)
+        return tail_loads
+
+    def first_entry(self, i: Int32) -> Int32:
+        """Return the number of the index of the first key of tile `i` in a slot."""
+        return i * self.cta.config.block_n + self.rank * self.ring.box[0]
+
+    def entries(self, i: Int32) -> list[Int32]:
+        """Return the numbers of the indices of tile `i` whose keys the lane converts."""
+        return [self.first_entry(i) + (self.first_key + step * KEYS) for step in range(self.steps)]
+
+    def read_indices(self, i: Int32) -> cute.Tensor:
+        """Load the indices of tile `i` whose keys the lane converts."""
+        indices = cute.make_rmem_tensor(self.steps, Int32)
+        for step, entry in enumerate(self.entries(i)):
+            indices[step] = self.listed.index(entry)
+        return indices
+
+    @cute.jit
+    def convert_tile(
+        self, cache: cutlass.Constexpr[int], entries: list[Int32], indices: list[Int32], number: Int32
+    ) -> None:
+        """Convert all columns of this warp's keys of the CTA's KV tile `number`.
+
+        indices: those of the keys, number `entries`. cache: number of the tile's cache, or of one with the same layout.
+        """
+        self.convert(Part(cache, range(self.cta.config.head_dim // CHUNK)), entries, indices, number)
+
+    @cute.jit
+    def convert(self, part: cutlass.Constexpr[Part], entries: list[Int32], indices: list[Int32], number: Int32) -> None:
+        """Convert a part of this warp's keys of the CTA's KV tile `number`."""
+        # 1. Find the keys, and ask for all of their bytes.
+        keys = [Key(self, part, entry, index) for entry, index in zip(entries, indices, strict=True)]
+        # 2. Convert slice after slice as they become free, and signal the MMA warp.
+        per_slice = self.ring.box[1] // CHUNK
+        for n in cutlass.range_constexpr(len(part.chunks) // per_slice):
+            chunks = part.chunks[n * per_slice : (n + 1) * per_slice]
+            slot = wait_empty(self.cta, self.ring, self.slice_number(n), number)
+            self.begin_slice(n, chunks, keys, slot, number)
+            first = self.slot(slot).iterator.toint() + self.first_column
+            for c in cutlass.range_constexpr(per_slice):
+                if cutlass.const_expr(keys[0].holds(chunks[c])):
+                    columns = [key.columns(chunks[c]) for key in keys]
+                    scale_large(keys, chunks[c], columns)
+                    for step in cutlass.range_constexpr(self.steps):
+                        self.write(first, self.row_offset(c, step), columns[step])
+                    self.note_chunk(n, c, columns, number)
+            self.publish_slice(n, keys, slot, number)
+
+    def slice_number(self, n: int) -> Any:
+        """Return the number of the slice that the warp converts as its `n`-th of a KV tile."""
+        return n
+
+    def begin_slice(self, slice_: int, chunks: range, keys: list[Key], slot: Int32, number: Int32) -> None:
+        """Start a slice of `chunks` of the CTA's KV tile `number` in a free slot."""
+
+    def note_chunk(self, slice_: int, c: int, columns: list[list[cute.Tensor]], number: Int32) -> None:
+        """Use the columns of chunk `c` of a slice of the CTA's KV tile `number` otherwise."""
+
+    def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
+        """Signal the MMA warp that a slice of the CTA's KV tile `number` is converted."""
+        cute.arch.fence_view_async_shared()
+        self.cta.bars.arrive_warp(self.ring.full, slot)
+
+    def row_offset(self, c: int, step: int) -> int:
+        """Bytes in a slot from a row of chunk 0 to that of chunk `c` which is `step` steps behind."""
+        return (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES
+
+    @property
+    def first_column(self) -> Int32:
+        """Bytes from a slot to the lane's first column of its first key. Its other vector is at that address ^ 16."""
+        swizzled = VECTORS * self.unit ^ self.first_key % KEYS
+        return self.first_key * SWIZZLE_BYTES + swizzled * VECTOR_BYTES
+
+    def write(self, first: Int32, offset: int, vectors: list[cute.Tensor]) -> None:
+        """Write the lane's 16 columns of a key, which are `offset` bytes behind those of its first key and chunk."""
+        for j, vector in enumerate(vectors):
+            address = (first ^ j * VECTOR_BYTES) + offset
+            cute.autovec_copy(vector, words_at(address, WORDS, cute.AddressSpace.smem))
+
+
+class Key(LoopInvariant):
+    """A lane's part of a key in registers: its 16 codes of each chunk, the scales, and its 16 columns in bf16."""
+
+    def __init__(self, warp: ConvertingWarp, part: Part, entry: Int32, index: Int32) -> None:
+        """Load a part of the key of index number `entry`. If the index names none, load another, and scales of 0."""
+        tiles, caches = warp.cta.kv_tiles, warp.cta.config.caches
+        if caches[0].layout != caches[-1].layout:
+            tiles, entry = tiles.alone(part.cache), tiles.within(entry)[part.cache]
+        self.layout, self.chunks, self.unit = QUANTISED[caches[part.cache].layout], part.chunks, warp.unit
+        layout = self.layout
+        place, scales = tiles.address(entry, index), tiles.scale_address(entry, index, layout)
+        self.exists = place != 0
+        self.place, scales = (cutlass.select_(self.exists, each, tiles.caches[0].base) for each in (place, scales))
+        moved = part.moved * (CHUNK * layout.scale_size // layout.scale_columns)
+        self.scales = self.loaded_scales(scales + Int64(self.first_scale * layout.scale_size) + Int64(moved))
+        bits = CODE_BITS[layout.code]
+        words = CODES * bits // 8 // WORD_BYTES
+        first = self.place + Int64(self.unit * (CODES * bits // 8)) + Int64(part.moved * (CHUNK * bits // 8))
+        coded = [chunk for chunk in part.chunks if chunk * CHUNK < layout.code_columns]
+        self.marks = Int32(0)
+        self.codes = {chunk: loaded(first + Int64(chunk * CHUNK * bits // 8), words) for chunk in coded}
+        first = self.place + Int64(layout.others_offset + self.unit * (CODES * BF16_BYTES))
+        others = VECTORS if len(coded) < len(part.chunks) and not warp.copies_others else 0
+        self.others = [self.or_zeros(loaded(first + Int64(j * VECTOR_BYTES), WORDS)) for j in range(others)]
+
+    def holds(self, chunk: int) -> bool:
+        """Return whether the lane has its columns of a chunk in registers."""
+        return chunk in self.codes or bool(self.others)
+
+    @property
+    def finds_nan(self) -> bool:
+        """True if codes of NaN are looked for: not in a half of a key, which is V, because P is NaN there already."""
+        return len(self.chunks) * CHUNK == self.layout.columns
+
+    @property
+    def first_scale(self) -> int:
+        """Number of the scale of the first chunk."""
+        return self.chunks.start * CHUNK // self.layout.scale_columns
+
+    def loaded_scales(self, address: Any) -> list[Int32]:
+        """Load the scales of the part as words of four bytes; 0 if there is no key.
+
+        large: a scale of ue8m0 is above 1. Unless one is, those of ue8m0 are returned times 2^120.
+        """
+        layout = self.layout
+        if layout.scale == "none":
+            return [cutlass.select_(self.exists, Int32(UE8M0_ONES), Int32(0))]
+        end = min(self.chunks.stop * CHUNK, layout.code_columns)
+        count = end // layout.scale_columns - self.first_scale
+        size = -(-count // WORD_BYTES) * WORD_BYTES
+        width = min(size, VECTOR_BYTES)
+        parts = [loaded(address + Int64(at), width // WORD_BYTES) for at in range(0, size, width)]
+        words = [part[w] for part in parts for w in range(width // WORD_BYTES)]
+        if layout.scale == "ue8m0":
+            bits = Int32(0)
+            for w, word in enumerate(words):
+                bits |= word & (TOP_BITS >> 8 * max(WORD_BYTES * (w + 1) - count, 0))
+            self.large = self.exists & (bits != 0)
+            words = [cutlass.select_(self.large, word, word + UE8M0_UNIT) for word in words]
+        return [cutlass.select_(self.exists, word, Int32(0)) for word in words]
+
+    def or_zeros(self, words: cute.Tensor) -> cute.Tensor:
+        """Return the words, or zeros if the key does not exist."""
+        for w in range(cute.size(words)):
+            words[w] = cutlass.select_(self.exists, words[w], Int32(0))
+        return words
+
+    def columns(self, chunk: int) -> list[cute.Tensor]:
+        """Return the lane's 16 columns of a chunk as two vectors of bf16."""
+        if chunk * CHUNK >= self.layout.code_columns:
+            return self.others
+        codes, factor = self.codes[chunk], self.factor(chunk)
+        if self.layout.code == "e4m3" and self.finds_nan:
+            for w in range(cute.size(codes)):
+                self.marks = marked(self.marks, codes[w])
+        if (chunk + 1) * CHUNK == self.layout.code_columns and self.finds_nan:
+            nan = self.exists & (self.marks & TOP_BITS != 0)
+            factor = cutlass.select_(nan, Int32(NANS), factor)
+        converted = scaled_e4m3 if self.layout.code == "e4m3" else scaled_e2m1
+        vectors = [cute.make_rmem_tensor(WORDS, Int32) for _ in range(VECTORS)]
+        found = [pair for w in range(cute.size(codes)) for pair in converted(codes[w], factor)]
+        for n, pair in enumerate(found):
+            vectors[n // WORDS][n % WORDS] = pair
+        return vectors
+
+    def factor(self, chunk: int) -> Int32:
+        """Return the factor of the lane's codes of a chunk, a pair of bf16: the scale, for e4m3 codes times 2^120."""
+        if self.layout.scale == "e4m3":
+            scale = permuted(self.scales[chunk - self.chunks.start], self.unit * 0x1111)
+            if self.finds_nan:
+                self.marks = marked(self.marks, scale)
+            return bf16_of_e4m3(scale)
+        word, byte = self.place_of_scale(chunk)
+        scales = self.scales[word]
+        if self.layout.scale == "ue8m0":
+            scales = cutlass.select_(self.large, Int32(UE8M0_ONES), scales)
+        return normal_ue8m0(scales, 0x4040 + byte * 0x0101)
+
+    def place_of_scale(self, chunk: int) -> tuple[int, Int32]:
+        """Return the number of the word with the ue8m0 of the lane's codes of a chunk, and that of its byte there."""
+        first = chunk * CHUNK // self.layout.scale_columns - self.first_scale
+        second_half = self.layout.scale_columns < CHUNK
+        return first // WORD_BYTES, first % WORD_BYTES + (self.unit // 2 if second_half else Int32(0))
+
+
+@cute.jit
+def scale_large(keys: list[Key], chunk: int, columns: list[list[cute.Tensor]]) -> None:
+    """Multiply the columns of a chunk by their scales if those are not in the factors of their codes."""
+    if cutlass.const_expr(keys[0].layout.scale == "ue8m0" and chunk * CHUNK < keys[0].layout.code_columns):
+        large = keys[0].large
+        for key in keys[1:]:
+            large = large | key.large
+        if large:
+            for key, vectors in zip(keys, columns, strict=True):
+                word, byte = key.place_of_scale(chunk)
+                scale = bf16x2_of(permuted(key.scales[word], byte * 0x11))
+                scale = cutlass.select_(key.large, scale, Int32(ONES))
+                for vector in vectors:
+                    for w in cutlass.range_constexpr(WORDS):
+                        vector[w] = product(vector[w], scale)
+
+
+def words_at(address: Any, count: int, space: cute.AddressSpace) -> cute.Tensor:
+    """Return words of memory, aligned as their size."""
+    return cute.make_tensor(
+        cute.make_ptr(Int32, address, space, assumed_align=count * WORD_BYTES), cute.make_layout(count)
+    )
+
+
+def loaded(address: Any, count: int) -> cute.Tensor:
+    """Load words of global memory."""
+    words = cute.make_rmem_tensor(count, Int32)
+    cute.autovec_copy(words_at(address, count, cute.AddressSpace.gmem), words)
+    return words
+
+
+@dsl_user_op
+def marked(marks: Int32, word: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return marks with the top bit of a byte set if the word has a code of NaN, 0x7F or 0xFF.
+
+    Adding one moves a carry into the top bit of such a byte alone, or of one above such a byte.
+    """
+    code = "{ .reg .b32 t; mad.lo.u32 t, $2, 1, 0x01010101; lop3.b32 $0, $1, t, $2, 0xF6; }"
+    return _words(code, 1, (marks, word), loc, ip)
+
+
+@dsl_user_op
+def product(pair: Int32, scale: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return the products of two pairs of bf16."""
+    return _words("mul.rn.bf16x2 $0, $1, $2;", 1, (pair, scale), loc, ip)
+
+
+@dsl_user_op
+def scaled_e4m3(word: Int32, factor: Int32, *, loc: Any = None, ip: Any = None) -> tuple[Int32, Int32]:
+    """Convert the four e4m3 codes of a word to two pairs of bf16: their values over 2^120, times a pair of bf16.
+
+    prmt widens a code to 16 bits by its sign. Shifted by four, its sign, exponent and mantissa are where bf16 has them.
+    """
+    half = "prmt.b32 p, $2, 0, {}; mul.lo.u32 p, p, 16; and.b32 p, p, 0x87F087F0; mul.rn.bf16x2 {}, p, $3; "
+    code = "{ .reg .b32 p; " + half.format("0x9180", "$0") + half.format("0xB3A2", "$1") + "}"
+    return _words(code, 2, (word, factor), loc, ip)
+
+
+@dsl_user_op
+def bf16_of_e4m3(word: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Convert the two lowest e4m3 codes of a word to a pair of bf16."""
+    code = "prmt.b32 p, $1, 0, 0x9180; mul.lo.u32 p, p, 16; and.b32 p, p, 0x87F087F0; mul.rn.bf16x2 $0, p, $2;"
+    return _words("{ .reg .b32 p; " + code + "}", 1, (word, Int32(E4M3_UNIT)), loc, ip)
+
+
+@dsl_user_op
+def scaled_e2m1(word: Int32, scale: Int32, *, loc: Any = None, ip: Any = None) -> tuple[Int32, ...]:
+    """Convert the eight e2m1 codes of a word to four pairs of bf16, times a scale, a pair of bf16.
+
+    Each code comes alone into a half of a pair. A product then moves a copy to the places of bf16's exponent and
+    mantissa, and a copy to that of its sign.
+    """
+    code = "{ .reg .b32 p, e, o, c; mov.b32 c, 0x7E807E80; and.b32 e, $4, 0x0F0F0F0F; "
+    code += "mul.hi.u32 o, $4, 0x10000000; and.b32 o, o, 0x0F0F0F0F; "
+    pair = "prmt.b32 p, e, o, 0x{3:X}{1:X}{2:X}{0:X}; mul.lo.u32 p, p, 0x1040; and.b32 p, p, 0x81C081C0; "
+    pair += "mul.rn.bf16x2 p, p, c; mul.rn.bf16x2 ${0}, p, $5; "
+    code += "".join(pair.format(n, n + 4, n + 8, n + 12) for n in range(4)) + "}"
+    return _words(code, 4, (word, scale), loc, ip)
+
+
+@dsl_user_op
+def normal_ue8m0(word: Int32, selector: Any, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return the pair of bf16 of the ue8m0 that a selector puts into the low byte of each half, neither 0 nor 255."""
+    return _words("{ .reg .b32 p; prmt.b32 p, $1, 0, $2; mul.lo.u32 $0, p, 128; }", 1, (word, selector), loc, ip)
+
+
+@dsl_user_op
+def bf16x2_of(bytes_: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return the two ue8m0 in the lowest bytes as a pair of bf16; NaN for 255."""
+    code = "{ .reg .b16 a, b; mov.b32 {a, b}, $1; cvt.rn.bf16x2.ue8m0x2 $0, a; }"
+    return _words(code, 1, (bytes_,), loc, ip)
+
+
+@dsl_user_op
+def permuted(word: Int32, selector: Any, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return the bytes of a word that a selector names, four bits each."""
+    return _words("prmt.b32 $0, $1, 0, $2;", 1, (word, selector), loc, ip)
+
+
+def _words(code: str, results: int, operands: tuple[Int32, ...], loc: Any, ip: Any) -> Any:
+    """Return the words that PTX computes from words."""
+    types = [Int32.mlir_type] * results
+    found = llvm.inline_asm(
+        types[0] if results == 1 else llvm.StructType.get_literal(types),
+        [Int32(each).ir_value(loc=loc, ip=ip) for each in operands],
+        code,
+        ",".join(["=r"] * results + ["r"] * len(operands)),
+        has_side_effects=False,
+        is_align_stack=False,
+        asm_dialect=llvm.AsmDialect.AD_ATT,
+    )
+    if results == 1:
+        return Int32(found)
+    return tuple(Int32(llvm.extractvalue(Int32.mlir_type, found, [i], loc=loc, ip=ip)) for i in range(results))
