@@ -11,11 +11,12 @@ design are in docs/explanation/kernel.md. Columns of tensor memory, fp32 each:
     head_dim 256   |  S0 64  |  S1 64  |  O 256           | P0 32 | P1 32 |         448 used
       CTA pair     |  S0 P0 128  |  S1 P1 128  |  O 256              |              512 used
     head_dim 512   |  S0 64  |  S1 64  |  O 256           |                         384 used
+      converting   |  S0 64  |  S1 64  |  O 256           |  Q, two of four slices  |  512 used
 
 Up to head_dim 256 a lane is a row. At 512 a CTA has 64 rows, two softmax threads share a row, and P goes through shared
 memory. With 1-CTA MMA each quarter of the lanes has 16 rows: its lanes 0-15 hold S and O's columns 0-255, its lanes
 16-31 O's columns 256-511 of the same rows. With 2-CTA MMA lanes 0-63 hold all 64 rows with the first half of the keys
-of S and O's columns 0-255, and lanes 64-127 the same rows with the rest.
+of S and O's columns 0-255, and lanes 64-127 the same rows with the rest. Q has all columns of the rows in both.
 
 The warps and the mbarriers between them. KV tile i uses stage i % 2 of S, P and O's barriers. With two Q tiles in
 flight each has a stage of its own. K and V arrive through rings of tiles, each tile in one slice or four. With 2-CTA
