@@ -63,7 +63,7 @@ from kernel.sm100.dequantise import QuantisedWarp
 from kernel.sm100.epilogue import Epilogue
 from kernel.sm100.load import CacheWarp, LoadWarp, RopeWarp, load, load_q
 from kernel.sm100.mma import multiply
-from kernel.sm100.pair_load import PairKeysWarp, PairValuesWarp
+from kernel.sm100.pair_load import KeysWarp, PairValuesWarp
 from kernel.sm100.softmax import RowThread, RunningSoftmax, SoftmaxWarp, p_rows
 from kernel.sm100.tiles import smaller
 
@@ -75,7 +75,7 @@ def load_role(config: FmhaConfig, ring: Ring | None) -> type[LoadWarp]:
     if ring.name == "rope":
         return RopeWarp
     if config.converts_in_pair:
-        return PairKeysWarp if ring.name == "k" else PairValuesWarp
+        return KeysWarp if ring.name == "k" else PairValuesWarp
     layout = config.caches[0].layout if config.caches else None
     return {None: LoadWarp, "bf16": CacheWarp, "v32": QuantisedWarp}[layout]
 

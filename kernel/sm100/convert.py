@@ -8,6 +8,7 @@ of NaN to the last columns of its key. Its logits are NaN then, and so is P.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,8 @@ E4M3_UNIT = 0x7B807B80  # 2^120 in bf16, twice
 UE8M0_UNIT = 0x78787878  # added to four ue8m0 from 0 to 127, it multiplies them by 2^120
 UE8M0_ONES = 0xF7F7F7F7  # 2^120 in ue8m0, four times
 TOP_BITS = 0x80808080  # of four bytes; set in a ue8m0 above 1
+MANTISSA_BITS = 7  # of bf16
+LEAST_UE8M0, NAN_UE8M0 = 0x40, 0xFF  # 2^-127 in bf16; NaN in ue8m0
 NANS = 0x7FFF7FFF  # of bf16, twice
 VECTORS = 2  # of a lane's 16 columns in bf16
 
@@ -56,6 +59,7 @@ class ConvertingWarp(CacheWarp):
 
     turns = 1  # groups of warps that take the KV tiles in turn
     copies_others = False  # columns in bf16 are copied to shared memory, not through registers
+    ahead: int | None = None  # chunks whose codes are loaded ahead; None: all of a tile's
 
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
         """Bind warp `warp` of a ring to a row tile. The warps of a group follow each other."""
@@ -141,6 +145,9 @@ class ConvertingWarp(CacheWarp):
                     for step in cutlass.range_constexpr(self.steps):
                         self.write(first, self.row_offset(c, step), columns[step])
                     self.note_chunk(n, c, columns, number)
+            if cutlass.const_expr(self.ahead is not None):
+                for key in keys:
+                    key.load_codes([chunk + self.ahead for chunk in chunks])
             self.publish_slice(n, keys, slot, number)
 
     def slice_number(self, n: int) -> Any:
@@ -191,18 +198,29 @@ class Key(LoopInvariant):
         moved = part.moved * (CHUNK * layout.scale_size // layout.scale_columns)
         self.scales = self.loaded_scales(scales + Int64(self.first_scale * layout.scale_size) + Int64(moved))
         bits = CODE_BITS[layout.code]
-        words = CODES * bits // 8 // WORD_BYTES
-        first = self.place + Int64(self.unit * (CODES * bits // 8)) + Int64(part.moved * (CHUNK * bits // 8))
-        coded = [chunk for chunk in part.chunks if chunk * CHUNK < layout.code_columns]
+        self.first = self.place + Int64(self.unit * (CODES * bits // 8)) + Int64(part.moved * (CHUNK * bits // 8))
         self.marks = Int32(0)
-        self.codes = {chunk: loaded(first + Int64(chunk * CHUNK * bits // 8), words) for chunk in coded}
+        self.codes: dict[int, cute.Tensor] = {}
+        self.load_codes(part.chunks[: warp.ahead])
         first = self.place + Int64(layout.others_offset + self.unit * (CODES * BF16_BYTES))
-        others = VECTORS if len(coded) < len(part.chunks) and not warp.copies_others else 0
+        others = VECTORS if not self.is_coded(part.chunks[-1]) and not warp.copies_others else 0
         self.others = [self.or_zeros(loaded(first + Int64(j * VECTOR_BYTES), WORDS)) for j in range(others)]
+
+    def load_codes(self, chunks: Iterable[int]) -> None:
+        """Load the lane's codes of those chunks which the part has, if they are coded."""
+        bits = CODE_BITS[self.layout.code]
+        for chunk in chunks:
+            if chunk in self.chunks and self.is_coded(chunk):
+                address = self.first + Int64(chunk * CHUNK * bits // 8)
+                self.codes[chunk] = loaded(address, CODES * bits // 8 // WORD_BYTES)
+
+    def is_coded(self, chunk: int) -> bool:
+        """Return whether a chunk's columns are codes."""
+        return chunk * CHUNK < self.layout.code_columns
 
     def holds(self, chunk: int) -> bool:
         """Return whether the lane has its columns of a chunk in registers."""
-        return chunk in self.codes or bool(self.others)
+        return self.is_coded(chunk) or bool(self.others)
 
     @property
     def finds_nan(self) -> bool:
@@ -244,7 +262,7 @@ class Key(LoopInvariant):
 
     def columns(self, chunk: int) -> list[cute.Tensor]:
         """Return the lane's 16 columns of a chunk as two vectors of bf16."""
-        if chunk * CHUNK >= self.layout.code_columns:
+        if not self.is_coded(chunk):
             return self.others
         codes, factor = self.codes[chunk], self.factor(chunk)
         if self.layout.code == "e4m3" and self.finds_nan:
@@ -290,7 +308,7 @@ def scale_large(keys: list[Key], chunk: int, columns: list[list[cute.Tensor]]) -
         if large:
             for key, vectors in zip(keys, columns, strict=True):
                 word, byte = key.place_of_scale(chunk)
-                scale = bf16x2_of(permuted(key.scales[word], byte * 0x11))
+                scale = bf16x2_of(permuted(key.scales[word], byte))
                 scale = cutlass.select_(key.large, scale, Int32(ONES))
                 for vector in vectors:
                     for w in cutlass.range_constexpr(WORDS):
@@ -366,11 +384,11 @@ def normal_ue8m0(word: Int32, selector: Any, *, loc: Any = None, ip: Any = None)
     return _words("{ .reg .b32 p; prmt.b32 p, $1, 0, $2; mul.lo.u32 $0, p, 128; }", 1, (word, selector), loc, ip)
 
 
-@dsl_user_op
-def bf16x2_of(bytes_: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
-    """Return the two ue8m0 in the lowest bytes as a pair of bf16; NaN for 255."""
-    code = "{ .reg .b16 a, b; mov.b32 {a, b}, $1; cvt.rn.bf16x2.ue8m0x2 $0, a; }"
-    return _words(code, 1, (bytes_,), loc, ip)
+def bf16x2_of(byte: Int32) -> Int32:
+    """Return the ue8m0 in the lowest byte as a pair of bf16; NaN for 255. sm_90 has no conversion for it."""
+    exponent = byte & 0xFF
+    bits = cutlass.select_(exponent == 0, Int32(LEAST_UE8M0), exponent << MANTISSA_BITS)
+    return cutlass.select_(exponent == NAN_UE8M0, Int32(NANS), bits * 0x00010001)
 
 
 @dsl_user_op

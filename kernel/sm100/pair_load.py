@@ -1,6 +1,7 @@
-"""The load roles of a CTA pair for quantised keys: four warps convert K, and four convert V.
+"""The load roles for quantised keys where keys are the N of QK: four warps convert K.
 
-A CTA converts half of the keys for K, and half of the columns of all keys for V.
+In a CTA pair four others convert V. Such a CTA converts half of the keys for K, and half of the columns of all keys for
+V.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kernel.sm100.cta import VECTOR_BYTES
 from kernel.sm100.operands import CHUNK
 
 
-class PairKeysWarp(ConvertingWarp):
+class KeysWarp(ConvertingWarp):
     """One of the warps that convert K: it has some of its CTA's keys, all of their columns."""
 
     copies_others = True
@@ -55,12 +56,16 @@ class PairKeysWarp(ConvertingWarp):
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
         """Signal the MMA warp once the copies of the slice are complete, too."""
         if keys[0].layout.code_columns < keys[0].layout.columns:
-            cute.arch.cp_async_commit_group()
-            cute.arch.cp_async_wait_group(0)
+            self.complete_copies(slot)
         super().publish_slice(slice_, keys, slot, number)
 
+    def complete_copies(self, slot: Int32) -> None:
+        """Wait for the copies."""
+        cute.arch.cp_async_commit_group()
+        cute.arch.cp_async_wait_group(0)
 
-class PairValuesWarp(PairKeysWarp):
+
+class PairValuesWarp(KeysWarp):
     """One of the warps that convert V: it has the keys of a slice, the CTA's half of their columns."""
 
     @property

@@ -232,6 +232,11 @@ class HopperConfig(Features, Mbarriers):
         return self.by_token and not self.quantised
 
     @property
+    def converts_all_columns(self) -> bool:
+        """True if every load warp converts some keys of all columns: not those with scales in fp32."""
+        return self.quantised and self.rope_dim == 0
+
+    @property
     def stores_by_tma(self) -> bool:
         """True if TMA stores the results: not those that the CTAs of a cluster merge."""
         return self.splits == 1
@@ -334,11 +339,12 @@ class HopperConfig(Features, Mbarriers):
     def barriers(self) -> tuple[Barrier, ...]:
         """Every mbarrier of the kernel, in the order in which they are in shared memory."""
         slots, warps = self.smem.depth * self.slices, len(self.roles.consumers)
+        loading = len(self.roles.load) if self.copies_pairs or self.converts_all_columns else 1
         readers = WARPGROUP if self.variant.shares_rows else warps  # warps that read a slice last
         return (
             Barrier("q_full", 1, 1, "load", "consumers"),
             Barrier("q_empty", 1, warps, "consumers", "load"),
-            Barrier("k_full", slots, len(self.roles.load) if self.copies_pairs else 1, "load", "consumers"),
+            Barrier("k_full", slots, loading, "load", "consumers"),
             Barrier("k_empty", slots, readers, "consumers", "load"),
             Barrier("v_full", slots * self.loads_v, 1, "values", "consumers"),
             Barrier("v_empty", slots * self.loads_v, readers, "consumers", "values"),

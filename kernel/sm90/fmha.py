@@ -29,7 +29,6 @@ The producer crosses into the async proxy for TMA; consumers cross for keys that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import cutlass
@@ -41,12 +40,11 @@ from cutlass.cute.nvgpu import cpasync
 from kernel.arguments import Arguments, Operands
 from kernel.config import Ring
 from kernel.hardware import WARPGROUP
-from kernel.problem import V41, Layout
 from kernel.roles import has_role
 from kernel.sm90.combine import Merge, Partial
 from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
-from kernel.sm90.dequantise import V4Warp, V32Warp, V41Warp
+from kernel.sm90.dequantise import LeanWarp, V32Warp
 from kernel.sm90.epilogue import Epilogue
 from kernel.sm90.load import CachePairWarp, TopkWarp
 from kernel.sm90.operands import Fragments, Smem
@@ -55,23 +53,14 @@ from kernel.sm90.wide import WideConsumer
 from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.cta import Cta
-from kernel.sm100.load import CacheWarp, LoadWarp, load_q
+from kernel.sm100.load import LoadWarp, load_q
 from kernel.sm100.tiles import smaller
-
-#: The kind of warp that loads keys from caches, by their layout.
-CACHE_ROLES: Mapping[Layout, type[CacheWarp]] = {
-    "bf16": CachePairWarp,
-    "e4m3": V41Warp,
-    "v4": V4Warp,
-    "v32": V32Warp,
-    **dict.fromkeys(V41, V41Warp),
-}
 
 
 def load_role(config: HopperConfig) -> type[LoadWarp]:
     """Return the kind of warp that loads keys."""
     if config.caches:
-        return CACHE_ROLES[config.caches[0].layout]
+        return LeanWarp if config.converts_all_columns else V32Warp if config.quantised else CachePairWarp
     return TopkWarp if config.compressed == "topk" else LoadWarp
 
 
