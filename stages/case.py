@@ -206,8 +206,8 @@ class Case:
             return TILE
         rows = self.heads if self.by_token else self.tokens * self.heads
         pairs = rows > TILE if self.head_dim == 256 else self.heads % TILE == 0 and self.head_dim == 512
-        if self.served is not None and self.served.caches[0].layout != "bf16":
-            pairs = False  # both CTAs of a pair would convert the same keys
+        if self.served is not None and self.served.caches[0].layout == "v32":
+            pairs = False  # a pair has no shared memory for rotary columns
         return TILE if pairs and self.splits == 1 else TILE // 2
 
     @property
