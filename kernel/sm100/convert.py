@@ -35,8 +35,6 @@ E4M3_UNIT = 0x7B807B80  # 2^120 in bf16, twice
 UE8M0_UNIT = 0x78787878  # added to four ue8m0 from 0 to 127, it multiplies them by 2^120
 UE8M0_ONES = 0xF7F7F7F7  # 2^120 in ue8m0, four times
 TOP_BITS = 0x80808080  # of four bytes; set in a ue8m0 above 1
-MANTISSA_BITS = 7  # of bf16
-LEAST_UE8M0, NAN_UE8M0 = 0x40, 0xFF  # 2^-127 in bf16; NaN in ue8m0
 NANS = 0x7FFF7FFF  # of bf16, twice
 VECTORS = 2  # of a lane's 16 columns in bf16
 
@@ -384,11 +382,12 @@ def normal_ue8m0(word: Int32, selector: Any, *, loc: Any = None, ip: Any = None)
     return _words("{ .reg .b32 p; prmt.b32 p, $1, 0, $2; mul.lo.u32 $0, p, 128; }", 1, (word, selector), loc, ip)
 
 
-def bf16x2_of(byte: Int32) -> Int32:
-    """Return the ue8m0 in the lowest byte as a pair of bf16; NaN for 255. sm_90 has no conversion for it."""
-    exponent = byte & 0xFF
-    bits = cutlass.select_(exponent == 0, Int32(LEAST_UE8M0), exponent << MANTISSA_BITS)
-    return cutlass.select_(exponent == NAN_UE8M0, Int32(NANS), bits * 0x00010001)
+@dsl_user_op
+def bf16x2_of(word: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return the ue8m0 in the lowest byte as a pair of bf16, NaN for 255. sm_90 has no instruction for it."""
+    code = "{ .reg .b32 b; .reg .pred p; and.b32 b, $1, 255; setp.eq.u32 p, b, 255; shl.b32 b, b, 7; "
+    code += "max.u32 b, b, 0x40; selp.b32 b, 0x7FFF, b, p; mul.lo.u32 $0, b, 0x00010001; }"
+    return _words(code, 1, (word,), loc, ip)
 
 
 @dsl_user_op
