@@ -40,8 +40,8 @@ class QuantisedWarp(CacheWarp):
         after it.
         """
         first = self.warp * self.ring.box[1]  # column of the slice
-        # 1. Find the keys. A lane has the addresses of its indices and the scales of the slice, which are in one word.
-        #    Shuffles bring both to the lanes that convert a key.
+        # 1. Find the keys. A lane has the addresses of its indices and their scales of the slice. Shuffles bring both
+        #    to the lanes that convert a key.
         entries = self.entries(i)
         found = [self.place(entry, indices[n]) for n, entry in enumerate(entries)]
         words = [self.scales(entry, indices[n], first) for n, entry in enumerate(entries)]
@@ -81,20 +81,14 @@ class QuantisedWarp(CacheWarp):
             for n, entry in enumerate(self.entries(i)):
                 if (n * WARP + cute.arch.lane_idx()) // keys_per_warp == self.warp:
                     key = pointer(self.or_first(self.place(entry, indices[n])), BFloat16, VECTOR_BYTES)
-                    primitives.cp_async_bulk_prefetch(key, self.key_bytes(i))
+                    primitives.cp_async_bulk_prefetch(key, self.layout.key_bytes)
 
-    def key_bytes(self, i: Int32) -> Any:
-        """Bytes of a key of tile `i`, without scales that are elsewhere in its page."""
-        return self.layout.key_bytes
-
-    def scales(self, entry: Int32, index: Int32, column: Any) -> Int32 | Float32:
-        """Load the word with the scales of a slice from `column` on; 0 if the index names no key."""
-        layout = self.layout
-        dtype = Float32 if layout.scale_size == WORD_BYTES else Int32
-        address = self.listed.scale_address(entry, index, layout)
-        word = column // (WORD_BYTES // layout.scale_size * layout.scale_columns) * WORD_BYTES
-        held = cute.make_tensor(pointer(self.or_first(address) + word, dtype, WORD_BYTES), cute.make_layout(1))
-        return cutlass.select_(address == 0, dtype(0), held[0])
+    def scales(self, entry: Int32, index: Int32, column: Any) -> Float32:
+        """Load the scale of a slice from `column` on; 0 if the index names no key."""
+        address = self.listed.scale_address(entry, index, self.layout)
+        word = column // self.layout.scale_columns * WORD_BYTES
+        held = cute.make_tensor(pointer(self.or_first(address) + word, Float32, WORD_BYTES), cute.make_layout(1))
+        return cutlass.select_(address == 0, Float32(0), held[0])
 
     def codes(self, place: Any, column: Int32) -> cute.Tensor:
         """Load the codes of a key from `column` on, or others in columns that are not quantised."""
@@ -117,22 +111,18 @@ class QuantisedWarp(CacheWarp):
             for j in range(vectors):
                 cute.autovec_copy(values[None, j], row[None, at + j])
 
-    def or_first(self, address: Any, cache: int = 0) -> Any:
-        """Return an address, or that of a cache if it is 0: a place where memory can be read."""
-        return cutlass.select_(address == 0, self.cta.kv_tiles.caches[cache].base, address)
+    def or_first(self, address: Any) -> Any:
+        """Return an address, or that of the first cache if it is 0: a place where memory can be read."""
+        return cutlass.select_(address == 0, self.cta.kv_tiles.caches[0].base, address)
 
     def converted(self, codes: cute.Tensor, scale: Float32, valid: Any) -> cute.Tensor:
-        """Return the bf16 of 16 codes times a scale, with one rounding; zeros unless `valid`.
-
-        codes: four words of e4m3, or two of e2m1.
-        """
+        """Return the bf16 of 16 codes, four words, times a scale, with one rounding; zeros unless `valid`."""
         values = cute.make_rmem_tensor(CODES, Float32)
-        of_word = CODES // cute.size(codes)
-        for w in range(cute.size(codes)):
-            floats = self.floats(cutlass.select_(valid, codes[w], Int32(0)), of_word)
-            for j in range(0, of_word, 2):
+        for w in range(CODES // WORD_BYTES):
+            floats = floats_of_e4m3(cutlass.select_(valid, codes[w], Int32(0)))
+            for j in range(0, WORD_BYTES, 2):
                 product = self.scaled((floats[j], floats[j + 1]), scale)
-                values[of_word * w + j], values[of_word * w + j + 1] = product
+                values[WORD_BYTES * w + j], values[WORD_BYTES * w + j + 1] = product
         rounded = cute.make_rmem_tensor(CODES, BFloat16)
         rounded.store(values.load().to(BFloat16))
         return rounded
@@ -140,10 +130,6 @@ class QuantisedWarp(CacheWarp):
     def scaled(self, pair: tuple[Float32, Float32], scale: Float32) -> tuple[Float32, Float32]:
         """Return two values times a scale."""
         return cute.arch.mul_packed_f32x2(pair, (scale, scale))
-
-    def floats(self, word: Int32, count: int) -> list[Float32]:
-        """Convert the `count` codes of a word to fp32, from the lowest bits on."""
-        return floats_of_e4m3(word)
 
 
 def pointer(address: Any, dtype: type[cutlass.Numeric], align_bytes: int) -> cute.Pointer:

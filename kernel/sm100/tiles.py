@@ -265,12 +265,6 @@ class CacheTiles(SplitTiles):
         keys_bytes = Int64(self.fact(entry, "page")) * layout.key_bytes
         return self.if_key(entry, index, page + keys_bytes + Int64(offset) * layout.page_scale_bytes)
 
-    def distance_to_scales(self, entry: Any, index: Any, layout: KeyLayout) -> Any:
-        """Return the bytes from the key of `index` to its scales, behind all keys of its page."""
-        _, offset = self.page_and_offset(entry, index)
-        keys_bytes = self.fact(entry, "page") * layout.key_bytes
-        return keys_bytes - Int32(offset) * (layout.key_bytes - layout.page_scale_bytes)
-
     def page_and_offset(self, entry: Any, index: Any) -> tuple[Any, Any]:
         """Return the address of the page of `index`, and its number in the page; those of key 0 if it names no key."""
         of_page = Uint32(self.fact(entry, "page"))
