@@ -9,7 +9,6 @@ keys are its own. L2 is cold.
 from __future__ import annotations
 
 import argparse
-import csv
 import ctypes
 import os
 import shutil
@@ -21,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.tools import tables
 from kernel.layouts import QUANTISED
 
 if TYPE_CHECKING:
@@ -152,8 +152,11 @@ def works(library: Library) -> Iterator[tuple[Shape | ServedShape, Any, Callable
             yield served, *decode(library, served)
 
 
-def times(library: Library) -> Iterator[dict[str, str]]:
-    """Yield the row of each problem. Raises RuntimeError if FlashMLA fails or leaves output unwritten."""
+def times(library: Library) -> Iterator[tuple[str, ...]]:
+    """Yield the row of each problem, as HEAD names its columns.
+
+    Raises RuntimeError if FlashMLA fails or leaves output unwritten.
+    """
     import torch
 
     from harness.judge.gpu_time import measure
@@ -168,7 +171,7 @@ def times(library: Library) -> Iterator[dict[str, str]]:
             *(f"{1e-12 * shape.flops / theirs.median:.1f}", f"{theirs.sm_mhz:.0f}", f"{theirs.watts:.0f}"),
         )
         print(*values, sep="  ", flush=True)
-        yield dict(zip(HEAD, values, strict=True))
+        yield values
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -190,10 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{args.library} is no file: build it with --build FLASHMLA CUTLASS")
     found_times = list(times(Library(args.library)))
     if args.write:
-        with args.write.open("w", newline="") as file:
-            writer = csv.DictWriter(file, HEAD, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(found_times)
+        tables.write(args.write, HEAD, found_times)
     return 0
 
 

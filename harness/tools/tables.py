@@ -17,8 +17,9 @@ def read(path: Path) -> list[tuple[str, ...]]:
 
 
 def write(path: Path, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Replace a table's head and rows. Its comment stays."""
-    comment = "".join(line for line in path.read_text().splitlines(keepends=True) if line.startswith("#"))
+    """Write a table's head and rows. The comment of a table that exists stays."""
+    old = path.read_text() if path.exists() else ""
+    comment = "".join(line for line in old.splitlines(keepends=True) if line.startswith("#"))
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([head, *rows])
     write_atomically(path, f"{comment}{text.getvalue()}".encode())
