@@ -15,7 +15,7 @@ from ..errors import Decoding
 from ..isa.ld_st import MemoryOp
 from ..isa.registry import BLOCK, Action, Flush, Handler
 from ..isa.special_registers import changes
-from ..machine.compiled.accesses import follow_clock, gets_notes
+from ..machine.compiled.accesses import follow_clock, was_let_in
 from ..machine.convergence import (
     has_constant_lanes,
     note_absent_lanes,
@@ -82,7 +82,7 @@ class BlockWriter:
             "run": self._runner,
             "handle": {},
             "follow": follow_clock,
-            "gets_notes": gets_notes,
+            "was_let_in": was_let_in,
             "apart": note_absent_lanes,
             "ended": report_reads_of_ended,
             "outside": report_nonmembers,
@@ -240,8 +240,8 @@ class BlockWriter:
         for effect, at, after in chain.stops:
             lines = ["def f(w, r, bits, mask, lane):"]
             op = MemoryOp(effect.instr)
-            if op.space == "shared":
-                lines.append(f" if gets_notes(w, {not op.own_cta}): return run(r.base, bits, {at})")
+            if op.space == "shared" and not op.own_cta:
+                lines.append(f" if was_let_in(w): return run(r.base, bits, {at})")
             lines += self._call(effect, names)
             names["handle"][at] = _defined([*lines, f" return run(r.base, bits, {after})"], names)
         clock = " if w.clock.v is not w.memory_clock: follow(w)"

@@ -18,7 +18,6 @@ from emulator.errors import (
     OutOfBounds,
     UnwrittenRead,
 )
-from emulator.machine.compiled import accesses
 from emulator.machine.launch.globalmem import GlobalMemory
 from emulator.machine.launch.statistics import Stats
 from emulator.machine.memory.shared import SharedMemory
@@ -219,12 +218,6 @@ mov.u32 %r50, box; mov.u32 %r51, bar; shl.b32 %r52, %t, 2; add.u32 %r52, %r52, %
 shfl.sync.idx.b32 %r53, %r53, 0, 31, -1;
 """
 """%r50: box; %r51: bar; %r52: the thread's word of box; %r53: its warp."""
-
-
-@pytest.fixture(autouse=True)
-def notes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Record from the first access of shared memory on, because these CTAs are short."""
-    monkeypatch.setattr(accesses, "CELLS_AN_ACCESS", 1 << 20)
 
 
 @pytest.fixture

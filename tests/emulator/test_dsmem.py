@@ -266,12 +266,6 @@ st.global.b32 [%q0], %r9; ret;
 """
 
 
-@pytest.fixture
-def notes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Record from the first access of shared memory on, because these CTAs are short."""
-    monkeypatch.setattr(accesses, "CELLS_AN_ACCESS", 1 << 20)
-
-
 def looped(body: str, ctas: int = 2, last: str = TOGETHER) -> tuple[Stats, np.ndarray]:
     """Run five rounds of a body, with the round in %r20. Return %r9 of each thread, [CTA, thread]."""
     out = np.zeros((ctas, 64), np.uint32)
@@ -280,7 +274,6 @@ def looped(body: str, ctas: int = 2, last: str = TOGETHER) -> tuple[Stats, np.nd
     return stats, out
 
 
-@pytest.mark.usefixtures("notes_at_once")
 def test_words_go_around_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """In each round the second warp adds the next CTA's word and stores it there. Handlers run once per warp."""
     learned = []
@@ -303,7 +296,6 @@ def test_words_go_around_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("without", ["before", "after"])
-@pytest.mark.usefixtures("notes_at_once")
 def test_the_round_without_a_barrier_of_the_cluster(without: str) -> None:
     """CTA 0 reads what CTA 1 stored. In round 3 nothing orders the load after the store, or the next store."""
     all_but_one = f"setp.ne.u32 %p8, %r20, 3; @!%p8 bra ON; {TOGETHER} ON:"
@@ -315,7 +307,6 @@ def test_the_round_without_a_barrier_of_the_cluster(without: str) -> None:
     assert "st.shared" in str(raised.value)
 
 
-@pytest.mark.usefixtures("notes_at_once")
 def test_a_peer_may_not_end_before_its_words_are_read() -> None:
     body = f"ld.shared::cluster.u32 %r21, [%r11]; {ADD}"
     looped(body)
@@ -346,7 +337,6 @@ def outcome(text: str, ctas: int) -> tuple[str, object, list[int]]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-@pytest.mark.usefixtures("notes_at_once")
 def test_with_or_without_machine_code(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     ctas = int(rng.choice([1, 2, 2, 4]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,23 +37,17 @@ if TYPE_CHECKING:
     from ..launch.statistics import Shape, Stats
     from ..topology import Cta, Warp
 
-CELLS_AN_ACCESS: Final = 4096
-"""A CTA gets notes once handlers made one access for so many cells. Measured: notes of 228 KiB for 6 warps take 0.5 ms
-to allocate, an access by a handler 0.04 ms."""
-
 
 @dataclass
 class Learned:
     """The access patterns of shared memory that a program keeps across launches, by access number.
 
-    A pattern implies no addresses, order or values, so one that was learned in another launch is valid. notes_pay: CTAs
-    get notes at their first access, because earlier CTAs made enough accesses.
+    A pattern implies no addresses, order or values, so one that was learned in another launch is valid.
     """
 
     patterns: np.ndarray
     shapes: dict[int, tuple[Shape, ...]]
     """The patterns that were counted, as `Stats` knows them, one for each CTA."""
-    notes_pay: bool = False
 
     @classmethod
     def nothing(cls, accesses: int) -> Learned:
@@ -72,6 +66,7 @@ class CompiledAccesses:
         self._outside.accesses += accesses
         self._windows = np.zeros(len(accesses), WINDOW)
         self._bytes = np.zeros(2, np.uint64)
+        self._of_shared = any(name.split("::")[0] == "shared" for instr, _ in accesses for name in instr.modifiers)
         self._learned, self._patterns = learned, learned.patterns
         self._times = self._patterns["times"]
         self._times[:] = 0  # of a launch that was aborted
@@ -82,8 +77,13 @@ class CompiledAccesses:
         launch.memory.on_track.append(self._leave)
 
     def start(self, warps: Sequence[Warp], memory: np.ndarray) -> None:
-        """Initialise the MEMORY_ROWs of the warps of a CTA. memory: these rows, uint64[warps, 32]."""
-        memory[:] = self._row
+        """Initialise the MEMORY_ROWs of the warps of a CTA, and the notes of its shared memory if there are any.
+
+        memory: these rows, uint64[warps, 32].
+        """
+        cta, memory[:] = warps[0].cta, self._row
+        if self._of_shared and cta.smem.shift:
+            memory[:] = _with_notes(self._row, cta, Notes(cta, self._accesses))
         stored = np.zeros((len(warps), max(len(self._accesses), 1)), np.uint32)
         for warp, row, executed in zip(warps, memory, stored, strict=True):
             warp.memory, warp.stored = row, executed
@@ -124,13 +124,10 @@ class CompiledAccesses:
         may access any CTA of the cluster that the warp knows to have started.
         """
         parts = _by_cta(warp, addresses)
-        if not parts or not all(self._may_have_notes(cta, offsets) for cta, offsets in parts):
+        if not parts or not all(_has_notes(cta, offsets) for cta, offsets in parts):
             return
         for cta, offsets in parts:
             notes = cta.smem.shadow.notes
-            if notes is None:
-                self._learned.notes_pay = True
-                notes = self._give_notes(cta)
             assert isinstance(notes, Notes)
             if peer and (warp.peers is None or not warp.peers[cta.rank, LIMIT]):
                 _let_in(warp)
@@ -149,30 +146,6 @@ class CompiledAccesses:
         ]
         pattern["offsets"] = 0
         pattern["offsets"][lanes] = (addresses - addresses[0]).astype(np.uint32)
-
-    def _may_have_notes(self, cta: Cta, offsets: np.ndarray) -> bool:
-        """Return whether a handler's access of a CTA's shared memory may be followed by those of compiled code."""
-        smem = cta.smem
-        smem.handled += 1
-        pays = self._learned.notes_pay or smem.handled >= smem.shadow.writer.size // CELLS_AN_ACCESS
-        return bool(smem.shift and pays and offsets.min() >= 0 and offsets.max() < smem.size)
-
-    def gave_notes(self, cta: Cta) -> bool:
-        """Give a CTA notes if earlier CTAs had them. Return whether it did, so that the access can be retried."""
-        if cta.smem.shadow.notes is not None or not (self._learned.notes_pay and cta.smem.shift):
-            return False
-        self._give_notes(cta)
-        return True
-
-    def _give_notes(self, cta: Cta) -> Notes:
-        """Attach notes to a CTA's shared memory, and point its warps' rows to them."""
-        notes = Notes(cta, self._accesses)
-        cta.smem.shadow.attach(notes)
-        notes.row = _known(cta, notes)
-        for own in cta.warps:
-            own.memory[:] = notes.row
-            _identify(own)
-        return notes
 
     def flush(self, stats: Stats) -> None:
         """Add the counts to those of the launch."""
@@ -208,6 +181,11 @@ def _by_cta(warp: Warp, addresses: np.ndarray) -> list[tuple[Cta, np.ndarray]]:
     return [(cta, addresses[ranks == cta.rank].astype(np.int64) - cta.window) for cta in known]
 
 
+def _has_notes(cta: Cta, offsets: np.ndarray) -> bool:
+    """Return whether the offsets lie in a CTA's shared memory and its accesses are noted."""
+    return cta.smem.shadow.notes is not None and bool(offsets.min() >= 0 and offsets.max() < cta.smem.size)
+
+
 def _let_in(warp: Warp) -> None:
     """Let a warp's code access all CTAs of its cluster that have notes and are known to have started."""
     ctas = warp.cta.cluster.ctas
@@ -224,18 +202,19 @@ def _let_in(warp: Warp) -> None:
         follow_clock(warp)
 
 
-def _known(cta: Cta, notes: Notes) -> np.ndarray:
-    """Return the MEMORY_ROW of the notes of a CTA, for any warp: uint64[32]."""
+def _with_notes(row: np.ndarray, cta: Cta, notes: Notes) -> np.ndarray:
+    """Attach notes to a CTA's shared memory. Return `row` with them, the MEMORY_ROW of any warp: uint64[32]."""
     smem = cta.smem
-    known: np.ndarray = cta.warps[0].memory.copy()
-    row = known.view(MEMORY_ROW)
-    row["start"], row["limit"] = cta.window, smem.size & -CHUNK
-    row["data"] = address_of(smem.bytes)
-    row["writes"], row["cells"] = address_of(notes.writes), notes.writes.size
-    row["noted"], row["readers"] = address_of(notes.noted), address_of(smem.shadow.reader)
-    row["epochs"] = cta.cluster.history.epochs
-    row["reads"], row["warps"] = address_of(notes.words) + 8 * np.arange(2)
-    return known
+    smem.shadow.attach(notes)
+    notes.row = row.copy()
+    known = notes.row.view(MEMORY_ROW)
+    known["start"], known["limit"] = cta.window, smem.size & -CHUNK
+    known["data"] = address_of(smem.bytes)
+    known["writes"], known["cells"] = address_of(notes.writes), notes.writes.size
+    known["noted"], known["readers"] = address_of(notes.noted), address_of(smem.shadow.reader)
+    known["epochs"] = cta.cluster.history.epochs
+    known["reads"], known["warps"] = address_of(notes.words) + 8 * np.arange(2)
+    return notes.row
 
 
 def _identify(warp: Warp) -> None:
@@ -246,17 +225,12 @@ def _identify(warp: Warp) -> None:
     follow_clock(warp)
 
 
-def gets_notes(warp: Warp, peer: bool) -> bool:
-    """Return whether an access of shared memory can be retried, see `CompiledAccesses.gave_notes`.
-
-    peer: the access may be of any CTA of the cluster, whose notes the warp did not know yet.
-    """
-    compiled: CompiledAccesses = warp.cta.launch.registry[CompiledAccesses]
-    gave = compiled.gave_notes(warp.cta)
-    if not (peer and warp.peers is None and warp.cta.smem.shadow.notes is not None):
-        return gave
-    _let_in(warp)
-    return True
+def was_let_in(warp: Warp) -> bool:
+    """Let a warp's code access its cluster, if not done yet, so that the access that asks can be retried."""
+    new = warp.peers is None and warp.cta.smem.shadow.notes is not None
+    if new:
+        _let_in(warp)
+    return new
 
 
 def follow_clock(warp: Warp) -> None:

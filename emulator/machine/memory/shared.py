@@ -61,8 +61,6 @@ class SharedMemory:
         self._mark(size, padded, OUTSIDE)
         self._stored: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         """The store being checked: its values, the view of memory, and the indices that it writes."""
-        self.handled = 0
-        """The number of ordinary accesses that handlers made."""
         self.mbarriers: dict[int, MBarrier] = {}
         self.retired: list[MBarrier] = []
         self.initialised = 0
