@@ -24,12 +24,12 @@ from ..ptx.syntax import Kernel, Reg
 from .addresses import CTA_SHIFT, SHARED, UNKNOWN, Writers, shared_base, tensor_base
 from .decode import Operands, Pieces, access, copies, loaded, stored
 from .events import Access, Copied, Event, Executed, Multiplied, multiplied, results
-from .stepping import SteppedProgram
+from .stepping import Observer, SteppedProgram
 from .tensors import NamedTensor, tensors_of_callers
 
 if TYPE_CHECKING:
     from ..machine.order.completion import AsyncOperation
-    from ..machine.topology import Cluster, Warp
+    from ..machine.topology import Warp
     from ..program import Program
 
 MOST_EVENTS = 20_000_000
@@ -112,7 +112,7 @@ class Recorder:
         run(launch, observer.program, replace(options, processes=1, keeps_ended=True))
 
 
-class _Observer:
+class _Observer(Observer):
     """Fills a recording while its launch runs."""
 
     def __init__(self, launch: Launch, program: Program, tensors: dict[str, NamedTensor]) -> None:
@@ -127,9 +127,6 @@ class _Observer:
         self._of_products: dict[int, list[Executed]] = defaultdict(list)
         self._current: Executed | None = None
         """The instruction that is being executed, if it may issue work."""
-
-    def started(self, cluster: Cluster) -> None:
-        """Do nothing."""
 
     def before(self, warp: Warp, at: int) -> None:
         """Note the memory that the instruction is about to access."""
@@ -173,9 +170,6 @@ class _Observer:
             for lane, queue in warp.tensor.items():
                 if lanes >> lane & 1 and queue.open is not None:
                     self._of_products[id(queue.open)].append(done)
-
-    def blocked(self, warp: Warp, at: int) -> None:
-        """Do nothing: the instruction was not executed."""
 
     def issued(self, operation: AsyncOperation) -> None:
         """Note what the operation will copy or multiply."""

@@ -17,7 +17,7 @@ from ..machine.execution.scheduler import RunOptions, run
 from ..machine.launch.launch import Launch
 from .places import source_line, warp_name, where
 from .replay import Snapshot
-from .stepping import SteppedProgram
+from .stepping import Observer, SteppedProgram
 from .stops import ArrivalStop, Breakpoint, RegisterWatch, Stop, Watch
 from .tensors import NamedTensor, tensors_of_callers
 
@@ -57,7 +57,7 @@ class Plan:
     block: Warp | None = None
 
 
-class Session:
+class Session(Observer):
     """The state of a debugged launch. console: called at each stop with the reason; it returns to go on.
 
     which: numbers of the launches to debug, from 1; None for all. asks: whether a person is asked at a stop, so that
@@ -204,9 +204,6 @@ class Session:
             self.pending[operation] = Issued(*self.running, self.count)
         if isinstance(operation.about, list):
             self._loads += operation.about
-
-    def completing(self, operation: AsyncOperation) -> None:
-        """Do nothing."""
 
     def completed(self, operation: AsyncOperation) -> None:
         """Stop if the operation changed something watched."""

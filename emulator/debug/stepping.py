@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 ALL = 0xFFFF_FFFF
 
 
-class Observer(Protocol):
-    """Notifications of a stepped launch. Indices of instructions are those of the kernel's list."""
+class Observer:
+    """Receives the notifications of a stepped launch, and ignores those that it does not override.
+
+    Indices of instructions are those of the kernel's list.
+    """
 
     def started(self, cluster: Cluster) -> None:
         """Note a cluster whose warps are at the first instruction."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..chip import RANK_SHIFT
 from ..debug.decode import Operands
-from ..debug.stepping import SteppedProgram
+from ..debug.stepping import Observer, SteppedProgram
 from ..errors import BudgetExceeded, Deadlock
 from ..isa.ld_st import STRONG
 from ..machine.execution.ending import finish
@@ -46,7 +46,7 @@ class Pruned(Exception):
     """Whatever can go on was tried before from here, with the same effect."""
 
 
-class Execution:
+class Execution(Observer):
     """A launch that runs step by step. A step ends before the warp's next synchronisation instruction.
 
     steps: those taken. origins: the step that issued each asynchronous work.
@@ -235,21 +235,6 @@ class Execution:
         number = self._issued[self._now] = self._issued.get(self._now, 0) + 1
         name = self._work[operation] = ("work", *self._now, number)
         self.origins[name] = len(self.steps) - 1
-
-    def started(self, cluster: Cluster) -> None:
-        """Ignore a cluster's start."""
-
-    def before(self, warp: Warp, at: int) -> None:
-        """Ignore an instruction."""
-
-    def after(self, warp: Warp, at: int, lanes: int) -> None:
-        """Ignore an instruction."""
-
-    def blocked(self, warp: Warp, at: int) -> None:
-        """Ignore a wait."""
-
-    def completing(self, operation: AsyncOperation) -> None:
-        """Ignore work that is about to complete."""
 
     def completed(self, operation: AsyncOperation) -> None:
         """Forget asynchronous work."""
