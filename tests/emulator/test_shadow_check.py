@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from emulator.machine.order.access import Access
+from emulator.machine.order.access import CTA, GPU, Access
 from emulator.machine.order.cells import Cells, pieces, span
 from emulator.machine.order.clocks import ASYNC_VISIBLE, ORDERED, Clock
 from emulator.machine.order.history import History
@@ -24,6 +25,7 @@ from emulator.native.memory_layout import (
     TIME_BITS,
     WRITTEN,
 )
+from emulator.ptx.kinds import Kind
 
 CELLS = 96
 COMPONENTS = 5
@@ -33,7 +35,7 @@ def _shadow() -> tuple[Shadow, list[Any]]:
     """Make a shadow that logs its reports: who did what to which cells after which access."""
     blamed: list[Any] = []
 
-    def blame(me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
+    def blame(me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int, kind: str) -> None:
         blamed.append((me.time, me.component, verb, kind, _named(shadow, number)))
 
     shadow = Shadow(CELLS, History(COMPONENTS), blame)
@@ -42,7 +44,7 @@ def _shadow() -> tuple[Shadow, list[Any]]:
 
 def _named(shadow: Shadow, number: int) -> Any:
     access = shadow.history.accesses[number]
-    return number if access is None else sorted(part.what for part in access.parts or (access,))
+    return number if access is None else sorted(each.what for each in (*(access.parts or (access,)), *access.overwrote))
 
 
 def _state(shadow: Shadow) -> list[Any]:
@@ -55,6 +57,19 @@ def _any_cells(rng: random.Random) -> Cells:
         return span(first, rng.randint(1, CELLS - first))
     length = rng.choice((1, 4, 8))
     return pieces(np.array(rng.sample(range(CELLS // length), 3)) * length, length)
+
+
+@dataclass(eq=False)
+class _Warp:
+    cta: Any
+    time: int = 0
+
+
+def _warps() -> list[Any]:
+    """Return a warp for each component, in two CTAs."""
+    launch = SimpleNamespace(result_used=lambda _: True)
+    ctas = [SimpleNamespace(cluster_id=0, launch=launch) for _ in range(2)]
+    return [_Warp(ctas[component % 2]) for component in range(COMPONENTS)]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -71,7 +86,7 @@ def testprove_or_not_it_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(proving, "prove", noted)
     monkeypatch.setattr(looking, "prove", lambda *_, **__: False)
-    times = [0] * COMPONENTS
+    times, warps = [0] * COMPONENTS, _warps()
     for step in range(120):
         component = rng.randrange(COMPONENTS)
         clock = Clock(COMPONENTS, block=COMPONENTS)
@@ -80,10 +95,13 @@ def testprove_or_not_it_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) 
         times[component] += 1
         cells, write, generic = _any_cells(rng), rng.random() < 0.5, rng.random() < 0.5
         follows = (component,) if rng.random() < 0.5 else ()
+        strong, kind = rng.choice((0, 0, 0, CTA, GPU)), rng.choice((Kind.ATOMIC, Kind.STORE))
+        instr: Any = SimpleNamespace(kind=kind, place=step)
         for shadow in (proving, looking):
-            warp: Any = SimpleNamespace(time=step)
-            me = Access(component, times[component], generic, None, warp, f"step {step}", follows)  # type: ignore[arg-type]
-            (shadow.write if write else shadow.read)(cells, me, clock)
+            warps[component].time = step
+            me = Access(component, times[component], generic, instr, warps[component], f"step {step}", follows)
+            me.strong = strong
+            (shadow.write if write else shadow.read)(cells.index if strong else cells, me, clock)
         assert _state(proving) == _state(looking)
         assert sorted(map(str, blamed)) == sorted(map(str, wanted))
     assert 0 < sum(proved) < len(proved)

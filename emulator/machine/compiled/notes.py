@@ -84,8 +84,6 @@ class Notes:
         lanes = np.where(epochs & GENERIC, self._shadow.writer_lanes[cells], 0)
         of_warp = self._cta.cluster.warp_components[component_of(epochs)]
         asks = (epochs == NOT_KNOWN) | (lanes != 0) & ~of_warp  # cp.async: not every lane may read what is there
-        if self._shadow.superseded.size:
-            asks |= self._shadow.superseded[cells] != 0
         self.writes[cells] = np.where(asks, ASK, epochs & -(1 << COMPONENT_BITS) | lane_of(lanes))
 
     def flush_all(self) -> None:

@@ -238,7 +238,8 @@ class Area:
             report_store_collision(
                 me, addresses, values, lanes, lambda at: self._shown(self.cells(addresses[at : at + 1], size))
             )
-        asks = several or lanes is None or me.beside or me.hidden or (me.strong and shadow.superseded[cells].any())
+        joint = not np.all(self._alone(shadow.writer[cells]))
+        asks = several or lanes is None or me.beside or me.hidden or joint
         note = _note(me, None if asks else lanes[:, None])
         self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
 
@@ -267,11 +268,11 @@ class Area:
         readers = [accesses[number] for number in distinct(self._shadow.reader[cells])]
         return all(r is not None and any(part.warp is me.warp for part in r.parts or (r,)) for r in readers)
 
-    def _alone(self, readers: np.ndarray) -> Any:
-        """Return whether each of the readers is one access."""
+    def _alone(self, numbers: np.ndarray) -> Any:
+        """Return whether each of the numbers stands for one access."""
         accesses = self._whole.history.accesses
-        joint = [number for number in distinct(readers) if (access := accesses[number]) is None or access.parts]
-        return ~np.isin(readers, joint) if joint else True
+        joint = [number for number in distinct(numbers) if (access := accesses[number]) is None or access.parts]
+        return ~np.isin(numbers, joint) if joint else True
 
     def _flush(self, cells: np.ndarray) -> None:
         """Merge the notes of compiled code about cells into the shadow."""
@@ -313,12 +314,11 @@ class Area:
         name = self._whole._launch.memory.name_of(self._allocation)
         return f"global memory {first:#x} to {last - 1:#x} of {name} ({count} bytes)"
 
-    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
+    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int, kind: str) -> None:
         if number == UNWRITTEN:
             return
-        shadow, history = self._shadow, self._whole.history
+        history = self._whole.history
         other = history.accesses[number]
-        hit = shadow.done_by(cells, number, kind)
         level: Grade = Level.FAULT
         write = other if kind == "write" else me
         if (verb, kind) != ("writes", "write") and isinstance(write, GlobalAccess) and write.unchanged:
@@ -353,7 +353,8 @@ class Area:
         shadow, history = self._shadow, self._whole.history
         writers = shadow.writer[cells]
         for number in distinct(writers):
-            other = history.accesses[number]
+            store = history.accesses[number]
+            other = None if store is None else store.last
             here = writers == number
             if not isinstance(other, GlobalAccess) or not _is_plain(other):
                 continue
@@ -362,20 +363,21 @@ class Area:
                 replace_equal(me, other, at, clock, history.accesses)
                 continue
             for beside in replaced_unequal(me, other, at, clock):
-                shown, store = self._shown(beside.cells), history.record(beside.store)
-                report_conflict(me, clock, "writes", shown, history, store, "write")
+                shown, late = self._shown(beside.cells), history.record(beside.store)
+                report_conflict(me, clock, "writes", shown, history, late, "write")
 
     def _report_hidden(self, cells: np.ndarray, me: GlobalAccess, clock: Clock) -> None:
         """Report a read that may see other bits than the last write stored, although it is ordered after that."""
         writers, history = self._shadow.writer[cells], self._whole.history
         for number in distinct(writers):
-            last = history.accesses[number]
+            store = history.accesses[number]
+            last = None if store is None else store.last
             if not isinstance(last, GlobalAccess) or not last.hidden or not me.comes_after(last, clock):
                 continue
             hit = (writers == number) & np.isin(cells, unsafe_cells(me, last, cells[writers == number], clock))
             for hidden in last.hidden if hit.any() else ():
-                shown, store = self._shown(hidden.cells), history.record(hidden.store)
-                report_conflict(me, clock, "reads", shown, history, store, "write", part=part_of_load(me, hit))
+                shown, late = self._shown(hidden.cells), history.record(hidden.store)
+                report_conflict(me, clock, "reads", shown, history, late, "write", part=part_of_load(me, hit))
 
     def _overlap(
         self, me: GlobalAccess, other: GlobalAccess, clock: Clock, cells: Any, shown: str, number: int

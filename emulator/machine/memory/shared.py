@@ -75,11 +75,10 @@ class SharedMemory:
         self.shadow.split(WORD)
         self.shift = 0
 
-    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
+    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int, kind: str) -> None:
         shadow = self.shadow
         if shadow.notes is not None:
             shadow.notes.flush_all()
-        hit = shadow.done_by(cells, number, kind)
         where = np.arange(shadow.writer.size)[cells][hit]
         part = part_of_load(me, hit)
         if isinstance(tainted := shadow.history.accesses[number], TaintedStore):
@@ -92,7 +91,7 @@ class SharedMemory:
         if near:
             self.cta.launch.registry[unwritten_cells(me.warp, me.instr.line)] = shadow, where
         rewrites = shadow.history.accesses[number] is not None and verb == "writes" and kind == "write"
-        level = self._level_of_rewriting(me, clock, cells, number) if rewrites else Level.FAULT
+        level = self._level_of_rewriting(me, clock, hit, number) if rewrites else Level.FAULT
         report_conflict(me, clock, verb, self._shown(where), shadow.history, number, kind, near, level, part)
 
     def taint_last_store(self, parts: Iterable[tuple[int, int, Fault]], width: int, size: int) -> None:
@@ -111,8 +110,8 @@ class SharedMemory:
                 shadow.notes.flush(cells, write=True)
             shadow.writer[cells] = history.record(TaintedStore(store, number, fault))
 
-    def _level_of_rewriting(self, me: Access, clock: Clock, cells: Any, number: int) -> Grade:
-        """Return the level of the write `me` over what the access `number` wrote.
+    def _level_of_rewriting(self, me: Access, clock: Clock, hit: Any, number: int) -> Grade:
+        """Return the level of the write `me` over what the access `number` wrote, in the cells of the mask `hit`.
 
         Three cases are formal: several warps store equal bits by one instruction; several warps copy the same bytes by
         one instruction and report to one phase of an mbarrier, so that a waiting warp sees all of them; and the async
@@ -129,7 +128,7 @@ class SharedMemory:
         if self._stored is None:
             return Level.FAULT
         values, view, index = self._stored
-        hit = (self.shadow.writer[cells] == number).reshape(len(values), -1).any(1)
+        hit = hit.reshape(len(values), -1).any(1)
         places, last = np.unique(
             index[hit][::-1], return_index=True
         )  # of lanes that store at one address the last one wins

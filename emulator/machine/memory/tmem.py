@@ -90,9 +90,8 @@ class TensorMemory:
         self.copied_unwritten: dict[range, str] = {}
         """Columns into which unwritten memory was copied, with the copy's place. They count as unwritten."""
 
-    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
+    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int, kind: str) -> None:
         shadow = self.shadow
-        hit = (shadow.writer if kind == "write" else shadow.reader)[cells] == number
         columns, groups = np.indices(shadow.writer.shape)[:]
         column, group = columns[cells][hit], groups[cells][hit]
         where = (

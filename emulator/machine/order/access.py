@@ -180,8 +180,9 @@ class Access:
     component, time: the clock component and the time at which its completion shows. generic: made through the generic
     proxy. follows: components whose earlier accesses the hardware's pipeline orders before it. via: the mbarrier or
     group that reports its completion. strong: the scope of an atomic or ordered access. Two strong accesses do not race
-    if each is within the scope of the other. parts: several unordered reads that this one stands for. pattern: the
-    layout in which TMA wrote. route: source and destination of a bulk copy.
+    if each is within the scope of the other. parts: several unordered accesses that this one stands for, in order.
+    overwrote: reads before a strong write that others may still race with. pattern: the layout in which TMA wrote.
+    route: source and destination of a bulk copy.
     together: the lanes (bits) that a read served, 0 if not kept. merged: earlier reads of the same warp that share its
     record because the lanes did not synchronise in between, one per instruction, with the lanes (bits) of all.
     """
@@ -198,6 +199,7 @@ class Access:
     via: Any = None
     strong: int = 0
     parts: tuple[Access, ...] = ()
+    overwrote: tuple[Access, ...] = ()
     pattern: Pattern | None = None
     route: tuple[int, ...] = ()
     together: int = 0

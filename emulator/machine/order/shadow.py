@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -25,13 +25,16 @@ OUTSIDE: Final = 2
 SPECIAL: Final = 3
 """Writer numbers below SPECIAL stand for no access: unwritten, an mbarrier object, reserved or outside the window."""
 
+NUMBER: Final = 0xFFFF_FFFF
+"""The bits of a number in a pair of them."""
+
 SORT_ABOVE = 512
 
 
 class Blame(Protocol):
-    """Reports that the access `me` conflicts on `cells` with the access `number`."""
+    """Reports that the access `me` conflicts with the access `number` on the part `hit` (a mask) of `cells`."""
 
-    def __call__(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None: ...
+    def __call__(self, me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int, kind: str) -> None: ...
 
 
 def distinct(numbers: np.ndarray) -> Any:
@@ -102,6 +105,9 @@ class Shadow:
 
     by_lane: keep lanes (bits) too. The lanes of a writer all stored the same value; those of readers are of the last
     warp. 0 stands for a generic access that is not made by single lanes, and for an agent's.
+
+    A strong write does not end the races with what it replaces: the writer it leaves holds those accesses too, see
+    `_with_replaced`.
     """
 
     def __init__(
@@ -118,12 +124,6 @@ class Shadow:
         self.writer_lanes = np.zeros(shape if by_lane else 0, np.uint32)
         # Not np.zeros_like, which would write to every page.
         self.reader_lanes: np.ndarray = np.zeros(self.writer_lanes.shape, np.uint32)
-        self.superseded_reads: np.ndarray = np.zeros(0, np.int32)
-        self.superseded: np.ndarray = self.superseded_reads
-        """For cells whose last writer is strong: earlier writers and readers that later accesses may still race with.
-
-        These are weak ones, and strong ones that the last writer is not ordered after. Empty if there are none.
-        """
         self.notes: PendingNotes | None = None
         self._row = np.zeros(1, SHADOW)
         self._at = address_of(self._row)
@@ -150,10 +150,6 @@ class Shadow:
         """Replace each cell by `times` cells with the same writers and readers."""
         self.writer, self.reader = np.repeat(self.writer, times), np.repeat(self.reader, times)
         self.writer_lanes, self.reader_lanes = np.repeat(self.writer_lanes, times), np.repeat(self.reader_lanes, times)
-        self.superseded, self.superseded_reads = (
-            np.repeat(self.superseded, times),
-            np.repeat(self.superseded_reads, times),
-        )
         self._update_row()
 
     def write_each(self, cells: np.ndarray, accesses: Sequence[Access], clock: Clock, lanes: np.ndarray) -> bool:
@@ -162,15 +158,15 @@ class Shadow:
         If so, note them; if not, note nothing and the caller checks each write. cells: intp[accesses, cells of each].
         lanes: the lanes that write them, as bits, uint32[cells of each].
         """
-        if self.superseded.size:
-            return False
         if self.notes is not None:
             self.notes.flush(cells, write=True)
         me, history = accesses[0], self.history
         writers, readers = self.writer[cells], self.reader[cells]
         for number in {*distinct(writers), *distinct(readers)} - {UNWRITTEN}:
             other = history.accesses[number]
-            if other is None or not me.orders(other, clock) or me.unsynced_since(other.last, clock):
+            if other is None or other.overwrote or not me.orders(other, clock):
+                return False
+            if me.unsynced_since(other.last, clock):
                 return False
         for access, *replaced in zip(accesses, _of_each(writers), _of_each(readers), strict=True):
             access.replaced = replaced
@@ -195,7 +191,7 @@ class Shadow:
         """
         if clock.first or (write and len(accesses) > ACCESSES):
             return False
-        if cells.end > self.writer.size or (self.superseded.size and self.superseded[cells.index].any()):
+        if cells.end > self.writer.size:
             return False
         me, history = accesses[0], self.history
         number = history.record_all(accesses)
@@ -242,107 +238,71 @@ class Shadow:
         row = ORDERED if me.generic else me.visible
         for number in distinct(writers):
             other = accesses[number]
-            if other is None or not me.orders(other, clock, row if other.generic else ORDERED):
-                if other is None or not self._observed(other, self.reader[cells][writers == number], me, clock):
-                    self.blame(me, clock, "reads", cells, number, "write")
+            if other is None:
+                self.blame(me, clock, "reads", cells, writers == number, number, "write")
+            elif not me.orders(other, clock, row if other.generic else ORDERED):
+                self._check_writer(me, clock, "reads", cells, writers == number, number)
             elif pattern is not None and other.pattern is not None and other.pattern != pattern and self.mixed:
                 self.mixed(me, pattern, cells, number)
             elif lanes is not None and self.by_lane is not None:
-                since = me.unsynced_since(other, clock)
+                since = me.unsynced_since(other.last, clock)
                 if since:
                     self._check_readers(cells, writers == number, number, me, lanes, since)
                 elif other.generic and other.via is not None and (wrote := self.writer_lanes[cells]).any():
                     self.writer_lanes[cells] = np.where(writers == number, 0, wrote)  # any lane may read it now
-        if self.superseded.size:
-            self._check_superseded(cells, writers, me, clock, "reads")
         self.note_read(cells, me, clock, lanes)
 
-    def done_by(self, cells: Any, number: int, kind: str) -> Any:
-        """Return a mask of the cells whose last, or superseded, "write" or "read" is access `number`."""
-        last, superseded = (self.writer, self.superseded) if kind == "write" else (self.reader, self.superseded_reads)
-        found = last[cells] == number
-        return found | (superseded[cells] == number) if superseded.size else found
+    def _check_writer(self, me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int) -> None:
+        """Report the writes of access `number`, the last of the cells in the mask `hit`, that `me` races with.
 
-    def _check_superseded(self, cells: Any, writers: np.ndarray, me: Access, clock: Clock, verb: str) -> None:
-        """Report conflicts with accesses that the last, strong writes superseded but do not order."""
-        accesses, strong = self.history.accesses, self._strong(writers)
-        kinds = [("write", self.superseded)]
-        if verb == "writes":
-            kinds.append(("read", self.superseded_reads))
-        for kind, superseded in kinds if strong.any() else ():
-            numbers = np.where(strong, superseded[cells], UNWRITTEN)
-            for number in distinct(numbers):
-                other = accesses[number]
-                if other is None or me.orders(other, clock):
-                    continue
-                here = numbers == number
-                atomic = kind == "write" and all(_is_atomic(accesses[n]) for n in distinct(writers[here]))
-                if not (atomic and self._observed(other, self.reader[cells][here], me, clock)):
-                    self.blame(me, clock, verb, cells, number, kind)
+        PTX's causality order: what was observed happens before what the observer does next. A later read observes an
+        earlier strong write too if a read-modify-write replaced it.
+        """
+        last, readers = self._last(number), self.reader[cells][hit]
+        row = me.visible if last.generic and not me.generic else ORDERED
+        for part in _parts(self.history.accesses[number]):
+            if me.orders(part, clock, row if part is last else ORDERED):
+                continue
+            shown = part is last or _is_atomic(last)
+            if not (shown and self._observed(part, readers, me, clock)):
+                self.blame(me, clock, verb, cells, hit, self.history.record(part), "write")
 
     def _observed(self, other: Access, readers: np.ndarray, me: Access, clock: Clock) -> bool:
-        """Return whether each cell has a strong read that observed the strong `other` and that `me` comes after.
-
-        This is PTX's causality order: what was observed happens before what the observer does next.
-        """
+        """Return whether each cell has a strong read that observed the strong `other` and that `me` comes after."""
 
         def saw(read: Access) -> bool:
-            return all(read.morally_strong(part) for part in _parts(other)) and me.comes_after(read, clock)
+            return read.morally_strong(other) and me.comes_after(read, clock)
 
         return all(any(map(saw, _parts(self.history.accesses[number]))) for number in distinct(readers))
 
-    def keep_superseded(self, cells: Any, me: Access, clock: Clock) -> None:
-        """Keep the accesses that the strong write `me` replaces, as far as others may still race with them."""
-        if not self.superseded.size:
-            self.superseded, self.superseded_reads = (np.zeros(self.writer.shape, np.int32) for _ in range(2))
-        writers, readers = self.writer[cells], self.reader[cells]
-        strong = self._strong(writers)
-        writes, reads = (
-            np.where(strong, there[cells], UNWRITTEN) for there in (self.superseded, self.superseded_reads)
-        )
-        known = np.stack([numbers.ravel() for numbers in (writers, writes, reads, readers)])
-        saw = me.instr.kind is Kind.ATOMIC and me.warp.cta.launch.result_used(me.instr)
-        if (known == known[:, :1]).all():
-            self.superseded[cells], self.superseded_reads[cells] = self._kept(known[:, 0].tolist(), saw, me, clock)
-            return
-        found, places = np.unique(known, axis=1, return_inverse=True)
-        kept = np.array([self._kept(each, saw, me, clock) for each in found.T.tolist()], np.int32)[places.ravel()]
-        self.superseded[cells], self.superseded_reads[cells] = (kept[:, i].reshape(writers.shape) for i in (0, 1))
+    def _with_replaced(self, writers: np.ndarray, readers: np.ndarray, mine: int, me: Access, clock: Clock) -> Any:
+        """Return the numbers of the strong write `me` together with what it replaces in each cell.
 
-    def _kept(self, known: Sequence[int], saw: bool, me: Access, clock: Clock) -> tuple[int, int]:
-        """Return the writers and the readers of a cell that `me` supersedes and others may still race with.
-
-        known: writer, superseded writers, superseded readers, reader. saw: `me` itself observed the replaced value.
+        mine: the number of `me` alone.
         """
-        writer, writers, readers, reader = known
-        accesses = self.history.accesses
-        strong_reads = (r for r in _parts(accesses[reader]) if r.strong and r.instr is not me.instr)
-        seen = [r for r in strong_reads if me.comes_after(r, clock)] + [me] * saw
+        pairs = writers.astype(np.int64) << 32 | readers
+        kept = {pair: self._joint(pair >> 32, pair & NUMBER, mine, me, clock) for pair in distinct(pairs)}
+        return _mapped(pairs, kept)
 
-        def summary(numbers: tuple[int, int], is_write: bool) -> int:
-            parts = [p for number in numbers for p in _parts(accesses[number])]
-            left = {
-                (p.warp, p.component, bool(p.strong)): p
-                for p in parts
-                if not subsumes(me, p, clock) and not (is_write and p.strong and any(r.morally_strong(p) for r in seen))
-            }
-            same = (number for number in numbers if tuple(left.values()) == _parts(accesses[number]))
-            return next(same, None) or (self._recorded(tuple(left.values())) if left else UNWRITTEN)
+    def _joint(self, writer: int, reader: int, mine: int, me: Access, clock: Clock) -> int:
+        """Return the number of the strong write `me` together with what it replaces and others may still race with.
 
-        return summary((writers, writer), True), summary((readers, reader), False)
+        These are weak accesses, and strong ones that `me` is not ordered after. mine: the number of `me` alone.
+        """
+        last, reads = self.history.accesses[writer], _parts(self.history.accesses[reader])
+        seen = [r for r in reads if r.strong and r.instr is not me.instr and me.comes_after(r, clock)]
+        if me.instr.kind is Kind.ATOMIC and me.warp.cta.launch.result_used(me.instr):
+            seen.append(me)
+        unseen = (w for w in _parts(last) if not (w.strong and any(r.morally_strong(w) for r in seen)))
+        writes = _unsubsumed(unseen, me, clock)
+        overwrote = _unsubsumed((*(last.overwrote if last else ()), *reads), me, clock)
+        return self._recorded((*writes, me), overwrote) if writes or overwrote else mine
 
-    def _recorded(self, parts: tuple[Access, ...]) -> int:
+    def _recorded(self, parts: tuple[Access, ...], overwrote: tuple[Access, ...] = ()) -> int:
         """Record several unordered accesses as one, and return its number."""
-        last = parts[-1]
-        if len(parts) > 1:
-            last = type(last)(-1, 0, last.generic, last.instr, last.warp, last.what, parts=parts)
-        return self.history.record(last)
-
-    def _strong(self, writers: np.ndarray) -> np.ndarray:
-        """Return a mask of the writers that are strong accesses."""
-        accesses = self.history.accesses
-        strong = [n for n in distinct(writers) if (access := accesses[n]) is not None and access.strong]
-        return np.isin(writers, strong)
+        me = parts[-1]
+        joint = type(me)(-1, 0, me.generic, me.instr, me.warp, me.what, parts=parts, overwrote=overwrote)
+        return self.history.record(joint)
 
     def _check_readers(self, cells: Any, here: Any, number: int, me: Access, lanes: Any, since: int) -> None:
         """Report lanes that read cells (mask `here`) which other lanes wrote by access `number`, unsynchronised."""
@@ -393,13 +353,7 @@ class Shadow:
         if self.by_lane is not None:
             self._note_readers(cells, readers, earlier, me, clock, lanes)
         replaced = {number: self._joined(number, mine, me, clock) for number in earlier}
-        if len(replaced) <= 1 or all(new == mine for new in replaced.values()):
-            self.reader[cells] = next(iter(replaced.values()), mine)
-            return
-        new = readers.copy()
-        for old, number in replaced.items():
-            new[readers == old] = number
-        self.reader[cells] = new
+        self.reader[cells] = _mapped(readers, replaced)
 
     def _note_readers(self, cells: Any, readers: Any, earlier: Any, me: Access, clock: Clock, lanes: Any) -> None:
         """Note the lanes of a read, together with unsynchronised earlier reads of the same warp."""
@@ -470,23 +424,23 @@ class Shadow:
             other = accesses[number]
             if other is None:
                 if number != UNWRITTEN:
-                    self.blame(me, clock, "writes", cells, number, "write")
-            elif not me.orders(other, clock, row if other.generic else ORDERED):
-                if not self._observed(other, readers[writers == number], me, clock):
-                    self.blame(me, clock, "writes", cells, number, "write")
+                    self.blame(me, clock, "writes", cells, writers == number, number, "write")
+                continue
+            if not me.orders(other, clock, row if other.generic else ORDERED):
+                self._check_writer(me, clock, "writes", cells, writers == number, number)
             elif lanes is not None:
                 self._check_lanes(cells, writers, number, "write", me, clock, lanes)
+            for late in other.overwrote:
+                if not me.orders(late, clock):
+                    self.blame(me, clock, "writes", cells, writers == number, self.history.record(late), "read")
         for number in read:
             other = accesses[number]
             if other is not None and not me.orders(other, clock):
-                self.blame(me, clock, "writes", cells, number, "read")
+                self.blame(me, clock, "writes", cells, readers == number, number, "read")
             elif other is not None and lanes is not None:
                 self._check_lanes(cells, readers, number, "read", me, clock, lanes)
-        if self.superseded.size:
-            self._check_superseded(cells, writers, me, clock, "writes")
-        if me.strong:
-            self.keep_superseded(cells, me, clock)
-        self.writer[cells] = self.history.record(me)
+        mine = self.history.record(me)
+        self.writer[cells] = self._with_replaced(writers, readers, mine, me, clock) if me.strong else mine
         self.reader[cells] = 0
         return self.by_lane is not None and _note_lanes(self.writer_lanes, cells, lanes)
 
@@ -498,6 +452,16 @@ def _of_each(numbers: np.ndarray) -> list[Any]:
     if (numbers == numbers[:, :1]).all():
         return [(number,) for number in numbers[:, 0].tolist()]
     return [distinct(row) for row in numbers]
+
+
+def _mapped(numbers: np.ndarray, to: Mapping[int, int]) -> Any:
+    """Return the numbers that a mapping replaces `numbers` by: one if it is the same for all."""
+    if len(set(to.values())) <= 1:
+        return next(iter(to.values()), UNWRITTEN)
+    new = numbers.copy()
+    for old, number in to.items():
+        new[numbers == old] = number
+    return new
 
 
 def _parts(access: Access | None) -> tuple[Access, ...]:
@@ -512,6 +476,12 @@ def _is_atomic(access: Access | None) -> bool:
 def subsumes(me: Access, earlier: Access, clock: Clock) -> bool:
     """Return whether `me` subsumes `earlier`: an access that does not race with `me` cannot race with `earlier`."""
     return me.comes_after(earlier, clock) and (not me.strong or earlier.strong == GPU)
+
+
+def _unsubsumed(accesses: Iterable[Access], me: Access, clock: Clock) -> tuple[Access, ...]:
+    """Return the accesses that `me` does not subsume, of each warp's the last weak and the last strong one."""
+    left = (p for p in accesses if not subsumes(me, p, clock))
+    return tuple({(p.warp, p.component, bool(p.strong)): p for p in left}.values())
 
 
 def _by_pair(mine: np.ndarray, theirs: np.ndarray, apart: Callable[[int, int], object]) -> np.ndarray:
