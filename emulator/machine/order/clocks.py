@@ -58,7 +58,7 @@ class Clock:
     unsynced: by component, later times than in `v`, see `Unsynced`. Never changed in place; None if there are none.
     """
 
-    __slots__ = ("_address", "_lent", "_of", "block", "cluster_id", "first", "high", "low", "remote", "unsynced", "v")
+    __slots__ = ("_address", "_of", "block", "cluster_id", "first", "high", "low", "remote", "unsynced", "v")
 
     def __init__(self, components: int, cluster_id: Any = None, block: int = 64) -> None:
         """Create a clock that has seen nothing. components: a multiple of `block`."""
@@ -68,8 +68,6 @@ class Clock:
         self.remote: Remote | None = None
         self.unsynced: Mapping[int, Unsynced] | None = None
         self._of: np.ndarray | None = None
-        self._lent = False
-        """True if `v` belongs to another clock too and must be replaced, not changed."""
 
     @property
     def address(self) -> int:
@@ -85,7 +83,7 @@ class Clock:
         if self.unsynced is not other.unsynced:
             self._merge_unsynced(other)
         mine, theirs, low, high = self.v, other.v, other.low, other.high
-        if self.first == other.first and mine.shape == theirs.shape and not self._lent:
+        if self.first == other.first and mine.shape == theirs.shape:
             self.low, self.high = min(self.low, low), max(self.high, high)
         elif high:
             mine, theirs = self._own(low, high), other.seen
@@ -94,7 +92,7 @@ class Clock:
         np.maximum(mine, theirs, out=mine)
 
     def _own(self, low: int, high: int) -> np.ndarray:
-        """Return the components `low` to `high` - 1 to be changed: a view of a `v` of this clock alone."""
+        """Return the components `low` to `high` - 1 to be changed: a view of `v`, which grows to hold them."""
         v, first, block = self.v, self.first, self.block
         held = v.shape[1]
         if low < first or high > first + held:
@@ -102,9 +100,7 @@ class Clock:
             start, end = start // block * block, -(-end // block) * block
             wider = np.zeros((ROWS, end - start), np.int32)
             wider[:, first - start : first - start + held] = v
-            self.v, self.first, self._lent = wider, start, False
-        elif self._lent:
-            self.v, self._lent = v.copy(), False
+            self.v, self.first = wider, start
         if low < self.low:
             self.low = low // block * block
         if high > self.high:
@@ -124,17 +120,10 @@ class Clock:
         """Return an independent clock with the same times and no components but those seen."""
         return self._like(self.seen.copy(), min(self.low, self.high))
 
-    def lend(self) -> Clock:
-        """Return a clock with the same times. Later `merge` and `advance` of one of them do not change the other."""
-        self._lent = True
-        new = self._like(self.v, self.first)
-        new._lent = True
-        return new
-
     def _like(self, v: np.ndarray, first: int) -> Clock:
         """Return a clock that has seen the same, with `v` and `first` of its own."""
         new = Clock.__new__(Clock)
-        new.v, new.first, new._of, new._lent = v, first, None, False
+        new.v, new.first, new._of = v, first, None
         new.low, new.high, new.block = self.low, self.high, self.block
         new.cluster_id, new.remote, new.unsynced = self.cluster_id, self.remote, self.unsynced
         return new
@@ -211,7 +200,7 @@ class Clock:
 
     def advance(self, component: int, time: int, visible: bool = True) -> None:
         """Advance `component` to `time`, in all rows or, if not visible, in the first only."""
-        if self._lent or not self.low <= component < self.high:
+        if not self.low <= component < self.high:
             self._own(component, component + 1)
         v, at = self.v, component - self.first
         for row in EVERY_ROW if visible else (ORDERED,):

@@ -193,7 +193,7 @@ class MBarrier:
             self.pending = self.expected
             self.gathering.advance(self.component, self.phase)
             self.gathering.advance(self.over, self.phase)
-            self.complete = self.gathering.lend()
+            self.complete = self.gathering.compact()
             self.cta.cluster.unchanged = 0
             if self.waiters:
                 waiters, self.waiters = self.waiters, []
