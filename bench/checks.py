@@ -12,6 +12,7 @@ os.environ["NUMBA_OPT"] = "0"  # LLVM optimises once, in `_optimise`
 
 import re
 from collections.abc import Callable
+from inspect import isfunction
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,8 +48,9 @@ def translated() -> dict[Path, str]:
 
 
 def _translated(source: Any, bits: int) -> str:
-    for helper in (*source.INLINED, *source.CALLED):
-        register_jitable(helper)
+    for function in vars(source).values():
+        if isfunction(function) and function not in (*source.ENTRIES, *ARRAYS):
+            register_jitable(function)
     module = llvm.parse_assembly("")
     for entry in source.ENTRIES:
         module.link_in(llvm.parse_assembly(_definition(entry, bits)))

@@ -461,8 +461,3 @@ def _forget_reads(row: int, cell: int) -> None:
 
 ENTRIES: Final = (load_global, store_global, load_shared, store_shared)
 CALLED: Final = (_global_in_order, _shared_in_order)
-INLINED: Final = (
-    *(_live, _asked, _count, _one_or_all, _named, _width, _bytes, _address, _get, _put, _cut, _apart, _value, _store),
-    *(_load, _move, _note_at, _global_note, _kept, _row, _compared, component_of, _seen, _unread, _reads, _read_before),
-    *(_shared_note, _merged, _forget_reads, _global, _shared),
-)

@@ -8,8 +8,8 @@ An earlier access is known by its epoch, a word that the history keeps: its comp
 and its swizzle. Cells with the same writer and reader as the cell before are skipped eight at a time, so that a tile
 that one copy wrote costs next to nothing.
 
-This is restricted Python: `python -m bench.checks` has numba translate the functions in ENTRIES, INLINED and CALLED
-to `shadow_check.ll`, which `checks` turns into machine code. As they stand here they are the reference.
+This is restricted Python: `python -m bench.checks` has numba translate the functions in ENTRIES, with those that they
+call, to `shadow_check.ll`, which `checks` turns into machine code. As they stand here they are the reference.
 """
 
 from __future__ import annotations
@@ -252,17 +252,5 @@ def _quiet(noted: Any, noting: bool, cell: int) -> bool:
 
 
 ENTRIES: Final = (read, write, merge)
-INLINED: Final = (
-    _access,
-    _prove,
-    _note,
-    _seen,
-    component_of,
-    _start,
-    _same,
-    _quiet,
-    _fill,
-    _listed,
-)
 CALLED: Final = (_place,)
-"""The function that the checks call. Inlining it as well costs compile time at each start and gains nothing."""
+"""The function that is not inlined. Inlining it as well costs compile time at each start and gains nothing."""
