@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ..isa.barrier import is_aligned
 from ..isa.ld_st import MemoryOp
-from ..ptx.dataflow import forward
-from ..ptx.flow import EXIT, Flow
+from ..ptx.flow import Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Instr, Reg
 from .effects import Effect, registers
@@ -25,46 +25,36 @@ class Reach:
     exchanged: bool
 
 
-def reach(flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int], at: int) -> Reach | None:
-    """Return the stores that the value of the load `at` may reach, None if it has any other use.
-
-    stores: their numbers by the id of the effect. Values computed from the loaded one count as well.
-    """
-    followed = _Followed(flow, effects, stores)
-    first = flow.block_with(at)
-    try:
-        holding = followed.to_end(first.index, frozenset(effects[at].writes), at + 1)
-        forward(flow.ways, {s: holding for s in first.successors if s != EXIT}, followed.to_end, frozenset.__or__)
-    except _UsedElsewhere:
-        return None
-    return Reach(frozenset(followed.found), followed.exchanged)
-
-
 class _UsedElsewhere(Exception):
     """The value of a load is used by something other than the stores."""
 
 
 class _Followed:
-    """Findings about a load's value along its way. chosen: effects that a branch on it skips."""
+    """Findings about the value of the load `at` along its way, and about values computed from it.
 
-    def __init__(self, flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int]) -> None:
-        self._flow, self._effects, self._stores = flow, effects, stores
+    stores: the numbers of stores by the id of the effect. chosen: effects that a branch on the value skips.
+    """
+
+    def __init__(self, flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int], at: int) -> None:
+        self._flow, self._effects, self._stores, self._at = flow, effects, stores, at
         self._chosen = set[int]()
         self.found = set[int]()
         self.exchanged = False
 
-    def to_end(self, block: int, holding: frozenset[Reg], start: int | None = None) -> frozenset[Reg]:
-        """Return the registers that hold the value at the end of a block. Raises _UsedElsewhere."""
-        begin, end = self._flow.blocks[block].start, self._flow.blocks[block].end
-        for index in range(begin if start is None else start, end):
-            holding = self._past(index, holding)
-        return holding
+    def reach(self) -> Reach | None:
+        """Return the stores that the value may reach, None if it has any other use."""
+        try:
+            deque(self._flow.before_each(frozenset[Reg](), self._past, frozenset.__or__), maxlen=0)
+        except _UsedElsewhere:
+            return None
+        return Reach(frozenset(self.found), self.exchanged)
 
-    def _past(self, index: int, holding: frozenset[Reg]) -> frozenset[Reg]:
+    def _past(self, holding: frozenset[Reg], index: int) -> frozenset[Reg]:
+        """Return the registers that hold the value after an instruction. Raises _UsedElsewhere."""
         effect = self._effects[index]
-        taken = holding.intersection(r for r in effect.reads if isinstance(r, Reg))
+        taken = holding and holding.intersection(r for r in effect.reads if isinstance(r, Reg))
         if not taken:
-            if id(effect) in self._chosen:
+            if index == self._at or id(effect) in self._chosen:
                 return holding.union(effect.writes)
             return holding if effect.preserves else holding.difference(effect.writes)
         if effect.instr.kind is Kind.BRANCH:
@@ -120,7 +110,7 @@ class Reaches:
             for at, origins, instr in loads
             if _may_alias(mine, origins) and (instr is load or not (met and self._meet_behind(at)))
         ]
-        ways = [reach(self._flow, self._effects, self._stores, at) for at in alike]
+        ways = [_Followed(self._flow, self._effects, self._stores, at).reach() for at in alike]
         known = [way for way in ways if way is not None]
         if len(known) < len(ways):
             return None
