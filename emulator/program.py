@@ -38,7 +38,7 @@ class Program:
         self.foreseen = False
         self._lowered = Lowered(kernel, variables or {}, find)
         self._code = self._lowered.code
-        self._learned = Learned.nothing(len(self._lowered.accesses.instrs))
+        self._learned = Learned(len(self._lowered.accesses.instrs))
 
     @cached_property
     def _stepwise(self) -> Stepwise:

@@ -82,7 +82,7 @@ class SteppedProgram(Program):
         lowered: Lowered = program.lowered
         self.kernel, self.foreseen, self._lowered = lowered.kernel, False, lowered
         self._code = lowered.one_by_one()
-        self._learned = Learned.nothing(len(lowered.accesses.instrs))
+        self._learned = Learned(len(lowered.accesses.instrs))
         self._observer = observer
         self._places = {id(effect.instr): at for at, effect in enumerate(lowered.effects)}
 

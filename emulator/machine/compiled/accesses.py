@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,21 +37,16 @@ if TYPE_CHECKING:
     from ..topology import Cta, Warp
 
 
-@dataclass
 class Learned:
     """The access patterns of shared memory that a program keeps across launches, by access number.
 
     A pattern implies no addresses, order or values, so one that was learned in another launch is valid.
     """
 
-    patterns: np.ndarray
-    shapes: dict[int, tuple[Shape, ...]]
-    """The patterns that were counted, as `Stats` knows them, one for each CTA."""
-
-    @classmethod
-    def nothing(cls, accesses: int) -> Learned:
-        """Return the state before the first launch."""
-        return cls(np.zeros(accesses, PATTERN), {})
+    def __init__(self, accesses: int) -> None:
+        self.patterns = np.zeros(accesses, PATTERN)
+        self.shapes: dict[int, tuple[Shape, ...]] = {}
+        """The patterns that were counted, as `Stats` knows them, one for each CTA."""
 
 
 class CompiledAccesses:

@@ -257,7 +257,7 @@ def _unblock(cluster: Cluster) -> bool:
     if cluster.polls > POLLS // 2:
         wanted = wanted | cluster.tested.keys()
     completed = False
-    while not cluster.ready and agents.complete_for(wanted):  # until a warp can continue
+    while not cluster.ready and agents.complete_first(wanted):  # until a warp can continue
         completed = True
     return completed
 

@@ -75,10 +75,10 @@ class Agents:
             if head is operation:
                 return
 
-    def complete_for(self, wanted: Set[Any]) -> bool:
-        """Complete the first operation that reports to one of `wanted`; False if there is none."""
+    def complete_first(self, wanted: Set[Any] | None = None) -> bool:
+        """Complete the oldest operation that reports to one of `wanted`, or to anything; False if there is none."""
         for operation in self.pending:
-            if not wanted.isdisjoint(operation.targets):
+            if operation.targets and (wanted is None or not wanted.isdisjoint(operation.targets)):
                 self.complete(operation)
                 return True
         return False
@@ -92,13 +92,6 @@ class Agents:
         if reporting:
             self.complete(self.random.choice(reporting))
         return bool(reporting)
-
-    def complete_first(self) -> bool:
-        """Complete the oldest operation that has a target; False if there is none."""
-        found = next((op for op in self.pending if op.targets), None)
-        if found is not None:
-            self.complete(found)
-        return found is not None
 
     def drain(self) -> None:
         """Complete everything, in the order of issue."""
