@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from ..isa.barrier import is_aligned
 from ..isa.ld_st import MemoryOp
+from ..machine.reports.suspects import Reach
 from ..ptx.flow import Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Instr, Reg
 from .effects import Effect, registers
 from .stored import Pointers
 from .taint import choice
-
-
-@dataclass(frozen=True)
-class Reach:
-    """The numbers of the stores, and whether values reach them from other lanes too."""
-
-    stores: frozenset[int]
-    exchanged: bool
 
 
 class _UsedElsewhere(Exception):

@@ -78,7 +78,7 @@ class Issuer:
         self.stored: Any = None
         """Lanes that ever executed each compiled store, by the store's number: uint32[n] of bits."""
         self.taint: Any = None
-        """A `suspects.TaintTracker` while registers hold values that the warp should not use, else None."""
+        """An `engine.taint.TaintTracker` while registers hold values that the warp should not use, else None."""
         pedantic = cta.launch.enforces(Leniency.TCGEN05_FENCE)
         self.after_sync: Clock | None = Clock(clock.v.shape[1], None, clock.block) if pedantic else None
         """Pedantic level: the clock of the last tcgen05.fence::after_thread_sync, which orders tensor operations."""

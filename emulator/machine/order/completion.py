@@ -27,6 +27,7 @@ class Wait:
     peek: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class AsyncOperation:
     """Work that an agent performs at completion. `targets`: the objects that report it to waiting warps.
 
@@ -34,16 +35,10 @@ class AsyncOperation:
     recordings and the debugger; None if it follows from the instruction.
     """
 
-    __slots__ = ("about", "order", "perform", "targets")
-
-    def __init__(
-        self,
-        targets: tuple[Any, ...],
-        perform: Callable[[], None],
-        order: deque[AsyncOperation] | None = None,
-        about: Any = None,
-    ) -> None:
-        self.targets, self.perform, self.order, self.about = targets, perform, order, about
+    targets: tuple[Any, ...]
+    perform: Callable[[], None]
+    order: deque[AsyncOperation] | None = None
+    about: Any = None
 
 
 class Agents:

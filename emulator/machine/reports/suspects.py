@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -37,13 +37,6 @@ class LoadedPart:
 WHOLE: Final = LoadedPart()
 
 
-class TaintTracker(Protocol):
-    """The taint of a warp's registers while the warp executes one instruction at a time."""
-
-    def keep(self, fault: Fault, part: LoadedPart) -> None:
-        """Taint this part of what the load in progress brings; `fault` is reported if it is used."""
-
-
 class SuspectLoad(Exception):
     """A load of memory that it should not read, raised before it has any effect. Its warp is tracked from then on.
 
@@ -55,14 +48,12 @@ class SuspectLoad(Exception):
         self.instr, self.lanes = instr, 0
 
 
-class Stores(Protocol):
+@dataclass(frozen=True)
+class Reach:
     """The stores, by number, that the value of a load may reach. exchanged: from other lanes too."""
 
-    @property
-    def stores(self) -> frozenset[int]: ...
-
-    @property
-    def exchanged(self) -> bool: ...
+    stores: frozenset[int]
+    exchanged: bool
 
 
 class PendingOverwrites:
@@ -75,7 +66,7 @@ class PendingOverwrites:
     that the warp never executes is unused, which is known when the warp has ended.
     """
 
-    def __init__(self, reach: Callable[[Instr, bool], Stores | None]) -> None:
+    def __init__(self, reach: Callable[[Instr, bool], Reach | None]) -> None:
         self._reach = reach
         self._left: dict[tuple[int, int, Issuer], tuple[Fault, frozenset[int], int]] = {}
 
