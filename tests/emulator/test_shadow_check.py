@@ -14,7 +14,7 @@ from emulator.machine.order.access import CTA, GPU, Access
 from emulator.machine.order.cells import Cells, pieces, span
 from emulator.machine.order.clocks import ASYNC_VISIBLE, ORDERED, Clock
 from emulator.machine.order.history import History
-from emulator.machine.order.shadow import Shadow
+from emulator.machine.order.shadow import UNWRITTEN, Shadow
 from emulator.native.memory_layout import (
     ALL_LANES,
     COMPONENT_BITS,
@@ -105,6 +105,22 @@ def testprove_or_not_it_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) 
         assert _state(proving) == _state(looking)
         assert sorted(map(str, blamed)) == sorted(map(str, wanted))
     assert 0 < sum(proved) < len(proved)
+
+
+def test_a_copy_races_with_a_read_before_the_strong_write_that_it_replaces() -> None:
+    """Nothing orders the strong read and the strong write. The copy is ordered after the write alone."""
+    shadow, blamed = _shadow()
+    instr: Any = SimpleNamespace(kind=Kind.REDUCTION, place=0)
+    cells, warps = span(0, CELLS), _warps()
+    for component, strong, ordered in ((0, CTA, (0,)), (2, CTA, (2,)), (4, 0, (2, 4))):
+        clock = Clock(COMPONENTS, block=COMPONENTS)
+        clock.v[:, ordered] = 1
+        me = Access(component, 1, bool(strong), instr, warps[component], f"access {component}")
+        me.strong = strong
+        (shadow.write if component else shadow.read)(cells.index if strong else cells, me, clock)
+    unwritten, *races = blamed
+    assert unwritten == (1, 0, "reads", "write", UNWRITTEN)
+    assert races == [(1, 4, "writes", "read", ["access 0"])]
 
 
 def test_several_reads_at_once_are_noted_each_by_its_own_number() -> None:
