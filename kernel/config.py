@@ -226,6 +226,11 @@ class FmhaConfig(Features, Mbarriers):
         return False
 
     @property
+    def adjacent_ctas(self) -> int:
+        """CTAs that have adjacent row tiles and the same KV tiles: those of one MMA."""
+        return self.mma_ctas
+
+    @property
     def cluster_ctas(self) -> int:
         """CTAs of a cluster: those of one MMA, or those that split the keys."""
         return self.mma_ctas * self.splits

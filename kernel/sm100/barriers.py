@@ -69,13 +69,17 @@ class Barriers(LoopInvariant):
         if name in ORDER_TENSOR_MEMORY:
             primitives.tcgen05_fence("after_thread_sync")
 
-    def arrive_warp(self, name: str, stage: Any) -> None:
-        """Arrive once for the warp, when all of its lanes are here, at the CTA whose MMA warp waits."""
+    def arrive_warp(self, name: str, stage: Any, ctas: int = 1) -> None:
+        """Arrive once for the warp, when all of its lanes are here, at the CTA whose MMA warp waits.
+
+        ctas: above 1, arrive at each of so many CTAs of the cluster instead.
+        """
         if name in ORDER_TENSOR_MEMORY:
             primitives.tcgen05_fence("before_thread_sync")
         cute.arch.sync_warp()
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive(self.at(name, stage), self.config.variant.leader)
+            for cta in range(ctas) if ctas > 1 else (self.config.variant.leader,):
+                cute.arch.mbarrier_arrive(self.at(name, stage), cta)
 
     def expect(self, name: str, stage: Any, tx_bytes: int, local: bool = False) -> cute.Pointer:
         """Arrive and expect `tx_bytes`; return the barrier that the load has to signal.

@@ -165,8 +165,8 @@ class Cta(LoopInvariant):
         config = self.config
         if config.splits > 1:
             return block // config.splits, block // config.splits + 1, 1
-        mma_tiles = cute.ceil_div(self.args.rows, config.mma_ctas * config.block_m) * self.groups
-        return block, config.mma_ctas * mma_tiles, cute.arch.grid_dim()[0]
+        tiles = cute.ceil_div(self.args.rows, config.adjacent_ctas * config.block_m) * self.groups
+        return block, config.adjacent_ctas * tiles, cute.arch.grid_dim()[0]
 
     def at_row_tile(self, number: Any, kv_done: Any = 0) -> Cta:
         """Return the CTA at row tile `number`; kv_done: KV tiles of its earlier row tiles.
@@ -179,7 +179,7 @@ class Cta(LoopInvariant):
         config = self.config
         args = self.args
         groups = self.groups
-        ctas = self.config.mma_ctas
+        ctas = config.adjacent_ctas
         mma_tiles = cute.ceil_div(args.rows, ctas * config.block_m)  # of a group
         tile = number // ctas
         if config.zigzag:

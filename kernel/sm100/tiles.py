@@ -46,7 +46,7 @@ class RowTile(LoopInvariant):
     heads: Any
     tokens: Any  # of the sequence
     block_m: int
-    ctas: int  # CTAs of one MMA, which have adjacent row tiles and the same KV tiles
+    ctas: int  # CTAs that have adjacent row tiles and the same KV tiles
     group_is_token: bool
 
     @property
@@ -67,7 +67,7 @@ class RowTile(LoopInvariant):
         return self.row(i) % self.heads
 
     def first_and_last_token(self) -> tuple[Any, Any]:
-        """First and last token with a row in the row tiles of one MMA."""
+        """First and last token with a row in the row tiles that have the same KV tiles."""
         rank = self.index % self.ctas
         past = smaller((self.ctas - rank) * self.block_m, self.rows - self.row(0))
         return self.token(-rank * self.block_m), self.token(past - 1)

@@ -10,7 +10,10 @@ from kernel.sm90.config import HopperConfig
 from kernel.variants import SPLITS
 
 SMS = 132
-THREE_ROWS = 192  # of a CTA with three consumer warpgroups
+TWO_ROWS = 128  # of a CTA with two consumer warpgroups
+THREE_ROWS = 192  # of a CTA with three
+FEW_TOKENS = 8  # of a sequence at most, while it is decoded
+SAME_KEYS_HEADS = 16  # from which on tokens of adjacent row tiles are so few that they see nearly the same keys
 #: Clusters that run at a time on an H200, by CTAs per cluster: its GPCs have 16 or 18 SMs.
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 32, 8: 16, 16: 7}
 #: Cycles by the clock of the emulated H200, by head dim: of a launch beside its KV tiles, of 64 keys, and added if keys
@@ -29,8 +32,19 @@ def configuration(problem: Problem) -> HopperConfig:
     if problem.p_path not in ("auto", *get_args(PPath)):
         raise ArgumentError("p_path", repr(problem.p_path), "'tmem' or 'smem'")
     splits = SPLITS if problem.splits == "auto" else (problem.splits,)
-    configs = [HopperConfig(**problem.features, splits=n, warpgroups=warpgroups(problem, n)) for n in splits]
-    return min(configs, key=lambda each: estimate(each, problem))
+    return min((with_splits(problem, n) for n in splits), key=lambda each: estimate(each, problem))
+
+
+def with_splits(problem: Problem, splits: int) -> HopperConfig:
+    """Return the configuration for so many splits of the keys."""
+    chosen = {"warpgroups": warpgroups(problem, splits), "adjacent_ctas": adjacent_ctas(problem, splits)}
+    return HopperConfig(**problem.features, splits=splits, small_tiles=small_tiles(problem), **chosen)
+
+
+def small_tiles(problem: Problem) -> bool:
+    """Return whether KV tiles have 32 keys: where few tokens of one row tile each wait for keys in bf16 from HBM."""
+    copied = problem.head_dim == 512 and problem.shared_kv and problem.by_token and not problem.quantised
+    return copied and problem.heads <= TWO_ROWS // 2 and problem.tokens <= FEW_TOKENS
 
 
 def warpgroups(problem: Problem, splits: int) -> int:
@@ -39,9 +53,22 @@ def warpgroups(problem: Problem, splits: int) -> int:
     return 3 if fits and problem.rows * problem.groups >= (problem.sms or SMS) * THREE_ROWS else 2
 
 
+def adjacent_ctas(problem: Problem, splits: int) -> int:
+    """Return the CTAs that have adjacent row tiles and the same KV tiles: two if that is hardly more work.
+
+    DRAM then reads the keys once: TMA multicasts them, or they are in L2 when the second CTA reads them.
+    """
+    if problem.head_dim == 512:
+        together = problem.shared_kv and problem.heads % TWO_ROWS == 0  # row tiles of one token
+    else:
+        nearly_same = problem.mask != "causal" or problem.heads >= SAME_KEYS_HEADS
+        together = nearly_same and problem.compressed == "none" and splits == 1 and problem.rows > TWO_ROWS
+    return 2 if together and (problem.sms or SMS) % 2 == 0 else 1
+
+
 def estimate(config: HopperConfig, problem: Problem) -> float:
     """Return the estimated cycles of a launch. With split keys a CTA has one row tile and starts anew for the next."""
-    clusters = -(-problem.rows // config.block_m) * problem.groups
+    clusters = -(-problem.rows // (config.loading_ctas * config.block_m)) * problem.groups
     waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
     tokens = -(-min(problem.rows, config.block_m) // max(problem.heads, 1))
     kv_tiles = -(-problem.window_keys(tokens) // config.block_n) - (-problem.compressed_keys // config.block_n)

@@ -147,11 +147,15 @@ class HopperConfig(Features, Mbarriers):
     """The features of a problem, and the choices that the Hopper kernel made for it.
 
     splits: CTAs of a cluster over which the KV tiles of a row tile are split. warpgroups: of consumers, 2 or 3; three
-    need head_dim 64 and neither splits nor top-k indices. Raises ArgumentError.
+    need head_dim 64 and neither splits nor top-k indices. adjacent_ctas: CTAs that have adjacent row tiles and the same
+    KV tiles. small_tiles: KV tiles of 32 keys at head_dim 512, of which four are in flight, not two of 64. Raises
+    ArgumentError.
     """
 
     splits: int = 1
     warpgroups: int = 2
+    adjacent_ctas: int = 1
+    small_tiles: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -169,7 +173,8 @@ class HopperConfig(Features, Mbarriers):
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
         parts += [each.name for each in self.caches] + ["maxima"] * self.maxima
         parts += ["sink"] * self.sink + ["partials"] * self.partials
-        parts += ["three"] * (self.warpgroups == 3)
+        parts += ["three"] * (self.warpgroups == 3) + ["small_tiles"] * self.small_tiles
+        parts += [f"adjacent{self.adjacent_ctas}"] * (self.adjacent_ctas > 1)
         return "_".join(parts + [f"splits{self.splits}"] * (self.splits > 1))
 
     # The variant.
@@ -194,7 +199,7 @@ class HopperConfig(Features, Mbarriers):
         registers = (88, 208) if self.by_token else (40, 232)
         slices = len(roles.load) if not self.copies_pairs else 2 if self.head_dim == 512 else 1
         if self.head_dim == 512:
-            return Variant(1, 32 if self.loads_v else 64, registers, roles, slices)
+            return Variant(1, 32 if self.loads_v or self.small_tiles else 64, registers, roles, slices)
         if self.warpgroups == 3:
             registers = 32, 160
         return Variant(self.warpgroups, 64 if self.head_dim == 256 or self.by_token else 128, registers, roles, slices)
@@ -275,9 +280,17 @@ class HopperConfig(Features, Mbarriers):
         return self.mask == "none" and self.compressed == "none" and self.head_dim > 64
 
     @property
+    def loading_ctas(self) -> int:
+        """CTAs that load each KV tile together by TMA multicast, a part each.
+
+        At head_dim 512 that is up to 3% slower than to let the second CTA find the keys in L2.
+        """
+        return 1 if self.splits > 1 or self.by_token or self.head_dim == 512 else self.adjacent_ctas
+
+    @property
     def cluster_ctas(self) -> int:
-        """CTAs of a cluster: those that split the keys."""
-        return self.splits
+        """CTAs of a cluster: those that split the keys, or those that load KV tiles together."""
+        return self.splits * self.loading_ctas
 
     @property
     def block_m(self) -> int:
@@ -298,6 +311,14 @@ class HopperConfig(Features, Mbarriers):
     def v_slice(self) -> tuple[int, int]:
         """Keys and dims of a slice of V."""
         return self.k_slice
+
+    @property
+    def loaded_part(self) -> tuple[int, int]:
+        """Keys and dims of a slice that a CTA loads: some dims, or some keys if the dims are one swizzled row."""
+        keys, dims = self.k_slice
+        if dims * BF16_BYTES > SWIZZLE_BYTES:
+            return keys, dims // self.loading_ctas
+        return keys // self.loading_ctas, dims
 
     # Memory.
 
@@ -340,7 +361,8 @@ class HopperConfig(Features, Mbarriers):
         """Every mbarrier of the kernel, in the order in which they are in shared memory."""
         slots, warps = self.smem.depth * self.slices, len(self.roles.consumers)
         loading = len(self.roles.load) if self.copies_pairs or self.converts_all_columns else 1
-        readers = WARPGROUP if self.variant.shares_rows else warps  # warps that read a slice last
+        readers = WARPGROUP if self.variant.shares_rows else warps  # warps of a CTA that read a slice last
+        readers *= self.loading_ctas
         return (
             Barrier("q_full", 1, 1, "load", "consumers"),
             Barrier("q_empty", 1, warps, "consumers", "load"),

@@ -175,7 +175,7 @@ class Consumer(LoopInvariant):
     def release(self, ring: str, i: Int32, slices: Iterable[Any]) -> None:
         for slice_ in slices:
             slot, _ = self.cta.bars.slot_and_phase(self.cta.kv_done + i, slice_)
-            self.cta.bars.arrive_warp(f"{ring}_empty", slot)
+            self.cta.bars.arrive_warp(f"{ring}_empty", slot, self.cta.config.loading_ctas)
 
     @cute.jit
     def softmax(self, i: Int32, named: list[Int32]) -> Any:

@@ -9,8 +9,8 @@ consumer thread, of 232 (216 with top-k indices, 160 of three warpgroups):
                                                         and two warpgroups with top-k indices
     head_dim 128   |  S 64  |  P 32  |  O 64   |  Q 32  |  KV tiles of 128 keys; 64 with top-k indices, and no Q
     head_dim 256   |  S 32  |  P 16  |  O 128  |        64 keys
-    head_dim 512   |  S 32  |  P 16  |  O 128  |        64 keys; 32 if V is not K. Rotary columns behind V's have a
-                                                        slot of their own
+    head_dim 512   |  S 32  |  P 16  |  O 128  |        64 keys; 32 if V is not K, or where few tokens wait for HBM.
+                                                        Rotary columns behind V's have a slot of their own
 
 Warps of the CTA and the mbarriers between them. K and V come by rings of KV tiles, in one slice or more of the dims:
 
@@ -23,6 +23,9 @@ Warps of the CTA and the mbarriers between them. K and V come by rings of KV til
     load, values -----tail_full----->   the same      a slice with invalid keys: cleared, then k_full or v_full
     consumer     ---named barriers -->  consumer      1 to 3: the turn of a warpgroup to issue its products;
                                                       4 and 5: P of a warpgroup at 512; 6: both
+
+Up to head_dim 256, CTAs with adjacent row tiles and the same KV tiles form a cluster: each multicasts a part of every
+slice, and consumers arrive at k_empty and v_empty of all of them.
 
 The producer crosses into the async proxy for TMA; consumers cross for keys that cp.async brought.
 """
@@ -46,8 +49,8 @@ from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
 from kernel.sm90.dequantise import LeanWarp, V32Warp
 from kernel.sm90.epilogue import Epilogue
-from kernel.sm90.load import CachePairWarp, TopkWarp
-from kernel.sm90.operands import Fragments, Smem
+from kernel.sm90.load import CachePairWarp, MulticastWarp, TopkWarp
+from kernel.sm90.operands import Fragments, Smem, multicast_loads
 from kernel.sm90.softmax import ConsumerThread
 from kernel.sm90.wide import WideConsumer
 from kernel.sm100 import operands
@@ -61,7 +64,9 @@ def load_role(config: HopperConfig) -> type[LoadWarp]:
     """Return the kind of warp that loads keys."""
     if config.caches:
         return LeanWarp if config.converts_all_columns else V32Warp if config.quantised else CachePairWarp
-    return TopkWarp if config.compressed == "topk" else LoadWarp
+    if config.compressed == "topk":
+        return TopkWarp
+    return MulticastWarp if config.loading_ctas > 1 else LoadWarp
 
 
 class Fmha:
@@ -81,10 +86,13 @@ class Fmha:
         config = self.config
         if const_expr(config.caches):
             args = operands.grouped(args)
-        row_tiles = cute.ceil_div(tensors.q.shape[-2], config.block_m) * cute.size(args.lse, mode=[0])
-        ctas = row_tiles * config.cluster_ctas
+        tiles = cute.ceil_div(tensors.q.shape[-2], config.adjacent_ctas * config.block_m)
+        ctas = tiles * cute.size(args.lse, mode=[0]) * config.adjacent_ctas * config.splits
         ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
-        self.device(operands.copies(config, tensors), args).launch(
+        copies = operands.copies(config, tensors)
+        if const_expr(config.loading_ctas > 1):
+            copies = multicast_loads(config, tensors, copies)
+        self.device(copies, args).launch(
             grid=[ctas, 1, 1],
             block=[config.threads, 1, 1],
             cluster=[config.cluster_ctas, 1, 1],
@@ -113,6 +121,8 @@ class Fmha:
         else:
             cute.arch.setmaxregister_increase(consumer_registers)
             self.consume(cta)
+        if const_expr(config.loading_ctas > 1):  # the other CTA writes to this one's memory, and arrives there
+            sync_ctas(config.loading_ctas)
 
     @cute.jit
     def load(self, cta: Cta, ring: cutlass.Constexpr[Ring], warp: Any) -> None:

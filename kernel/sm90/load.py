@@ -6,17 +6,41 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Boolean, Int32, const_expr
+from cutlass import BFloat16, Boolean, Int16, Int32, const_expr
 from cutlass.cute.nvgpu import cpasync
-from cutlass.experimental import primitives
 
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
 from kernel.sm100.cta import VECTOR_BYTES
-from kernel.sm100.load import FEW_TOKENS, CacheWarp, LoadWarp, RopeWarp, wait_empty
+from kernel.sm100.load import CacheWarp, LoadWarp, RopeWarp, wait_empty
+from kernel.sm100.operands import KeyLoads, slice_ring, tma_partition
 from kernel.sm100.tiles import KvTiles, larger, smaller
 
 LANES = SWIZZLE_BYTES // VECTOR_BYTES  # that copy a key together
 AT_ONCE = WARP // LANES  # keys that a warp copies at once
+
+
+class MulticastWarp(LoadWarp):
+    """A warp that loads its CTA's part of slices into both CTAs of a cluster."""
+
+    def copy_slice(self, atoms: KeyLoads, first: Int32, columns: Int32, slot: Int32, local: bool = False) -> None:
+        """Start the TMA load of a part of the slice from key `first` on. The other part comes from the other CTA.
+
+        local: load the whole slice into this CTA alone.
+        """
+        if local:
+            super().copy_slice(atoms, first, columns, slot, local)
+            return
+        config, ring = self.cta.config, self.ring
+        rank, ctas = cute.arch.block_idx_in_cluster(), config.loading_ctas
+        atom, keys = getattr(atoms, ring.name)
+        box = config.loaded_part
+        buffer = {"k": self.cta.smem.sK, "v": self.cta.smem.sV}[ring.name]
+        parts = slice_ring(buffer, box, config.smem.depth * config.slices * ctas)
+        place = (0, columns * ctas + rank) if box[0] == ring.box[0] else (rank, columns)
+        g = cute.local_tile(cute.domain_offset((first, 0, 0), keys), box, (*place, self.cta.row_tile.sequence))
+        dst, src = tma_partition(atom, parts[None, None, slot * ctas + rank], g)
+        barrier = self.cta.bars.expect(ring.full, slot, ring.slice_bytes)
+        cute.copy(atom, src, dst, tma_bar_ptr=barrier, mcast_mask=Int16((1 << ctas) - 1))
 
 
 class PairWarp(LoadWarp):
@@ -35,8 +59,6 @@ class PairWarp(LoadWarp):
                 self.copy_part(places, number + begin, slice_)
             begin += 1
         even, odd = self.read_indices(begin), self.read_indices(begin + 1)
-        self.prefetch(begin, end, even)
-        self.prefetch(begin + 1, end, odd)
         for i in cutlass.range(begin, end, 2, unroll=1):
             self.copy_pair(i, end, number, even, odd)
 
@@ -54,8 +76,6 @@ class PairWarp(LoadWarp):
                 self.copy_part(of_odd, number + i + 1, slice_)
         even.store(self.read_indices(i + 2).load())
         odd.store(self.read_indices(i + 3).load())
-        self.prefetch(i + 2, end, even)
-        self.prefetch(i + 3, end, odd)
 
     def places(self, i: Int32, indices: cute.Tensor) -> list[Any]:
         """Return the places of the lane's keys of top-k tile `i`."""
@@ -64,15 +84,6 @@ class PairWarp(LoadWarp):
     def copy_part(self, places: list[Any], number: Int32, slice_: int) -> None:
         """Copy a slice of the lane's keys of the CTA's KV tile `number`; zeros for an index that names no key."""
         self.publish_copies(copy_keys(self, slice_, self.keys, places, number))
-
-    @cute.jit
-    def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:
-        """Prefetch this warp's keys of top-k tile `i` to L2 if the tile is before `end` and tokens are few."""
-        if (i < end) & (self.cta.row_tile.tokens <= FEW_TOKENS):
-            for n, entry in enumerate(self.entries(i)):
-                if cute.arch.lane_idx() % LANES == n:
-                    key = self.key_at(self.place(entry, indices[n]))
-                    primitives.cp_async_bulk_prefetch(key.iterator, self.cta.config.qk_dim * BF16_BYTES)
 
     @property
     def first_key(self) -> Any:

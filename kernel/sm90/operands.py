@@ -8,14 +8,15 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32, Int64
 from cutlass._mlir import ir
 from cutlass._mlir.dialects import llvm
-from cutlass.cute.nvgpu import OperandMajorMode, warp, warpgroup
+from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warp, warpgroup
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.memory import SmemAllocator
 from cutlass.utils import hopper_helpers as sm90
 
+from kernel.arguments import Operands
 from kernel.hardware import BF16_BYTES, SMEM_ALIGN
 from kernel.sm90.config import HopperConfig
-from kernel.sm100.operands import CHUNK, box_layout, slice_ring
+from kernel.sm100.operands import CHUNK, Copies, KeyLoads, box_layout, load_atom, slice_ring, view
 from kernel.sm100.tiles import LoopInvariant
 
 SMEM, REGISTERS = warpgroup.OperandSource.SMEM, warpgroup.OperandSource.RMEM
@@ -113,6 +114,24 @@ class Fragments(LoopInvariant):
         """Return its descriptors, one for each 16 keys."""
         thread = self.pv(SMEM).get_slice(0)
         return thread.make_fragment_A(thread.partition_A(self.p_rows(of_warpgroup)))
+
+
+def multicast_loads(config: HopperConfig, tensors: Operands, copies: Copies) -> Copies:
+    """Return the copies with loads of keys that go to all CTAs of the cluster, which load a part of a slice each."""
+    window = multicast_keys(config, tensors.k, tensors.v)
+    if config.compressed == "none":
+        return copies._replace(window=window)
+    return copies._replace(window=window, compressed=multicast_keys(config, tensors.compressed, tensors.compressed))
+
+
+def multicast_keys(config: HopperConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:
+    """Build the multicast loads of K and V, and the load of a slice for one CTA, which clears keys before use."""
+    box, op = config.loaded_part, cpasync.CopyBulkTensorTileG2SMulticastOp()
+    keys = [view(each, config.head_dim) for each in ((k, v) if config.loads_v else (k,))]
+    loads = dict(
+        zip("kv", (cpasync.make_tiled_tma_atom(op, each, box_layout(box), box) for each in keys), strict=False)
+    )
+    return KeyLoads(**loads, v_local=None if config.mask == "none" else load_atom(config, keys[-1], config.v_slice))
 
 
 def tiled_mma(b_major: OperandMajorMode, n: int, source: Any) -> cute.TiledMma:

@@ -24,7 +24,17 @@ def every() -> list[HopperConfig]:
     return [
         HopperConfig(head_dim=hd, shared_kv=shared, compressed=compressed, splits=splits)  # type: ignore[arg-type]
         for hd, (shared, compressed), splits in product(HEAD_DIMS, kinds, (1, 16))
-    ] + [HopperConfig(head_dim=64, warpgroups=3), *(served(*each) for each in product((1, 16), (0, 64)))]
+    ] + [HopperConfig(head_dim=64, warpgroups=3), *adjacent(), *(served(*each) for each in product((1, 16), (0, 64)))]
+
+
+def adjacent() -> list[HopperConfig]:
+    """Return configurations whose adjacent CTAs have the same KV tiles."""
+    plain = [HopperConfig(head_dim=hd, adjacent_ctas=2) for hd in HEAD_DIMS]
+    shared = [
+        HopperConfig(head_dim=512, shared_kv=True, mask="causal", compressed=each, adjacent_ctas=2)  # type: ignore[arg-type]
+        for each in ("none", "blocks", "topk")
+    ]
+    return [*plain, *shared, HopperConfig(head_dim=64, warpgroups=3, adjacent_ctas=2)]
 
 
 def served(splits: int, rope_dim: int = 0) -> HopperConfig:
@@ -57,6 +67,30 @@ def test_keys_are_split_if_row_tiles_are_fewer_than_sms(heads: int, keys: int, b
     features: dict[str, Any] = {"head_dim": 512, "shared_kv": True, "mask": "causal"}
     chosen = configuration(kernel.Problem(heads=heads, keys=keys, batch=batch, **features))
     assert (chosen.splits > 1) == split
+
+
+@pytest.mark.parametrize(
+    ("features", "adjacent", "loading"),
+    [
+        ({"head_dim": 128, "heads": 16, "tokens": 4096, "mask": "causal"}, 2, 2),
+        ({"head_dim": 128, "heads": 8, "tokens": 4096, "mask": "causal"}, 1, 1),
+        ({"head_dim": 128, "heads": 8, "tokens": 4096}, 2, 2),
+        ({"head_dim": 128, "heads": 16, "tokens": 4096, "sms": 131}, 1, 1),
+        ({"head_dim": 64, "heads": 1, "tokens": 64, "splits": 1}, 1, 1),
+        ({"head_dim": 512, "heads": 128, "tokens": 1024, "shared_kv": True, "mask": "causal"}, 2, 1),
+        ({"head_dim": 512, "heads": 64, "tokens": 1024, "shared_kv": True, "mask": "causal"}, 1, 1),
+    ],
+)
+def test_adjacent_ctas_have_the_same_keys(features: dict[str, Any], adjacent: int, loading: int) -> None:
+    chosen = configuration(kernel.Problem(keys=4096, **features))
+    assert (chosen.splits, chosen.adjacent_ctas, chosen.loading_ctas) == (1, adjacent, loading)
+
+
+@pytest.mark.parametrize(("heads", "tokens", "keys"), [(64, 1, 32), (128, 1, 64), (64, 1024, 64)])
+def test_kv_tiles_are_small_where_few_tokens_wait_for_keys(heads: int, tokens: int, keys: int) -> None:
+    features: dict[str, Any] = {"head_dim": 512, "shared_kv": True, "mask": "causal", "compressed": "topk"}
+    problem = kernel.Problem(heads=heads, tokens=tokens, batch=256, keys=128, compressed_keys=512, **features)
+    assert configuration(problem).block_n == keys
 
 
 def test_a_process_chooses_for_the_architecture_that_it_compiles_for(monkeypatch: pytest.MonkeyPatch) -> None:
