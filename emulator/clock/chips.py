@@ -117,6 +117,7 @@ class Chip:
     alu_beside_mma: float = 1.0
     mufu_beside_mma: float = 1.0
     fetch_cycles: float = 0.0
+    start_cycles: float = 0.0
 
     @property
     def sms(self) -> int:

@@ -17,6 +17,7 @@ from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
 from ..sass import MachineKernel
 from .chips import Chip, reading
+from .early_waits import with_early_waits
 from .lane_addresses import LaneAddresses
 from .machine_schedule import MachineSchedule
 from .operations import AWAIT_LOAD, OUTCOME, SPIN, STRETCH, is_global_store, operation, waits_at_first_use
@@ -61,9 +62,10 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
     a list schedule of the PTX is.
     """
     kernel, found, polls = without_polls(kernel, variables)
+    if code is None:
+        kernel, found = _changed(with_early_waits(kernel, found), kernel, found, variables)
     lanes = LaneAddresses(found)
-    if (named := _with_named_stores(kernel, found, lanes)) != kernel:
-        kernel, found = named, effects(named, variables)
+    kernel, found = _changed(_with_named_stores(kernel, found, lanes), kernel, found, variables)
     sliced = _Slice(found)
     keep, cut, needed = sliced.run()
     operations = {i: made for i in keep if (made := operation(found[i].instr)) is not None}
@@ -121,6 +123,13 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
         return plain
     exact, schedule = Registers(code.resources.registers, "machine code"), f"machine code of ptxas {code.version}"
     return replace(plain, registers=lambda: exact, schedule=schedule)
+
+
+def _changed(
+    new: Kernel, kernel: Kernel, found: Sequence[Effect], variables: Mapping[str, int]
+) -> tuple[Kernel, Sequence[Effect]]:
+    """Return a changed kernel with its effects; `kernel` with those that were `found` if it is the same."""
+    return (kernel, found) if new == kernel else (new, effects(new, variables))
 
 
 def _with_named_stores(kernel: Kernel, found: Sequence[Effect], lanes: LaneAddresses) -> Kernel:

@@ -139,6 +139,14 @@ class Timeline:
         return Route(chip.copy_latency, chip.copy_l2_saving, rate, rate, width)
 
     @cached_property
+    def queue_bytes_per_cycle(self) -> float:
+        """The outstanding bytes of the SM that delay a load from HBM by one cycle.
+
+        HBM gives each SM its share. At a random time it has half of what the SMs requested still to give.
+        """
+        return min(self.chip.bytes_in_flight_per_cycle, 2 * self.hbm_share)
+
+    @cached_property
     def store_share(self) -> float:
         """The SM's bytes per cycle of stores to L2."""
         return min(self.chip.l2_store_share(self._sharers), self.chip.sm_bytes_per_cycle)
@@ -364,7 +372,7 @@ class Timeline:
         missing = size * self.first_misses.get(max((at for at in self.first_misses if at <= address), default=0), 1.0)
         sm.coming += missing
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + missing / self.hbm_share
-        latency = chip.global_latency + (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
+        latency = chip.global_latency + (sm.outstanding + sm.coming) / self.queue_bytes_per_cycle
         done = max(now + latency, sm.hbm)
         sm.use("HBM bytes", missing)
         sm.prefetched.append(Prefetch(address, missing, done))
@@ -407,7 +415,9 @@ class Timeline:
         sm.outstanding += size
         awaits = max(awaits - taken / size, from_hbm)
         latency = route.latency - (1 - awaits + chip.merged_saving * (awaits - from_hbm)) * route.saving
-        queued = from_hbm * (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
+        queued = from_hbm * (sm.outstanding + sm.coming) / self.queue_bytes_per_cycle
+        if from_hbm and not sm.streams and chip.start_cycles:
+            sm.streams, sm.hbm = True, max(sm.hbm, now + route.latency + chip.start_cycles)
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * from_hbm / self.hbm_share
         rate = route.l2_shared_rate if from_hbm <= SHARED else route.l2_rate
         sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / rate
