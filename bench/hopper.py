@@ -8,6 +8,7 @@ checkout of NVIDIA/cutlass; its Hopper examples run unmodified under the clock. 
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 import runpy
@@ -131,7 +132,11 @@ def table(points: Sequence[Row]) -> Iterator[str]:
 
 def main() -> int:
     """Predict the points whose programs are present, write the predictions into the file, and print the table."""
-    cutlass = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    parser = argparse.ArgumentParser(prog="python -m bench.hopper", description=__doc__)
+    parser.add_argument("cutlass", type=Path, nargs="?", help="a checkout of NVIDIA/cutlass")
+    cutlass = parser.parse_args().cutlass
+    if cutlass is not None and not (cutlass / EXAMPLES).is_dir():
+        parser.error(f"{cutlass} has no {EXAMPLES}: name a checkout of NVIDIA/cutlass")
     points = rows()
     for row, us in predicted(points, cutlass):
         if us is None:
