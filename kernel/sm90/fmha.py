@@ -50,7 +50,7 @@ from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
 from kernel.sm90.dequantise import LeanWarp, V32Warp
 from kernel.sm90.epilogue import Epilogue
 from kernel.sm90.load import CachePairWarp, MulticastWarp, TopkWarp
-from kernel.sm90.operands import Fragments, Smem, multicast_loads
+from kernel.sm90.operands import Fragments, Smem, multicast_keys
 from kernel.sm90.softmax import ConsumerThread
 from kernel.sm90.wide import WideConsumer
 from kernel.sm100 import operands
@@ -91,7 +91,7 @@ class Fmha:
         ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
         copies = operands.copies(config, tensors)
         if const_expr(config.loading_ctas > 1):
-            copies = multicast_loads(config, tensors, copies)
+            copies = copies._replace(window=multicast_keys(config, tensors))
         self.device(copies, args).launch(
             grid=[ctas, 1, 1],
             block=[config.threads, 1, 1],

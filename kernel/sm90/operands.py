@@ -16,7 +16,7 @@ from cutlass.utils import hopper_helpers as sm90
 from kernel.arguments import Operands
 from kernel.hardware import BF16_BYTES, SMEM_ALIGN
 from kernel.sm90.config import HopperConfig
-from kernel.sm100.operands import CHUNK, Copies, KeyLoads, box_layout, load_atom, slice_ring, view
+from kernel.sm100.operands import CHUNK, KeyLoads, box_layout, load_atom, slice_ring, view
 from kernel.sm100.tiles import LoopInvariant
 
 SMEM, REGISTERS = warpgroup.OperandSource.SMEM, warpgroup.OperandSource.RMEM
@@ -116,22 +116,16 @@ class Fragments(LoopInvariant):
         return thread.make_fragment_A(thread.partition_A(self.p_rows(of_warpgroup)))
 
 
-def multicast_loads(config: HopperConfig, tensors: Operands, copies: Copies) -> Copies:
-    """Return the copies with loads of keys that go to all CTAs of the cluster, which load a part of a slice each."""
-    window = multicast_keys(config, tensors.k, tensors.v)
-    if config.compressed == "none":
-        return copies._replace(window=window)
-    return copies._replace(window=window, compressed=multicast_keys(config, tensors.compressed, tensors.compressed))
+def multicast_keys(config: HopperConfig, tensors: Operands) -> KeyLoads:
+    """Build the TMA loads of a part of each slice of K and V, which go to all CTAs of the cluster.
 
-
-def multicast_keys(config: HopperConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:
-    """Build the multicast loads of K and V, and the load of a slice for one CTA, which clears keys before use."""
+    v_local is the load of a whole slice for one CTA, which clears keys before use.
+    """
     box, op = config.loaded_part, cpasync.CopyBulkTensorTileG2SMulticastOp()
-    keys = [view(each, config.head_dim) for each in ((k, v) if config.loads_v else (k,))]
-    loads = dict(
-        zip("kv", (cpasync.make_tiled_tma_atom(op, each, box_layout(box), box) for each in keys), strict=False)
-    )
-    return KeyLoads(**loads, v_local=None if config.mask == "none" else load_atom(config, keys[-1], config.v_slice))
+    keys = [view(each, config.head_dim) for each in (tensors.k, tensors.v)[: 1 + config.loads_v]]
+    loads = [cpasync.make_tiled_tma_atom(op, each, box_layout(box), box) for each in keys]
+    local = None if config.mask == "none" else load_atom(config, keys[-1], config.v_slice)
+    return KeyLoads(loads[0], loads[1] if config.loads_v else None, local)
 
 
 def tiled_mma(b_major: OperandMajorMode, n: int, source: Any) -> cute.TiledMma:
