@@ -14,6 +14,7 @@ from kernel.roles import Roles
 
 HEAD_DIMS = (64, 128, 256, 512)
 SPLITS = (1, 2, 4, 8, 16)  # CTAs that the keys of a row tile may be split over
+FEW_TOKENS = 8  # of a sequence at most: its tokens find few of their top-k keys in L2
 
 VariantName = Literal[
     "one Q tile",

@@ -17,8 +17,7 @@ from kernel.layouts import QUANTISED
 from kernel.sm100.cta import VECTOR_BYTES, Cta
 from kernel.sm100.operands import KeyLoads, slice_ring, tma_partition
 from kernel.sm100.tiles import KvTiles, LoopInvariant, TopkTiles, larger, smaller
-
-FEW_TOKENS = 8  # of a sequence at most: its tokens find few of their top-k keys in L2
+from kernel.variants import FEW_TOKENS
 
 
 @cute.jit
@@ -107,11 +106,15 @@ class LoadWarp(LoopInvariant):
         self.rank = cute.arch.block_idx_in_cluster() if cta.config.mma_ctas == 2 else 0  # half of the keys, or of V
         self.listed = cta.kv_tiles if cta.config.caches else cta.kv_tiles.compressed
 
+    @property
+    def buffer(self) -> Any:
+        """The shared memory of the ring."""
+        return {"k": self.cta.smem.sK, "v": self.cta.smem.sV, "rope": self.cta.smem.sRope}[self.ring.name]
+
     def slot(self, slot: Any) -> Any:
         """Return a slot of the ring, as (key, (dim, chunk))."""
-        buffer = {"k": self.cta.smem.sK, "v": self.cta.smem.sV, "rope": self.cta.smem.sRope}[self.ring.name]
         slots = 1 if self.ring.name == "rope" else self.cta.config.smem.depth * self.cta.config.slices
-        return slice_ring(buffer, self.ring.box, slots)[None, None, slot]
+        return slice_ring(self.buffer, self.ring.box, slots)[None, None, slot]
 
     @cute.jit
     def run(self, tail_loads: Int32) -> Int32:

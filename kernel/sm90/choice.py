@@ -7,12 +7,11 @@ from typing import get_args
 from kernel.errors import ArgumentError
 from kernel.problem import PPath, Problem
 from kernel.sm90.config import HopperConfig
-from kernel.variants import SPLITS
+from kernel.variants import FEW_TOKENS, SPLITS
 
 SMS = 132
 TWO_ROWS = 128  # of a CTA with two consumer warpgroups
 THREE_ROWS = 192  # of a CTA with three
-FEW_TOKENS = 8  # of a sequence at most, while it is decoded
 SAME_KEYS_HEADS = 16  # from which on tokens of adjacent row tiles are so few that they see nearly the same keys
 #: Clusters that run at a time on an H200, by CTAs per cluster: its GPCs have 16 or 18 SMs.
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 32, 8: 16, 16: 7}
@@ -37,8 +36,13 @@ def configuration(problem: Problem) -> HopperConfig:
 
 def with_splits(problem: Problem, splits: int) -> HopperConfig:
     """Return the configuration for so many splits of the keys."""
-    chosen = {"warpgroups": warpgroups(problem, splits), "adjacent_ctas": adjacent_ctas(problem, splits)}
-    return HopperConfig(**problem.features, splits=splits, small_tiles=small_tiles(problem), **chosen)
+    return HopperConfig(
+        **problem.features,
+        splits=splits,
+        warpgroups=warpgroups(problem, splits),
+        adjacent_ctas=adjacent_ctas(problem, splits),
+        small_tiles=small_tiles(problem),
+    )
 
 
 def small_tiles(problem: Problem) -> bool:

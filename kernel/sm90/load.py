@@ -1,4 +1,4 @@
-"""The load roles for keys that indices name: four warps copy a quarter of the keys of each KV tile."""
+"""The load roles of Hopper: TMA multicast, and four warps that copy a quarter of the keys that indices name."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class MulticastWarp(LoadWarp):
         rank, ctas = cute.arch.block_idx_in_cluster(), config.loading_ctas
         atom, keys = getattr(atoms, ring.name)
         box = config.loaded_part
-        buffer = {"k": self.cta.smem.sK, "v": self.cta.smem.sV}[ring.name]
-        parts = slice_ring(buffer, box, config.smem.depth * config.slices * ctas)
+        parts = slice_ring(self.buffer, box, config.smem.depth * config.slices * ctas)
         place = (0, columns * ctas + rank) if box[0] == ring.box[0] else (rank, columns)
         g = cute.local_tile(cute.domain_offset((first, 0, 0), keys), box, (*place, self.cta.row_tile.sequence))
         dst, src = tma_partition(atom, parts[None, None, slot * ctas + rank], g)
