@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench import peers
+from bench import nvcc, peers
 from bench.pages import rows
 
 SOURCE: Final = Path(__file__).with_suffix(".cu")
@@ -80,9 +77,9 @@ SHAPES: Final = (
 TARGETS: Final = {"b200": "100a", "h100": "90a"}
 
 
-def compile_program(shape: Shape, flashmla: Path, cutlass: Path, nvcc: Path, program: Path) -> None:
+def compile_program(shape: Shape, flashmla: Path, cutlass: Path, compiler: Path, program: Path) -> None:
     """Compile the kernel of a shape and the program that launches it. Raises CalledProcessError."""
-    csrc, toolkit, target = flashmla / "csrc", nvcc.parents[1], TARGETS[shape.chip]
+    csrc, toolkit, target = flashmla / "csrc", compiler.parents[1], TARGETS[shape.chip]
     folders = (csrc, csrc / "kerutils/include", cutlass / "include", toolkit / "include", toolkit / "include/cccl")
     sizes = {"TOKENS": shape.tokens, "HEADS": shape.heads, "WIDTH": shape.width, "KEYS": shape.keys, "TOPK": shape.topk}
     names = {"PHASE1": f'"{shape.folder}/phase1.h"', "CALL": shape.call}
@@ -91,22 +88,12 @@ def compile_program(shape: Shape, flashmla: Path, cutlass: Path, nvcc: Path, pro
     header.write_text("".join(f"#define {name} {value}\n" for name, value in (sizes | names).items()))
     main.write_text(f'#include "{header}"\n#include "{SOURCE}"\n')
     command: list[str | Path] = [
-        *(nvcc, *OPTIONS, f"-gencode=arch=compute_{target},code=compute_{target}"),
+        *(compiler, *OPTIONS, f"-gencode=arch=compute_{target},code=compute_{target}"),
         *(f"-I{folder}" for folder in folders),
         *(f"-L{toolkit / 'lib'}", "-o", program),
         *(main, csrc / shape.folder / f"instantiations/{shape.unit}.cu"),
     ]
     subprocess.run(command, check=True)
-
-
-def predicted(shape: Shape, program: Path) -> dict[str, Any]:
-    """Return the prediction of a compiled program's launch as JSON has it. Raises CalledProcessError."""
-    found = program.with_suffix(".json")
-    time: list[str | Path] = [sys.executable, "-m", "emulator", "time"]
-    command = [*time, "--chip", shape.chip, "--json", found, program]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    (prediction,) = json.loads(found.read_text())
-    return dict(prediction)
 
 
 def row(shape: Shape, prediction: dict[str, Any]) -> tuple[str, ...]:
@@ -129,13 +116,6 @@ def beside_ours(shape: Shape, prediction: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def compiler() -> Path | None:
-    """Return the path of nvcc, None if there is none."""
-    home = os.environ.get("CUDA_HOME")
-    found = shutil.which("nvcc", path=f"{home}/bin" if home else None)
-    return None if found is None else Path(found).resolve()
-
-
 def main() -> int:
     """Predict every shape, print the table, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.flashmla_prefill", description=__doc__)
@@ -146,15 +126,16 @@ def main() -> int:
     for folder in (given.flashmla / "csrc" / SM100, given.cutlass / "include" / "cutlass"):
         if not folder.is_dir():
             parser.error(f"there is no folder {folder}: name checkouts of deepseek-ai/FlashMLA and NVIDIA/cutlass")
-    nvcc = compiler()
-    if nvcc is None:
-        parser.error("there is no nvcc in CUDA_HOME or PATH: install PyPI's nvidia-cuda-nvcc, -crt, -cccl and -runtime")
+    compiler = nvcc.compiler()
+    if compiler is None:
+        parser.error(nvcc.MISSING)
     with tempfile.TemporaryDirectory() as folder:
         found = []
         for number, shape in enumerate(SHAPES):
             program = Path(folder) / f"prefill{number}"
-            compile_program(shape, given.flashmla.resolve(), given.cutlass.resolve(), nvcc, program)
-            found.append((shape, predicted(shape, program)))
+            compile_program(shape, given.flashmla.resolve(), given.cutlass.resolve(), compiler, program)
+            (prediction,) = nvcc.predicted(program, shape.chip)
+            found.append((shape, prediction))
             print(*row(*found[-1]), sep="  ", flush=True)
     if given.write:
         write([row(*each) for each in found])
