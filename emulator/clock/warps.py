@@ -84,7 +84,7 @@ class Sm:
         self.warm = float("inf")
         """The time at which the launch's first load completed. Earlier loads take longer."""
         self.streams = False
-        """Whether an asynchronous load from HBM was requested."""
+        """True if an asynchronous load from HBM was requested."""
         self.busy: dict[str | int, float] = {}
         """Cycles (or bytes) of use, by the number of a pipe or the name of a part."""
         self.stretches: Counter[int] = Counter()

@@ -27,7 +27,7 @@ ALL = 0xFFFF_FFFF
 
 
 class Observer:
-    """Receives the notifications of a stepped launch, and ignores those that it does not override.
+    """Receiver of the notifications of a stepped launch, which ignores those that it does not override.
 
     Indices of instructions are those of the kernel's list.
     """

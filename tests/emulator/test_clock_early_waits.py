@@ -1,4 +1,4 @@
-"""Waits for wgmma take place where ptxas puts them: before computations that do not need the products."""
+"""Waits for wgmma where ptxas puts them: before computations that do not need the products."""
 
 from __future__ import annotations
 

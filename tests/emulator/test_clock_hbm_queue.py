@@ -1,4 +1,4 @@
-"""Loads from HBM wait for those of the other SMs."""
+"""The queue for HBM: loads of all SMs, and the first ones of a launch."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def testprove_or_not_it_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_copy_races_with_a_read_before_the_strong_write_that_it_replaces() -> None:
-    """Nothing orders the strong read and the strong write. The copy is ordered after the write alone."""
+    """Leave the strong read and the strong write unordered, and order the copy after the write alone."""
     shadow, blamed = _shadow()
     instr: Any = SimpleNamespace(kind=Kind.REDUCTION, place=0)
     cells, warps = span(0, CELLS), _warps()

@@ -75,9 +75,9 @@ class CompiledAccesses:
 
         memory: these rows, uint64[warps, 32].
         """
-        cta, memory[:] = warps[0].cta, self._row
-        if self._of_shared and cta.smem.shift:
-            memory[:] = _with_notes(self._row, cta, Notes(cta, self._accesses))
+        cta = warps[0].cta
+        noted = self._of_shared and cta.smem.shift
+        memory[:] = _with_notes(self._row, cta, Notes(cta, self._accesses)) if noted else self._row
         stored = np.zeros((len(warps), max(len(self._accesses), 1)), np.uint32)
         for warp, row, executed in zip(warps, memory, stored, strict=True):
             warp.memory, warp.stored = row, executed

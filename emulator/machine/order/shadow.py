@@ -32,7 +32,7 @@ SORT_ABOVE = 512
 
 
 class Blame(Protocol):
-    """Reports that the access `me` conflicts with the access `number` on the part `hit` (a mask) of `cells`."""
+    """Report of a conflict of the access `me` with the access `number` on the part `hit` (a mask) of `cells`."""
 
     def __call__(self, me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int, kind: str) -> None: ...
 
