@@ -107,23 +107,27 @@ class Combine(LoopInvariant):
         row_tile = self.cta.row_tile
         partials = [self.partial(s)[row, None] for s in range(config.splits)]
         number = row_tile.row(row)
-        # 1. Find the row's maximum and sum: lane s has the statistics of split s.
-        stats = load_vector(self.partial(cute.arch.lane_idx())[row, None], STATS, config.head_dim // STATS)
+        # 1. Load the statistics, in lane s those of split s, and this lane's vectors of U. The memory of other CTAs is
+        #    far, so nothing waits before all is asked for.
+        of_lane = self.partial(cute.arch.lane_idx())[row, None]
+        stats = load_vector(of_lane, STATS, config.head_dim // STATS)
         running = self.running()
+        largest = load_vector(of_lane, 1, config.head_dim + STATS)[0] if running.maxima else None
+        parts = [[load_vector(each, width, at) for each in partials] for at in vectors]
+        # 2. Find the row's maximum and sum.
         running.stats[0] = cute.arch.warp_reduction(stats[0], cute.arch.fmax, threads_in_group=config.splits)
         if const_expr(running.maxima):
-            largest = load_vector(self.partial(cute.arch.lane_idx())[row, None], 1, config.head_dim + STATS)
-            running.note_largest(cute.arch.warp_reduction(largest[0], cute.arch.fmax, threads_in_group=config.splits))
+            running.note_largest(cute.arch.warp_reduction(largest, cute.arch.fmax, threads_in_group=config.splits))
         weight = running.weight_of(stats[0])
         row_sum = cute.arch.warp_reduction(weight * stats[1], operator.add, threads_in_group=config.splits)
         weights = [cute.arch.shuffle_sync(weight, s) for s in range(config.splits)]
-        # 2. Store lse and m, once per row.
+        # 3. Store lse and m, once per row.
         if vectors[0] == 0:
             running.store(args, row_sum, row_tile.group, number)
-        # 3. Merge U, and store U and O.
+        # 4. Merge U, and store U and O.
         inverse = running.inverse(row_sum, self.cta.sink_logit(row))
-        for at in vectors:
-            u = self.merged([load_vector(each, width, at) for each in partials], weights)
+        for at, of_splits in zip(vectors, parts, strict=True):
+            u = self.merged(of_splits, weights)
             for tensor, factor in ((self.cta.copies.u, 1.0), (self.cta.copies.o, inverse)):
                 if const_expr(tensor is not None):
                     out = cute.make_rmem_tensor(width, tensor.element_type)

@@ -252,6 +252,11 @@ class HopperConfig(Features, Mbarriers):
         return self.head_dim < 256
 
     @property
+    def compares_words(self) -> bool:
+        """True if logits are compared as integers, three at a time: up to head_dim 128, where instructions are many."""
+        return self.head_dim <= 128
+
+    @property
     def keeps_q(self) -> bool:
         """True if consumers keep Q in registers: at head_dim 128 they have enough."""
         return self.head_dim == 128 and not self.by_token

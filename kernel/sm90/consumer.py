@@ -19,7 +19,7 @@ from kernel.sm90.operands import Fragments, gemm, keep_before_fence, opaque
 from kernel.sm90.softmax import COLS, ROWS, ConsumerThread, RowSoftmax, of_row
 from kernel.sm100.cta import Cta
 from kernel.sm100.softmax import PARTIAL_SUMS
-from kernel.sm100.tiles import LoopInvariant
+from kernel.sm100.tiles import LoopInvariant, smaller
 
 TURN = 1  # named barrier of warpgroup 0's turn; the next ones are those of the others
 P_READY = 4  # named barrier of warpgroup 0's P at head_dim 512; the next one is that of warpgroup 1's
@@ -187,7 +187,25 @@ class Consumer(LoopInvariant):
 
     def tile_maxima(self, i: Int32) -> list[Float32]:
         """Return the maximum of each row with those of S[i]."""
+        if self.cta.config.compares_words:
+            return self.maxima_of_words(i)
         return [row.tile_max(of_row(self.s, r), i) for r, row in enumerate(self.rows)]
+
+    @cute.jit
+    def maxima_of_words(self, i: Int32) -> list[Float32]:
+        """Return the same from the words of S[i], which an instruction compares three at a time, not two.
+
+        As integers, words are in the order of the numbers unless all numbers are negative.
+        """
+        words = [row.max_of_words(of_row(cute.recast_tensor(self.s, Int32), r)) for r, row in enumerate(self.rows)]
+        maxima = cute.make_rmem_tensor(ROWS, Int32)
+        for r, word in enumerate(words):
+            maxima[r] = word
+        numbers = cute.recast_tensor(maxima, Float32)
+        if cute.arch.vote_any_sync(functools.reduce(smaller, words) < 0):
+            for r, row in enumerate(self.rows):
+                numbers[r] = row.tile_max(of_row(self.s, r), i)
+        return [numbers[r] for r in range(ROWS)]
 
     def exponentiate(self) -> None:
         """Replace S by exponentials, and add them to the sums of the rows."""

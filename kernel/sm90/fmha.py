@@ -184,4 +184,4 @@ class Fmha:
             with cute.arch.elect_one():
                 bars.init()
             cute.arch.mbarrier_init_fence()
-        sync_ctas(self.config.cluster_ctas)
+        sync_ctas(self.config.loading_ctas)  # CTAs that split keys meet before they merge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from kernel.hardware import WARP, WARPGROUP
 from kernel.sm90.config import HopperConfig
 from kernel.sm90.operands import opaque
 from kernel.sm100.softmax import LOG2E, PARTIAL_SUMS, RunningSoftmax
-from kernel.sm100.tiles import LoopInvariant
+from kernel.sm100.tiles import LoopInvariant, larger
 
 ROWS = 2  # of a thread
 ROWS_APART = 8
@@ -50,6 +51,12 @@ class RowSoftmax(RunningSoftmax):
         for offset in (1, 2):
             value = combine(value, cute.arch.shuffle_sync_bfly(value, offset))
         return value
+
+    def max_of_words(self, s: cute.Tensor) -> Int32:
+        """Return the maximum including a tile's logits, all of them as integers, in two chains."""
+        chains = [functools.reduce(larger, (s[j] for j in range(c, cute.size(s), 2))) for c in range(2)]
+        own = functools.reduce(larger, chains, cute.recast_tensor(self.stats, Int32)[0])
+        return self.over_row(own, larger)
 
     def lag(self) -> Float32:
         """Return the factor that refers U to the largest logit."""
