@@ -38,18 +38,43 @@ INSTRUCTIONS, WITH_CACHES = 3_500, 6_000
 LAUNCH_REGISTERS = 168
 """Registers per thread of a launch of 384 threads; setmaxnreg divides them among the warpgroups."""
 
+ALL_NEGATIVE = """
+import emulator, torch
+from kernel import fmha
+from kernel.reference import branch
+
+torch.manual_seed(0)
+for head_dim in (64, 128):
+    q, k = (torch.rand(1, n, head_dim).bfloat16() for n in (40, 300))
+    q[:, ::2] *= -1  # even rows see positive logits alone, odd ones negative
+    with emulator.emulate():
+        found = fmha(q[:, :, None], -k, -k, partials=True)
+    expected = branch(q[:, :, None], -k)
+    for mine, right in ((found.m, expected.m), (found.lse, expected.lse)):
+        torch.testing.assert_close(mine.double(), right.double(), atol=1e-5, rtol=1e-5)
+"""
+
 
 @pytest.mark.parametrize("cases", [EVERY_RUN, pytest.param(LONG, marks=pytest.mark.long)], ids=["a few", "more"])
 def test_pins_hold_and_code_is_short_and_spills_nothing(cases: list[tuple[str, str]]) -> None:
     """One process for all cases."""
-    environment = ORIGINAL_ENVIRONMENT | {"CUTE_DSL_ARCH": "sm_90a", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM)],
-        input=json.dumps(cases), env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    for case, line in zip(cases, done.stdout.splitlines(), strict=True):
+    for case, line in zip(cases, printed(str(PROGRAM), stdin=json.dumps(cases)).splitlines(), strict=True):
         wrong, instructions, registers, stack_bytes, target = json.loads(line)
         assert not wrong, (case, wrong)
         assert target == "sm_90a" and registers <= LAUNCH_REGISTERS and stack_bytes == 0, case
         assert 0 < instructions <= (WITH_CACHES if case[0].startswith("D6") else INSTRUCTIONS), (case, instructions)
+
+
+def test_maxima_of_rows_whose_logits_are_all_negative() -> None:
+    """The integers of negative numbers are in the opposite order."""
+    printed("-c", ALL_NEGATIVE)
+
+
+def printed(*arguments: str, stdin: str = "") -> str:
+    """Return what Python prints with an emulated H200."""
+    environment = ORIGINAL_ENVIRONMENT | {"CUTE_DSL_ARCH": "sm_90a", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, *arguments], input=stdin, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
