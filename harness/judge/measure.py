@@ -1,7 +1,8 @@
 """The phase that times a milestone's cases on a GPU, and other attention kernels that are installed there.
 
 `python -m harness.judge.measure D1.4 --out FOLDER` rewrites FOLDER/measured.json after every measurement. Without a
-milestone it times the problems of harness/judge/problems.py.
+milestone it times the problems of harness/judge/problems.py; with `--shape "serve-*-csa-*"` the shapes of
+stages/shapes.py that match.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 NAME = "measured.json"
 DEVICE = "cuda"
+Work = tuple[str, float, Mapping[str, Callable[[], object]]]
+"""A name, the flops of both products if known, and the calls of each kernel by name."""
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -50,11 +53,16 @@ def main() -> int:
     """Run the command line that the module's docstring describes."""
     parser = argparse.ArgumentParser(prog="python -m harness.judge.measure", description=__doc__)
     parser.add_argument("milestone", type=arguments.milestone, nargs="?")
+    parser.add_argument("--shape", default="", metavar="GLOB", help="time the matching shapes instead")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     args = parser.parse_args()
+    try:
+        chosen = shapes(args.shape) if args.shape else works(args.milestone)
+    except ValueError as why:
+        parser.error(str(why))
     args.out.mkdir(parents=True, exist_ok=True)
     done: list[Measured] = []
-    for name, flops, calls in works(args.milestone):
+    for name, flops, calls in chosen:
         for what, call in calls.items():
             for cold in (True, False):
                 done.append(timed(name, what, call, cold, flops))
@@ -63,8 +71,17 @@ def main() -> int:
     return 0
 
 
-def works(milestone: Milestone | None) -> Iterator[tuple[str, float, Mapping[str, Callable[[], object]]]]:
-    """Yield a milestone's cases, or all problems if it is None: name, flops, and the calls of each kernel by name."""
+def shapes(pattern: str) -> Iterator[Work]:
+    """Return the work of the shapes whose names match. Raises ValueError, which lists all names."""
+    import torch
+
+    from stages.shapes import find
+
+    return ((each.name, each.flops, {OURS: each.prepared(torch.randn, DEVICE)}) for each in find(pattern))
+
+
+def works(milestone: Milestone | None) -> Iterator[Work]:
+    """Yield a milestone's cases, or all problems if it is None."""
     import torch
 
     from harness.judge.problems import problems
