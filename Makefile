@@ -136,7 +136,7 @@ ifneq ($(BASE)$(HEAD),)
 	@$(PY) -m emulator time --html results/perf.html --compare $(call quoted,$(or $(BASE),accepted)) \
 		$(call quoted,$(or $(HEAD),$(CASES))) $(if $(HEAD),$(CASES)) $(call quoted,$(MILESTONE)) $(if $(SHAPE),--shape $(call quoted,$(SHAPE)))
 else
-	$(if $(and $(TARGET),$(SHAPE)),$(error SHAPE is for predictions: leave out TARGET, or on a GPU's machine run python -m harness.judge.measure --shape))
+	$(if $(and $(TARGET),$(SHAPE)),@echo >&2 "SHAPE is for predictions: leave out TARGET. On a GPU's machine: python -m harness.judge.measure --shape"; exit 2)
 	@$(PY) -m $(if $(TARGET),harness perf $(call quoted,$(MILESTONE)) $(TARGETED),harness.tools.perf $(call quoted,$(MILESTONE)) \
 		$(if $(SHAPE),--shape $(call quoted,$(SHAPE))) $(if $(WRITE),--write))
 	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers $(if $(WRITE),--write))

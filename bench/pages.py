@@ -188,14 +188,15 @@ def h200_verdicts() -> Lines:
     )
 
 
-def measured() -> dict[str, dict[str, dict[str, str]]]:
+def measured() -> dict[str, dict[str, dict[str, Any]]]:
     """Return the times that were measured on a Hopper GPU with L2 cold, by problem and kernel."""
-    found: dict[str, dict[str, dict[str, str]]] = {}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     of_run = json.loads((ON_H200 / "measured.json").read_text())
     for each in (each for each in of_run if each["times"] and each["times"]["cold"]):
         times = each["times"]
         found.setdefault(each["case"], {})[each["what"]] = {
             "us": f"{1e6 * times['median']:.2f}",
+            "flops": each["flops"],
             "tflops": f"{each['flops'] / times['median'] / 1e12:.1f}",
             "sm_mhz": f"{times['sm_mhz']:.0f}",
         }
@@ -222,6 +223,25 @@ def h200_speed() -> Lines:
     mean, short = sum(map(abs, errors)) / len(errors), sum(error < 0 for error in errors)
     said = f"Predicted times of {len(errors)} problems have a mean error of {mean:.1f}%; {short} are too short."
     yield from ("", said)
+
+
+def h200_decode() -> Lines:
+    """Yield the bytes of decode, and the least time of a launch that does nothing but copy its keys."""
+    least: dict[tuple[int, int], float] = {}
+    for row in rows(DATA / "h200" / "decode_floor.csv"):
+        size = int(row["sequences"]), int(row["keys"])
+        least[size] = min(float(row["us"]), least.get(size, float("inf")))
+    body: list[tuple[str, ...]] = []
+    for problem, kernels in measured().items():
+        if not (named := re.fullmatch(r"decode-(\d+)h-b(\d+)-t1-\w+", problem)):
+            continue
+        heads, batch = map(int, named.groups())
+        ours, row_bytes = kernels["this kernel"], 2 * 512
+        us, keys = float(ours["us"]), round(ours["flops"] / (4 * 512 * heads * batch))
+        moved, alone = batch * (keys + 2 * heads) * row_bytes, least[batch, keys]
+        cells = f"{us:.2f}", f"{moved / 1e6:.0f}", f"{moved / us / 1e6:.1f}", f"{alone:.2f}", f"{alone / us:.2f}"
+        body.append((problem, *cells))
+    yield from markdown(("problem", "us", "MB", "TB/s", "its keys alone, us", "ratio"), body)
 
 
 def h200_flashmla() -> Lines:
@@ -251,7 +271,7 @@ def unchanged(head: tuple[str, ...], path: Path) -> Lines:
 
 def h200_caches() -> Lines:
     """Yield the measured times of decode over caches of each layout."""
-    head = ("heads", "sequences", "bf16", "584 bytes (V4)", "528 bytes (V4.1)", "288 bytes (V4.1, FP4)")
+    head = ("heads", "sequences", "bf16", "V4", "V4.1")
     return unchanged(head, ON_H200 / "caches.csv")
 
 
@@ -300,6 +320,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "h200-verdicts": h200_verdicts,
         "h200-speed": h200_speed,
         "h200-summary": h200_summary,
+        "h200-decode": h200_decode,
         "h200-caches": h200_caches,
         "h200-flashmla": h200_flashmla,
         "h200-counters": h200_counters,

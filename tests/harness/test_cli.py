@@ -113,6 +113,7 @@ def test_make_alone_lists_the_targets() -> None:
         (["stage"], "no milestone was given; there are D1.1"),
         (["perf", "D1.1", "TARGET=sim"], "target 'sim' has no GPU to measure on; to predict instead: make perf D1.1"),
         (["perf", "TARGET=sim"], "target 'sim' has no GPU to measure on; to predict instead: make perf\n"),
+        (["perf", "SHAPE=serve-*", "TARGET=sim"], "SHAPE is for predictions: leave out TARGET. "),
         (["resume"], "no run was named (RUN=id); "),
         (["stage", "D1.1", "TARGET=no where"], "target 'no where': there are sim"),
         (["stage", "D1.1", "UNPIN=stages", "BECAUSE= "], 'unpin stages: give a reason, UNPIN="stages" BECAUSE="why"'),

@@ -8,7 +8,7 @@ import pytest
 
 from harness.judge import measure
 from harness.judge.gpu_time import OURS
-from harness.judge.measure import timed
+from harness.judge.measure import shapes, timed
 
 
 @pytest.fixture(autouse=True)
@@ -30,3 +30,8 @@ def test_a_peer_that_fails_has_a_row_with_its_error() -> None:
 def test_the_kernel_itself_must_not_fail() -> None:
     with pytest.raises(RuntimeError, match="no kernel image"):
         timed("plain", OURS, fails, cold=True)
+
+
+def test_a_glob_that_no_shape_matches_is_refused_before_anything_is_launched() -> None:
+    with pytest.raises(ValueError, match=r"no shape 'nothing-\*'; there are prefill-128h-csa, "):
+        shapes("nothing-*")
