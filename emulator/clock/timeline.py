@@ -32,7 +32,7 @@ SHARED = 0.5
 STUCK: Final = 1.1
 """In a trace, the end of a wait without end, as a multiple of the time of the last event."""
 
-STEP_LIMIT: Final = 1_000_000
+STEP_LIMIT: Final = 4_000_000
 """The instruction limit of a warp that runs only to determine its work."""
 
 
