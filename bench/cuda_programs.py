@@ -1,6 +1,7 @@
-"""Predict the CUDA C++ microbenchmarks of bench/hopper.cu beside an H200's cycles: `python -m bench.cuda_programs`.
+"""Predict the CUDA C++ microbenchmarks of bench/hopper.cu beside an H200's times: `python -m bench.cuda_programs`.
 
-It needs nvcc, and no GPU. The launches are in the order of the rows of bench/data/h200/burst.csv and turns.csv.
+It needs nvcc, and no GPU. The launches are in the order of the rows of bench/data/h200/burst.csv, mixed.csv and
+turns.csv.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from emulator.clock.chips import chip
 
 SOURCE = Path(__file__).with_name("hopper.cu")
 OPTIONS = ("-gencode", "arch=compute_90a,code=compute_90a", "-O3", "-std=c++17", "-lineinfo")
-FEW, MANY = 20, 120
-"""The rounds of the two launches of a row of turns.csv."""
+ROUNDS = {"turns": 120 - 20, "mixed": 64 - 32}
+"""The rounds by which the two launches of a row differ."""
 
 
 def main() -> int:
-    """Print each row with its measured and predicted cycles, and the mean error of each file."""
+    """Print each row with its measured time and its prediction, and the mean error of each file."""
     parser = argparse.ArgumentParser(prog="python -m bench.cuda_programs", description=__doc__)
     parser.parse_args()
     compiler = nvcc.compiler()
@@ -33,11 +34,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "hopper"
         subprocess.run([compiler, *OPTIONS, "-o", program, SOURCE], check=True)
-        for name in ("burst", "turns"):
+        for name in ("burst", "mixed", "turns"):
             errors = []
             cycles = [each["cycles"] for each in nvcc.predicted(program, "h200", name, "emulated")]
             for row, predicted in predictions(name, cycles):
-                measured = float(row["cycles"])
+                measured = float([*row.values()][-1])
                 errors.append(predicted / measured - 1)
                 print(name, *row.values(), f"{predicted:.0f} {errors[-1]:+.1%}")
             print(f"{name}: {len(errors)} points, mean error {fmean(map(abs, errors)):.1%}")
@@ -45,12 +46,14 @@ def main() -> int:
 
 
 def predictions(name: str, cycles: list[float]) -> Iterator[tuple[Row, float]]:
-    """Yield each row of a file with its prediction: of a CTA's cycles, or of a round's."""
+    """Yield each row of a file with its prediction: a CTA's cycles, a slot's nanoseconds, or a round's cycles."""
+    h200 = chip("h200")
     for i, row in enumerate(rows(name)):
         if name == "burst":
-            yield row, cycles[i] - chip("h200").cta_launch
-        else:
-            yield row, (cycles[2 * i + 1] - cycles[2 * i]) / (MANY - FEW)
+            yield row, cycles[i] - h200.cta_launch
+            continue
+        each = (cycles[2 * i + 1] - cycles[2 * i]) / ROUNDS[name]
+        yield row, each / h200.max_clock_ghz if name == "mixed" else each
 
 
 if __name__ == "__main__":

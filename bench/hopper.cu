@@ -1,8 +1,9 @@
-// Microbenchmarks of Hopper in CUDA C++: bursts of loads by all SMs, and attention's wgmma beside softmax.
+// Microbenchmarks of Hopper in CUDA C++: bursts of loads by all SMs, loads and stores in turn, and attention's wgmma beside
+// softmax.
 //
-// `python -m bench.cuda_programs` compiles them and predicts each launch; bench/data/h200/burst.csv and turns.csv have the
-// cycles of an H200. On a GPU: nvcc -gencode arch=compute_90a,code=[sm_90a,compute_90a] -O3 -std=c++17 -o hopper hopper.cu,
-// then `./hopper burst` and `./hopper turns` print those files' rows.
+// `python -m bench.cuda_programs` compiles them and predicts each launch; bench/data/h200/burst.csv, mixed.csv and turns.csv
+// have the times of an H200. On a GPU: nvcc -gencode arch=compute_90a,code=[sm_90a,compute_90a] -O3 -std=c++17 -o hopper
+// hopper.cu, then `./hopper burst`, `./hopper mixed` and `./hopper turns` print those files' rows.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -64,6 +65,16 @@ __device__ __forceinline__ void copy16(u32 to, const char *from) {
 __device__ __forceinline__ void copy_box(u32 to, const CUtensorMap *map, int x, int y, u32 bar) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
                "l"(map), "r"(x), "r"(y), "r"(bar) : "memory");
+}
+__device__ __forceinline__ void store_box(const CUtensorMap *map, int x, int y, u32 from) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(x), "r"(y), "r"(from)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+__device__ __forceinline__ u64 nanoseconds() {
+  u64 t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory");
+  return t;
 }
 __global__ void read_all(const uint4 *data, size_t count, u32 *to) {
   u32 sum = 0;
@@ -143,6 +154,92 @@ __global__ void __launch_bounds__(32 * (4 + CONSUMERS)) burst(const __grid_const
   }
   u64 end = cycles();
   if (threadIdx.x == 32 * WARPS) a.out[blockIdx.x * OUT] = end - start;
+}
+
+// ---- mixed: a warp loads slots of 64 rows of 512 bytes; eight warps hold each slot, and store a tile after some of them ----
+
+static const int STAGED = 2048;  // bytes of a warp's staging buffer: 16 rows of 128 bytes
+
+struct Turn {
+  u64 *out;
+  u32 row_mask, tile_mask;  // rows of the loaded tensor - 1, tiles of the stored one - 1
+  int tiles;                // slots that a CTA loads
+  int slots;                // of the ring
+  int per_store;            // slots between stores of a tile of 64 x 512 bf16; 0: none
+  int hold;                 // chains of 32 dependent FMAs for which a slot is held
+};
+
+__device__ __forceinline__ float chain(float x, int loops) {
+#pragma unroll 1
+  for (int i = 0; i < loops; ++i) {
+#pragma unroll
+    for (int j = 0; j < 32; ++j) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x));
+  }
+  return x;
+}
+// Store a warp's 16 rows of half of the columns of a tile, 128 bytes of each row at a time.
+__device__ __forceinline__ void store_tile(const CUtensorMap *to, u32 staging, int warp, u32 tile, float value) {
+  int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int group = 0; group < 4; ++group) {
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      asm volatile("st.shared.v4.f32 [%0], {%1, %1, %1, %1};" ::"r"(staging + i * 512 + lane * 16), "f"(value) : "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    if (lane == 0) store_box(to, (warp / 4 * 4 + group) * 64, tile * 64 + warp % 4 * 16, staging);
+  }
+}
+
+__global__ void __launch_bounds__(32 * (1 + CONSUMERS)) mixed(const __grid_constant__ CUtensorMap from,
+                                                              const __grid_constant__ CUtensorMap to, Turn a) {
+  extern __shared__ __align__(1024) char pool[];
+  __shared__ __align__(8) u64 bars[16];
+  const int SLOT = KEYS * ROW;
+  int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  u32 full = shared(bars), empty = shared(bars + 8), ring = shared(pool) + CONSUMERS * STAGED;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < a.slots; ++i) init(full + 8 * i, 1), init(empty + 8 * i, CONSUMERS);
+    init_done();
+  }
+  __syncthreads();
+  u64 start = nanoseconds();
+  int slot = 0, until_store = a.per_store;
+  u32 parity = 0, stored = blockIdx.x;
+  if (warp == 0) {
+#pragma unroll 1
+    for (int t = 0; t < a.tiles; ++t) {
+      u32 first = (u32(t) * gridDim.x + blockIdx.x) * KEYS & a.row_mask, bar = full + 8 * slot;
+      wait(empty + 8 * slot, parity ^ 1);
+      if (lane == 0) {
+        expect(bar, SLOT);
+        for (int c = 0; c < ROW / 128; ++c) copy_box(ring + slot * SLOT + c * (KEYS * 128), &from, c * 64, first, bar);
+      }
+      __syncwarp();
+      if (++slot == a.slots) slot = 0, parity ^= 1;
+    }
+    return;
+  }
+  --warp;
+  float value = 1.0f + lane;
+#pragma unroll 1
+  for (int t = 0; t < a.tiles; ++t) {
+    wait(full + 8 * slot, parity);
+    value = chain(value, a.hold);
+    __syncwarp();
+    if (lane == 0) arrive(empty + 8 * slot);
+    if (++slot == a.slots) slot = 0, parity ^= 1;
+    if (a.per_store && --until_store == 0) {
+      store_tile(&to, shared(pool) + warp * STAGED, warp, stored & a.tile_mask, value);
+      stored += gridDim.x, until_store = a.per_store;
+    }
+  }
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  u64 end = nanoseconds();
+  if (threadIdx.x == 32) a.out[blockIdx.x * OUT] = start, a.out[blockIdx.x * OUT + 1] = end;
+  if (value == 0.12345f) a.out[2] = 0;
 }
 
 // ---- turns: warpgroups with S = Q K', softmax, O += P V as the kernel has at head dims 64 and 128 ----
@@ -364,6 +461,48 @@ static void run_bursts() {
     }
 }
 
+// Nanoseconds from the first CTA's start to the last one's end.
+static double span(int ctas) {
+  std::vector<u64> words(ctas * OUT);
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMemcpy(words.data(), out, words.size() * 8, cudaMemcpyDeviceToHost));
+  u64 first = ~0ull, last = 0;
+  for (size_t i = 0; i < words.size(); i += OUT) first = std::min(first, words[i]), last = std::max(last, words[i + 1]);
+  return double(last - first);
+}
+
+static void run_mixed() {
+  const size_t bytes = size_t(emulated ? 1024 : 2048) << 20;
+  char *data = nullptr, *stored = nullptr;
+  CHECK(cudaMalloc(&data, bytes));
+  CHECK(cudaMalloc(&stored, bytes));
+  if (!emulated) {
+    CHECK(cudaMemset(data, 1, bytes));
+    CHECK(cudaMemset(stored, 1, bytes));
+  }
+  CUtensorMap from = map_of(data, bytes / ROW, ROW / 2, KEYS), to = map_of(stored, bytes / 1024, 512, 16);
+  CHECK(cudaFuncSetAttribute(mixed, cudaFuncAttributeMaxDynamicSharedMemorySize, 6 * KEYS * ROW + CONSUMERS * STAGED));
+  const int few = 32, many = emulated ? 64 : 128;
+  printf("ctas,slots,per_store,hold,ns\n");
+  for (int ctas : {SMS, 1})
+    for (int slots : {2, 6})
+      for (int per_store : {0, 1, 2, 4, 8})
+        for (int hold : {0, 8, 16}) {
+          std::vector<double> each;
+          for (int i = 0; i < (emulated ? 1 : 5); ++i) {
+            double spent[2];
+            for (int j = 0; j < 2; ++j) {
+              flush();
+              Turn a = {out, u32(bytes / ROW - 1), u32(bytes / 65536 - 1), j ? many : few, slots, per_store, hold};
+              mixed<<<ctas, 32 * (1 + CONSUMERS), slots * KEYS * ROW + CONSUMERS * STAGED>>>(from, to, a);
+              spent[j] = span(ctas);
+            }
+            each.push_back((spent[1] - spent[0]) / (many - few));
+          }
+          printf("%d,%d,%d,%d,%.1f\n", ctas, slots, per_store, hold, median(each));
+        }
+}
+
 template <int HEAD_DIM, int GROUPS, int PARTS, bool A_SHARED> static void measure_turns() {
   auto kernel = turns<HEAD_DIM, GROUPS, PARTS, A_SHARED>;
   CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 98304));
@@ -419,7 +558,8 @@ int main(int count, char **words) {
   CHECK(cudaMalloc(&out, SMS * OUT * 8));
   CHECK(cudaMemset(out, 0, SMS * OUT * 8));
   if (count > 1 && std::string(words[1]) == "burst") return run_bursts(), 0;
+  if (count > 1 && std::string(words[1]) == "mixed") return run_mixed(), 0;
   if (count > 1 && std::string(words[1]) == "turns") return run_turns(), 0;
-  fprintf(stderr, "usage: %s burst|turns [emulated]\n", words[0]);
+  fprintf(stderr, "usage: %s burst|mixed|turns [emulated]\n", words[0]);
   return 2;
 }

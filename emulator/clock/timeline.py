@@ -42,7 +42,7 @@ class Route:
 
     latency: from HBM on an idle chip; saving: how much sooner a load comes from L2. l2_rate, l2_shared_rate: bytes per
     cycle that the SM gets from L2, of bytes that it alone loads, and of bytes that several SMs load at the same time.
-    width: bytes per cycle at which the SM receives loads, one after the other.
+    width: bytes per cycle of loads that the SM requests, one after the other.
     """
 
     latency: float
@@ -424,8 +424,9 @@ class Timeline:
         sm.use("L2 bytes", size * self.l2_share / rate)
         sm.use("HBM bytes", size * from_hbm)
         latency += chip.cold_latency if now < sm.warm else 0.0
-        sm.filled = max(sm.filled, now + route.latency - route.saving) + size / route.width
-        done = max(now + latency + queued, sent + latency, sm.filled, sm.hbm if from_hbm else 0.0, there, sm.l2)
+        sm.to_l2 = max(sm.to_l2, now) + size / route.width
+        filled = sm.to_l2 + route.latency - route.saving
+        done = max(now + latency + queued, sent + latency, filled, sm.hbm if from_hbm else 0.0, there, sm.l2)
         sm.warm = min(sm.warm, done)
         self.at(done, partial(self._landed, sm, size))
         return done
@@ -436,7 +437,8 @@ class Timeline:
         asked: the bytes that are stored, if L2 gets whole sectors of which others are part. L2 joins them for HBM.
         """
         chip = self.chip
-        sm.out = max(sm.out, now) + size / chip.store_bytes_per_cycle
+        sm.to_l2 = max(sm.to_l2, now) + size / chip.store_bytes_per_cycle
+        sm.out = max(sm.out, sm.to_l2)
         to_hbm = 0.0 if self.holds else size if asked is None else asked
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + to_hbm / self.hbm_share
         sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.store_share

@@ -68,8 +68,8 @@ class Sm:
         """The collector buffer of the last tcgen05.mma."""
         self.port_backlog = 0.0
         """Cycles that other accesses took from the port and fetches have not made up for."""
-        self.filled = 0.0
-        """The time until which the SM receives loads."""
+        self.to_l2 = 0.0
+        """The time until which requests of loads, and stores, take the SM's port to L2."""
         self.sent = 0.0
         self.received = 0.0
         """The times until which copies to other CTAs of the cluster are sent, and copies from them are received."""
