@@ -218,6 +218,8 @@ class TimedWarp:
         self.loaded = 0
         """Bytes of the copies from global memory that the warp issued."""
         self.stores_done = self.tensor_done = self.copied = 0.0
+        self.stored_until = 0.0
+        """The time from which all SMs see the warp's own stores to global memory."""
         self.loading: set[int] = set()
         """PTX lines of loads for which the warp will wait at the first use."""
         self.loads_done: dict[int, tuple[float, Instr, str]] = {}

@@ -109,6 +109,7 @@ def _st(ins: Instr) -> Action:
         sm, earlier = warp.sm, warp.sm.out
         sm.lsu = max(sm.lsu, now) + cycles
         warp.timeline.store(sm, sm.lsu, sent, size)
+        warp.stored_until = sm.out + warp.timeline.chip.global_latency
         return idle(warp, now + 1, earlier, ins, "earlier stores")
 
     if is_global_store(ins):

@@ -79,6 +79,10 @@ def _arrive_and_wait(warp: TimedWarp, now: float, ins: Instr, index: int, thread
 @timed("barrier.cluster", blocking=True)
 def _cluster(ins: Instr) -> Action:
     def arrive(warp: TimedWarp, now: float) -> float:
+        """Arrive, with release semantics when all SMs can see the warp's stores to global memory."""
+        if "relaxed" not in ins.modifiers and warp.stored_until > now:
+            warp.ops.appendleft((arrive,))
+            return idle(warp, now, warp.stored_until, ins, "earlier stores")
         cluster, timeline = warp.cta.cluster, warp.timeline
         released = cluster.barrier.arrive(1, cluster.running)
         if released is not None:
