@@ -23,18 +23,7 @@ def compiler() -> Path | None:
 def predicted(program: Path, chip: str, *arguments: str) -> list[dict[str, Any]]:
     """Return the prediction of each launch of a program, as JSON has it. Raises CalledProcessError."""
     found = program.with_suffix(".json")
-    command: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "emulator",
-        "time",
-        "--chip",
-        chip,
-        "--json",
-        found,
-        program,
-        *arguments,
-    ]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    time = (sys.executable, "-m", "emulator", "time", "--chip", chip, "--json")
+    subprocess.run([*time, found, program, *arguments], check=True, stdout=subprocess.DEVNULL)
     predictions: list[dict[str, Any]] = json.loads(found.read_text())
     return predictions
