@@ -197,12 +197,11 @@ class Consumer(LoopInvariant):
 
         As integers, words are in the order of the numbers unless all numbers are negative.
         """
-        words = [row.max_of_words(of_row(cute.recast_tensor(self.s, Int32), r)) for r, row in enumerate(self.rows)]
-        maxima = cute.make_rmem_tensor(ROWS, Int32)
-        for r, word in enumerate(words):
-            maxima[r] = word
+        words, maxima = cute.recast_tensor(self.s, Int32), cute.make_rmem_tensor(ROWS, Int32)
+        for r, row in enumerate(self.rows):
+            maxima[r] = row.max_of_words(of_row(words, r))
         numbers = cute.recast_tensor(maxima, Float32)
-        if cute.arch.vote_any_sync(functools.reduce(smaller, words) < 0):
+        if cute.arch.vote_any_sync(functools.reduce(smaller, (maxima[r] for r in range(ROWS))) < 0):
             for r, row in enumerate(self.rows):
                 numbers[r] = row.tile_max(of_row(self.s, r), i)
         return [numbers[r] for r in range(ROWS)]
