@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import cutlass
 import cutlass.cute as cute
@@ -55,6 +55,9 @@ class Partial(SoftmaxWarp):
 @dataclass
 class Combine(LoopInvariant):
     """The merge, by every warp: rows of O from the partial results of all CTAs, added in a fixed order."""
+
+    #: Whether U is loaded before the statistics are known: ptxas spills it if a thread has 128 registers.
+    loads_u_early: ClassVar[bool] = False
 
     cta: Cta
 
@@ -107,13 +110,13 @@ class Combine(LoopInvariant):
         row_tile = self.cta.row_tile
         partials = [self.partial(s)[row, None] for s in range(config.splits)]
         number = row_tile.row(row)
-        # 1. Load the statistics, in lane s those of split s, and this lane's vectors of U. The memory of other CTAs is
-        #    far, so nothing waits before all is asked for.
+        # 1. Load the statistics, in lane s those of split s.
         of_lane = self.partial(cute.arch.lane_idx())[row, None]
         stats = load_vector(of_lane, STATS, config.head_dim // STATS)
         running = self.running()
         largest = load_vector(of_lane, 1, config.head_dim + STATS)[0] if running.maxima else None
-        parts = [[load_vector(each, width, at) for each in partials] for at in vectors]
+        if const_expr(self.loads_u_early):
+            parts = [[load_vector(each, width, at) for each in partials] for at in vectors]
         # 2. Find the row's maximum and sum.
         running.stats[0] = cute.arch.warp_reduction(stats[0], cute.arch.fmax, threads_in_group=config.splits)
         if const_expr(running.maxima):
@@ -124,8 +127,11 @@ class Combine(LoopInvariant):
         # 3. Store lse and m, once per row.
         if vectors[0] == 0:
             running.store(args, row_sum, row_tile.group, number)
-        # 4. Merge U, and store U and O.
+        # 4. Load this lane's vectors of U, merge them, and store U and O. The memory of other CTAs is far, so no vector
+        #    waits for another.
         inverse = running.inverse(row_sum, self.cta.sink_logit(row))
+        if const_expr(not self.loads_u_early):
+            parts = [[load_vector(each, width, at) for each in partials] for at in vectors]
         for at, of_splits in zip(vectors, parts, strict=True):
             u = self.merged(of_splits, weights)
             for tensor, factor in ((self.cta.copies.u, 1.0), (self.cta.copies.o, inverse)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import cutlass.cute as cute
 from cutlass import Float32
@@ -47,6 +47,8 @@ class Partial(LoopInvariant):
 @dataclass
 class Merge(Combine):
     """The merge, by the consumer warps, with scalar arithmetic: sm_90 has no packed fp32."""
+
+    loads_u_early: ClassVar[bool] = True
 
     @property
     def warps(self) -> int:

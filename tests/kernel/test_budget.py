@@ -48,6 +48,7 @@ EVERY_RUN = {
     "fmha_hd512_smem_causal_shared_kv_topk_sink",
     "fmha_hd512_smem_causal_shared_kv_topk_sink_splits16_rows32",
     "fmha_hd512_smem_shared_kv_v4_lens_v4_lens_maxima_sink_swapped32",
+    "fmha_hd512_smem_shared_kv_v4_lens_v4_lens_maxima_sink_splits16_swapped32",
     "fmha_hd512_smem_shared_kv_v4_lens_v4_lens_maxima_sink_cta_pair",
 }
 COMPILED = [pytest.param(each, marks=[] if each.name in EVERY_RUN else pytest.mark.long) for each in (*ALL, *TWO_TILES)]
