@@ -116,7 +116,7 @@ class Combine(LoopInvariant):
         running = self.running()
         largest = load_vector(of_lane, 1, config.head_dim + STATS)[0] if running.maxima else None
         if const_expr(self.loads_u_early):
-            parts = [[load_vector(each, width, at) for each in partials] for at in vectors]
+            parts = load_vectors(partials, width, vectors)
         # 2. Find the row's maximum and sum.
         running.stats[0] = cute.arch.warp_reduction(stats[0], cute.arch.fmax, threads_in_group=config.splits)
         if const_expr(running.maxima):
@@ -131,7 +131,7 @@ class Combine(LoopInvariant):
         #    waits for another.
         inverse = running.inverse(row_sum, self.cta.sink_logit(row))
         if const_expr(not self.loads_u_early):
-            parts = [[load_vector(each, width, at) for each in partials] for at in vectors]
+            parts = load_vectors(partials, width, vectors)
         for at, of_splits in zip(vectors, parts, strict=True):
             u = self.merged(of_splits, weights)
             for tensor, factor in ((self.cta.copies.u, 1.0), (self.cta.copies.o, inverse)):
@@ -158,3 +158,8 @@ def load_vector(row: cute.Tensor, width: int, i: Any) -> cute.Tensor:
     registers = cute.make_rmem_tensor(width, Float32)
     cute.autovec_copy(cute.logical_divide(row, cute.make_layout(width))[None, i], registers)
     return registers
+
+
+def load_vectors(rows: list[cute.Tensor], width: int, vectors: list[Any]) -> list[list[cute.Tensor]]:
+    """Load some vectors of `width` elements from every row; return those of all rows for each vector."""
+    return [[load_vector(row, width, i) for row in rows] for i in vectors]
