@@ -1,7 +1,8 @@
 """Provoke failures on a machine with a GPU, and record what was seen.
 
-`python -m harness.tools.gpu_failures FOLDER --workdir ENV_PARENT` is set up as `python -m harness.tools.gpu_host`. Each
-failure is a change of the Hopper kernel, or an event during a run. What was seen goes to FOLDER/steps.json.
+`python -m harness.tools.gpu_failures FOLDER --workdir ENV_PARENT` is set up as `python -m harness.tools.gpu_host`, with
+a work folder in which nothing was accepted before. Each failure is a change of the Hopper kernel, or an event during a
+run. What was seen goes to FOLDER/steps.json.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ def with_limit(machine: Machine, name: str, again: bool = True) -> subprocess.Po
     return machine.start("gate", *["--again"] * again, name=name.replace(" ", "-"))
 
 
-def judged(machine: Machine, name: str) -> None:
-    """Judge the clone's working tree on the gate, and note how that ended."""
+def judged(machine: Machine, name: str) -> int | None:
+    """Judge the clone's working tree on the gate, and note how that ended. Return the exit code, None if killed."""
     began = time.monotonic()
     process = with_limit(machine, name)
-    machine.note(name, ended(process), time.monotonic() - began)
+    return machine.note(name, ended(process), time.monotonic() - began).code
 
 
 def ended(process: subprocess.Popen[bytes]) -> int | None:
@@ -175,7 +176,6 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, as do its children
     machine = Machine(folder, args.workdir.resolve(), args.arch, args.device)
     parts: list[Callable[[], None]] = [
-        lambda: judged(machine, "the kernel as it is"),
         lambda: two_at_once(machine),
         lambda: interrupted(machine, "kill -9 of the client", signal.SIGKILL, "client"),
         lambda: interrupted(machine, "kill -9 of the supervisor", signal.SIGKILL, "supervisor"),
@@ -188,6 +188,8 @@ def main() -> int:
         machine.prepare()
         machine.limit_gate(GATE_S)
         machine.take("trust", deadline_s=30.0)
+        if judged(machine, "the kernel as it is") != 0:
+            return 1
         for part in parts:
             try:
                 part()
