@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..chip import DEVICE
 from ..errors import EmulatorError
@@ -18,7 +21,7 @@ from ..machine.order.completion import Completion
 from ..patching import Patches
 from . import driver
 from .allocations import argument_memory
-from .device import EmulatedDevice, Names, no_names
+from .device import NO_MEMORY, EmulatedDevice, Names, no_names
 from .positions import remember_positions
 from .shared_arrays import note_shared_arrays
 
@@ -57,6 +60,7 @@ def keep_ptx() -> None:
 
 SCRATCH = "emulator-ptx-"
 _scratch = tempfile.TemporaryDirectory(prefix=SCRATCH)
+_called_with: Final = ContextVar("memory of the arguments of the jit function being called", default=NO_MEMORY)
 
 
 class _Executor:
@@ -81,7 +85,23 @@ def current_device() -> EmulatedDevice:
 
 
 def _run(compiled: Any, arguments: list[Any]) -> int | None:
-    return _checked(current_device().call(compiled, arguments))
+    return _checked(current_device().call(compiled, arguments, _called_with.get()))
+
+
+def _keeping_memory(generate_mlir: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `generate_mlir`, which compiles and runs a called jit function: `_run` gets the memory of its arguments."""
+    signature = inspect.signature(generate_mlir)
+
+    @functools.wraps(generate_mlir)
+    def generate(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        token = _called_with.set(argument_memory(given["args"], given["kwonlyargs"]))
+        try:
+            return generate_mlir(*args, **kwargs)
+        finally:
+            _called_with.reset(token)
+
+    return generate
 
 
 def _call(compiled: Any, *args: Any, **kwargs: Any) -> int | None:
@@ -181,9 +201,11 @@ def cutedsl_calls() -> Iterator[None]:
     """
 
     def replace(_cutlass: ModuleType) -> None:
+        from cutlass.base_dsl.dsl import BaseDSL
         from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
 
         patches.update(Compiled, _REPLACED)
+        patches.set(BaseDSL, "generate_mlir", _keeping_memory(BaseDSL.generate_mlir))
 
     with Patches() as patches:
         patches.when_imported("cutlass", replace)

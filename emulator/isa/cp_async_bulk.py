@@ -201,7 +201,6 @@ def _bulk_out(ins: Instr, what: str, combine: Combine = copy, masked: int | None
                     combine(there, new)
                 else:
                     there[chosen] = new[chosen]
-                memory.wrote(there)
 
             copies.issue(ins, partial(writing.complete, move))
 

@@ -98,7 +98,7 @@ def _changed(ins: Instr, warp: Warp, address: int) -> None:
     Kept are the last change and changes by other warps with the same result.
     """
     _check_unused(ins, warp, address)
-    warp.cta.launch.memory.wrote(host_bytes(address, MAP_BYTES))
+    warp.cta.cluster.outside.unnoted = True
     now, maps = _held(address), warp.cta.launch.registry.setdefault("changed maps", {})
     alike = [(held, made) for held, made in maps.get(address, ()) if held == now and made.warp is not warp]
     maps[address] = [*alike, (now, GlobalAccess.of(warp.access(ins, ins.opcode)))]

@@ -113,6 +113,14 @@ def test_a_call_without_compiling_first() -> None:
     torch.testing.assert_close(y, x + 4)
 
 
+def test_a_call_without_compiling_first_knows_its_tensors() -> None:
+    with (
+        emulator.emulate(),
+        pytest.raises(OutOfBounds, match=r"near +argument 0: 0x\w+ to 0x\w+ \(0 bytes past its end\)"),
+    ):
+        stray(dynamic(torch.zeros(64)))
+
+
 def test_executors_made_by_to(compiled: Any) -> None:
     x, y = tensors()
     with emulator.emulate():

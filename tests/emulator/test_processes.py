@@ -16,7 +16,7 @@ import pytest
 import emulator
 from emulator.errors import Fault, UnwrittenRead
 from emulator.machine.execution import processes
-from emulator.machine.launch.globalmem import GlobalMemory
+from emulator.machine.memory import global_shadow
 from emulator.program import Program
 from emulator.ptx.parser import parse
 from tests.emulator.ptx_kernel import launch, source
@@ -29,6 +29,10 @@ add.u64 %q1, %a0, %q0;
 """
 OWN = AT + "mad.lo.u32 %r3, %r0, %r0, %t; st.global.u32 [%q1], %r3; ret;"
 OVER_EACH_OTHER = AT + "st.global.u32 [%q1], %r2; add.u64 %q2, %a0, %b; st.global.u32 [%q2], %r0; ret;"
+BYTES = """
+mov.u32 %r0, %ctaid.x; mad.lo.u32 %r1, %r0, 33, %t; cvt.u64.u32 %q0, %r1; add.u64 %q1, %a0, %q0; mov.u32 %r3, 0;
+AGAIN: add.u32 %r3, %r3, 1; st.global.u8 [%q1], %r3; setp.lt.u32 %p0, %r3, 9; @%p0 bra AGAIN; ret;
+"""
 BULK = (
     AT
     + """
@@ -75,7 +79,7 @@ def addresses_of(array: np.ndarray) -> np.ndarray:
     return np.array([array.ctypes.data], np.uint64)
 
 
-@pytest.mark.parametrize("body", [OWN, OVER_EACH_OTHER, BULK])
+@pytest.mark.parametrize("body", [OWN, OVER_EACH_OTHER, BYTES, BULK])
 @pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
 def test_bits_and_counts_are_those_of_one_process(body: str, completion: str, forks: list[int]) -> None:
     alone, shared = np.zeros(32 * GRID, np.uint32), np.zeros(32 * GRID, np.uint32)
@@ -87,6 +91,14 @@ def test_bits_and_counts_are_those_of_one_process(body: str, completion: str, fo
     assert len(forks) == 2
     assert alone.any()
     np.testing.assert_array_equal(shared, alone)
+
+
+def test_memory_without_a_shadow_is_written_by_one_process(forks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(global_shadow, "CELLS_MAX", 32 * GRID - 1)
+    out = np.zeros(32 * GRID, np.uint32)
+    launch(source(OWN), out, grid=GRID, processes=3)
+    assert not forks
+    assert out[-1] == (GRID - 1) ** 2 + 31
 
 
 @pytest.mark.parametrize("cta", [0, 2, 5, 6])
@@ -293,25 +305,3 @@ def test_a_forked_process_whose_parent_has_already_ended_runs_nothing(
     assert launch(source(OWN), shared, grid=GRID, processes=2) == counted
     np.testing.assert_array_equal(shared, alone)
     assert not list(tmp_path.iterdir())
-
-
-def fail(fault: Fault) -> None:
-    pytest.fail(str(fault))
-
-
-@pytest.mark.parametrize("part", [np.s_[1], np.s_[:, 2:5], np.s_[0:3:2, ::3, 4:9], np.s_[2, 1, 3:4]])
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
-def test_boxes_that_an_agent_wrote_are_noted_byte_for_byte(part: Any, dtype: type) -> None:
-    array: np.ndarray = np.zeros((3, 8, 16), dtype)
-    there = array[part]
-    memory = GlobalMemory([(array.ctypes.data, array.nbytes, "array")], True, fail)
-    memory.written = []
-    there[...] = np.arange(1, there.size + 1).reshape(there.shape)
-    memory.wrote(there)
-    wanted = array.copy()
-    array[...] = 0
-    memory.apply(memory.written)
-    np.testing.assert_array_equal(array, wanted)
-    array[...] = 0
-    GlobalMemory([], True, fail).apply(memory.written)
-    np.testing.assert_array_equal(array, wanted)

@@ -224,7 +224,6 @@ def store_boxes(
         for box, new in zip(found, values.reshape(len(boxes), -1), strict=True):
             if box is not None:
                 next(left).complete(partial(tensor.write, *box, new, reduction))
-                warp.cta.launch.memory.wrote(box[1])
 
     copies.issue(instr, perform, about=Store(warp.cta, offset, size, tensor, found, reduction))
 

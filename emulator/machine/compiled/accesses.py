@@ -87,15 +87,14 @@ class CompiledAccesses:
     def learn(self, number: int, addresses: np.ndarray, size: int, store: bool) -> None:
         """Allow instruction `number` to access the allocation that holds `size` bytes at each address.
 
-        Not allowed: a store if every write has to be noted, a store of two lanes to one address, anything in a tracked
-        allocation without notes, and a load of two lanes from one address of a tracked allocation.
+        Not allowed: a store of two lanes to one address, anything in a tracked allocation without notes, and a load of
+        two lanes from one address of a tracked allocation.
         """
         address = addresses.item(0)
         found = self._memory.known(address, address + size)
         watched = found is not None and found.address in self._memory.tracked
         together = (store or watched) and np.unique(addresses).size < addresses.size
-        noted = together or (store and self._memory.written is not None)
-        if found is None or noted or len(self._accesses) > IDS_MAX:
+        if found is None or together or len(self._accesses) > IDS_MAX:
             return
         notes = 0, 0
         if watched:

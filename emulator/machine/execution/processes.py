@@ -2,10 +2,10 @@
 
 The first one or two clusters run alone, to show what the launch writes and how long a cluster takes. None runs alone if
 the number of processes is given and an earlier launch of the program wrote only allocations that were known before it.
-Each process runs neighbouring clusters in its own copy of memory and notes their writes to global memory. The launching
-process applies the notes in the order of the grid. If a process fails or has findings, or accessed what another wrote,
-nothing is applied and the launching process runs all clusters. So errors, findings, races between clusters and Ctrl-C
-are those of one process.
+Each process runs neighbouring clusters in its own copy of memory, whose shadow shows what they wrote. The launching
+process copies that. If a process fails or has findings, or accessed what another wrote, nothing is copied and the
+launching process runs all clusters. So errors, findings, races between clusters and Ctrl-C are those of one process.
+If a launch writes memory that has no shadow, one process runs all its clusters.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from ..launch.statistics import Stats
 from ..memory.global_shadow import Footprint, GlobalShadow, disjoint
 
 if TYPE_CHECKING:
-    from ..launch.globalmem import Written
+    import numpy as np
+
     from ..launch.launch import Dim3, Launch
 
-Notes = list[tuple[Stats, "list[Written]"]]
-"""The counts and the writes of each cluster."""
+Outcome = tuple[Stats, Footprint, "list[np.ndarray]"]
+"""The counts of a process's clusters, the cells that they accessed, and the contents of those that they wrote."""
 
 PR_SET_PDEATHSIG: Final = 1
 """The option of prctl that sets the signal sent to this process when its parent ends."""
@@ -88,6 +89,8 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int |
     del left[:alone]
     if processes is None:
         processes = idle_cores() if took_s * len(left) > PAYS_S else 1
+    if GlobalShadow.of(launch).unnoted:
+        processes = 1
     if processes > 1 and len(left) > 1 and not launch.findings:
         _distribute(launch, run_cluster, left, processes)
     else:
@@ -115,11 +118,10 @@ def _distribute(launch: Launch, run_cluster: Callable[[Dim3], None], clusters: S
             run_cluster(index)
         found = [helper.finish() for helper in helpers]
         done = [each for each in found if each is not None]
-        if len(done) == len(found) and disjoint([shadow.footprint(), *(share for _, share in done)]):
-            for notes, _ in done:
-                for stats, written in notes:
-                    launch.stats.add(stats)
-                    launch.memory.apply(written)
+        if len(done) == len(found) and disjoint([shadow.footprint(), *(footprint for _, footprint, _ in done)]):
+            for stats, footprint, contents in done:
+                launch.stats.add(stats)
+                shadow.restore(footprint, contents)
         else:
             for index in clusters[len(first) :]:
                 run_cluster(index)
@@ -146,7 +148,7 @@ def _split(clusters: Sequence[Dim3], count: int) -> list[Sequence[Dim3]]:
 
 
 class Helper:
-    """A forked process that runs some clusters and notes their results."""
+    """A forked process that runs some clusters."""
 
     def __init__(self, launch: Launch, run_cluster: Callable[[Dim3], None], share: Sequence[Dim3]) -> None:
         self._launch, self._share = launch, share
@@ -162,26 +164,22 @@ class Helper:
                 os._exit(0)
 
     def _work(self, run_cluster: Callable[[Dim3], None]) -> None:
-        """Note, in the forked process, each cluster's results and then all accesses; stop at errors and findings."""
-        launch = self._launch
-        launch.memory.note_writes()
+        """Run the clusters in the forked process, and keep the outcome unless there is an error or a finding."""
+        launch, shadow = self._launch, GlobalShadow.of(self._launch)
+        launch.stats = Stats()
         for index in self._share:
-            launch.stats, launch.memory.written = Stats(), []
             try:
                 run_cluster(index)
             except BaseException:
                 return
             if launch.findings:
                 return
-            pickle.dump((launch.stats, launch.memory.written), self._notes, pickle.HIGHEST_PROTOCOL)
-        pickle.dump(GlobalShadow.of(launch).footprint(), self._notes, pickle.HIGHEST_PROTOCOL)
+        footprint = shadow.footprint()
+        pickle.dump((launch.stats, footprint, shadow.contents(footprint)), self._notes, pickle.HIGHEST_PROTOCOL)
         self._notes.flush()
 
-    def finish(self) -> tuple[Notes, Footprint] | None:
-        """Wait for the process. Return the notes of its clusters and its footprint; None if it failed.
-
-        Raises Interrupted on Ctrl-C.
-        """
+    def finish(self) -> Outcome | None:
+        """Wait for the process. Return its outcome, None if it failed. Raises Interrupted on Ctrl-C."""
         try:
             os.waitpid(self._pid, 0)
         except KeyboardInterrupt:
@@ -190,7 +188,8 @@ class Helper:
         self._pid = 0
         self._notes.seek(0)
         try:
-            return [pickle.load(self._notes) for _ in self._share], pickle.load(self._notes)
+            outcome: Outcome = pickle.load(self._notes)
+            return outcome
         except (EOFError, pickle.UnpicklingError):  # UnpicklingError: killed while it wrote
             return None
 

@@ -7,7 +7,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from ...ptx.syntax import Instr
 
 MARGIN = (256, 1 << 20)
-Written = tuple[np.ndarray, np.ndarray]
-"""Written bytes: addresses [n], and the bytes from each, uint8[n, size]."""
 
 
 @dataclass(order=True)
@@ -63,8 +60,6 @@ class GlobalMemory:
         self.allocations = sorted(Allocation(*a) for a in allocations)
         self._starts = [allocation.address for allocation in self.allocations]
         self.closed, self._report = closed, report
-        self.written: list[Written] | None = None
-        """If a list, every write is appended to it."""
         self.tracked: set[int] = set()
         """The addresses of allocations that are written in this launch, see `machine.memory.global_shadow`."""
         self.on_track: list[Callable[[Allocation], None]] = []
@@ -125,8 +120,6 @@ class GlobalMemory:
     def store(self, addresses: np.ndarray, values: np.ndarray, instr: Instr, warp: Culprit, what: str) -> None:
         """Write unsigned[n, count] at the addresses."""
         width, count = values.itemsize, values.shape[1]
-        if self.written is not None:
-            self.written.append((addresses.copy(), np.ascontiguousarray(values).view(np.uint8).copy()))
         found = self._holding(addresses, width * count)
         if found is not None:
             view, index = _index(found, addresses, width, count)
@@ -148,33 +141,6 @@ class GlobalMemory:
             self.tracked.add(allocation.address)
             for tell in self.on_track:
                 tell(allocation)
-
-    def note_writes(self) -> None:
-        """Note every write in `written` from now on, those of compiled code too."""
-        self.written = []
-        for allocation in self.allocations:
-            if allocation.address in self.tracked:
-                for tell in self.on_track:
-                    tell(allocation)
-
-    def wrote(self, there: np.ndarray) -> None:
-        """Note that an agent wrote this part of host memory, whose last dimension is contiguous."""
-        if self.written is not None:
-            places = rows_of(there.__array_interface__["data"][0], there)
-            rows = np.ascontiguousarray(there).reshape(places.size, -1).view(np.uint8)
-            self.written.append((places, rows.copy()))
-
-    def apply(self, written: list[Written]) -> None:
-        """Repeat writes that were noted in another process, in order."""
-        for size, notes in groupby(written, lambda note: note[1].shape[1]):
-            addresses, rows = (np.concatenate(parts) for parts in zip(*notes, strict=True))
-            found = self._holding(addresses, size)
-            if found is not None:
-                view, index = _index(found, addresses, 1, size)
-                view[index] = rows
-                continue
-            for address, row in zip(addresses.tolist(), rows, strict=True):
-                ctypes.memmove(address, row.ctypes.data, size)
 
     def _holding(self, addresses: np.ndarray, size: int) -> Allocation | None:
         low, high = int(addresses.min()), int(addresses.max()) + size

@@ -47,7 +47,7 @@ Touched = tuple[np.ndarray, np.ndarray]
 """The cells of one allocation that a process wrote, and those that it accessed, since
 `GlobalShadow.start_footprint`. One bit for each cell."""
 Footprint = dict[int, Touched] | None
-"""Touched cells by the allocation's address; None if an allocation was written whose earlier readers are unknown."""
+"""Touched cells by the allocation's address; None if memory was written whose earlier readers are unknown."""
 
 
 def disjoint(footprints: Sequence[Footprint]) -> bool:
@@ -76,6 +76,8 @@ class GlobalShadow:
         self.accesses: list[tuple[Instr, str]] = []
         self.warps: list[Any] = []
         """The warps of the launch, by serial number."""
+        self.unnoted = False
+        """True if memory was written that is not tracked."""
         self._tracked: set[int] = set()
 
     def start_footprint(self) -> None:
@@ -86,9 +88,20 @@ class GlobalShadow:
 
     def footprint(self) -> Footprint:
         """Return the cells accessed since `start_footprint`."""
-        if self._launch.memory.tracked != self._tracked:
+        if self.unnoted or self._launch.memory.tracked != self._tracked:
             return None
         return {address: touched for address, area in self._areas.items() if (touched := area.touched()) is not None}
+
+    def contents(self, footprint: Footprint) -> list[np.ndarray]:
+        """Return the contents of the written cells of each allocation."""
+        return [self._areas[address].contents(written) for address, (written, _) in (footprint or {}).items()]
+
+    def restore(self, footprint: Footprint, contents: Sequence[np.ndarray]) -> None:
+        """Write contents that another process had."""
+        for (address, (written, _)), there in zip((footprint or {}).items(), contents, strict=True):
+            area = self.area(address, address + 1)
+            assert area is not None, "a footprint has allocations that were tracked before the fork"
+            area.restore(written, there)
 
     @classmethod
     def of(cls, launch: Launch) -> GlobalShadow:
@@ -151,6 +164,7 @@ class GlobalShadow:
         memory = self._launch.memory
         found = memory.known(low, high)
         if found is None or found.size > CELLS_MAX * self.cell:
+            self.unnoted = True
             return None
         memory.track(found)
         return self._area(found)
@@ -191,6 +205,17 @@ class Area:
         new = True if self._before is None else ~self._before
         written, accessed = (bits & new for bits in self._accessed())
         return (np.packbits(written), np.packbits(accessed)) if accessed.any() else None
+
+    def contents(self, written: np.ndarray) -> np.ndarray:
+        """Return the contents of written cells. written: one bit for each cell."""
+        cells, _ = self._allocation.view(self._cell)
+        found: np.ndarray = cells[np.unpackbits(written, count=cells.size).view(bool)]
+        return found
+
+    def restore(self, written: np.ndarray, contents: np.ndarray) -> None:
+        """Write what `contents` returned in another process."""
+        cells, _ = self._allocation.view(self._cell)
+        cells[np.unpackbits(written, count=cells.size).view(bool)] = contents
 
     def _accessed(self) -> Touched:
         """Return the masks of written and of accessed cells, bool[cells]."""
