@@ -141,10 +141,11 @@ def _flushed(bits: np.ndarray) -> np.ndarray:
 
 
 def conflict_free_groups(addresses: np.ndarray) -> list[np.ndarray]:
-    """Split the lanes into groups without a common address, in lane order for each address."""
+    """Split the lanes into as few groups without a common address as possible, in lane order for each address."""
     if np.unique(addresses).size == addresses.size:
         return [np.arange(addresses.size)]
-    return [np.array([i]) for i in range(addresses.size)]
+    before = np.tril(addresses[:, None] == addresses, -1).sum(1)  # the number of earlier lanes with the same address
+    return [np.flatnonzero(before == number) for number in range(before.max() + 1)]
 
 
 def operand_bits(op: Atomic, value: Any, mask: Any) -> np.ndarray:

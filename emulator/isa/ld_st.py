@@ -244,15 +244,15 @@ def _release(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
     flags = _flags(warp, memory)
     if not flags and not op.releases and warp.fenced[CTA] is None:
         return
-    for place in {(id(memory), place) for place in places.tolist()}:
-        if not op.rewrites:
-            flags.overwrite(place, warp)
-        if op.releases:
-            flags.release(place, warp, warp.clock, op.scope)
-        else:
-            for reach in range(CTA, op.scope + 1):
-                if (fenced := warp.fenced[reach]) is not None:
-                    flags.release(place, warp, fenced, reach)
+    written = {(id(memory), place) for place in places.tolist()}
+    if not op.rewrites:
+        flags.overwrite(written, warp)
+    if op.releases:
+        flags.release(written, warp, warp.clock, op.scope)
+    else:
+        for reach in range(CTA, op.scope + 1):
+            if (fenced := warp.fenced[reach]) is not None:
+                flags.release(written, warp, fenced, reach)
     if op.releases:
         warp.tick()
 

@@ -78,7 +78,7 @@ class Clock:
 
     def merge(self, other: Clock) -> None:
         """Take the later time of each component of both clocks."""
-        if other.remote is not None:
+        if other.remote is not None and other.remote is not self.remote:
             self._merge_remote(other.remote)
         if self.unsynced is not other.unsynced:
             self._merge_unsynced(other)
@@ -166,15 +166,18 @@ class Clock:
         self.unsynced = merged or None
 
     def _merge_remote(self, seen: Remote) -> None:
-        known = dict(self.remote or {})
+        known, later = self.remote or {}, {}
         for cluster_id, rows in seen.items():
             mine = known.get(cluster_id)
             if cluster_id == self.cluster_id:
                 own = self._own(0, rows.shape[1])
                 np.maximum(own, rows, out=own)
             elif mine is not rows:
-                known[cluster_id] = rows if mine is None else _joined(mine, rows)
-        self.remote = known
+                joined = rows if mine is None else _joined(mine, rows)
+                if joined is not mine:
+                    later[cluster_id] = joined
+        if later:
+            self.remote = {**known, **later}
 
     def for_other_clusters(self) -> Clock:
         """Return the clock as clusters other than its own keep it."""
@@ -222,9 +225,17 @@ class Clock:
 
 
 def _joined(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the later time of each component."""
+    """Return the later time of each component.
+
+    It is one of the two arrays if that has all later times, so that clocks that saw the same share it.
+    """
     if a.shape[1] < b.shape[1]:
         a, b = b, a
+    shared = a[:, : b.shape[1]]
+    if (shared >= b).all():
+        return a
+    if a.shape == b.shape and (b >= a).all():
+        return b
     joined = a.copy()
-    np.maximum(joined[:, : b.shape[1]], b, out=joined[:, : b.shape[1]])
+    np.maximum(shared, b, out=joined[:, : b.shape[1]])
     return joined

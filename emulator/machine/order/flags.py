@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .access import CLUSTER, CTA, GPU
@@ -23,21 +23,23 @@ class Flags:
         self._released: dict[Any, dict[Any, Clock]] = {}
         self._by: dict[Any, Issuer] = {}
 
-    def overwrite(self, place: Any, warp: Issuer) -> None:
+    def overwrite(self, places: Iterable[Any], warp: Issuer) -> None:
         """Note a strong write that is no read-modify-write. The warp's own earlier releases there stay."""
-        if place in self._released and self._by[place] is not warp:
-            del self._released[place], self._by[place]
+        for place in places:
+            if place in self._released and self._by[place] is not warp:
+                del self._released[place], self._by[place]
 
-    def release(self, place: Any, warp: Issuer, clock: Clock, scope: int) -> None:
-        """Attach `clock` of the warp to the value at `place`."""
-        clocks = self._released.setdefault(place, {})
-        self._by.setdefault(place, warp)
-        for _, key in _within(warp, scope):
-            mine = clock.for_other_clusters() if key == GPU else clock
-            if key in clocks:
-                clocks[key].merge(mine)
-            else:
-                clocks[key] = mine.copy()
+    def release(self, places: Iterable[Any], warp: Issuer, clock: Clock, scope: int) -> None:
+        """Attach `clock` of the warp to the values at `places`."""
+        released = [(key, clock.for_other_clusters() if key == GPU else clock) for _, key in _within(warp, scope)]
+        for place in places:
+            clocks = self._released.setdefault(place, {})
+            self._by.setdefault(place, warp)
+            for key, mine in released:
+                if key in clocks:
+                    clocks[key].merge(mine)
+                else:
+                    clocks[key] = mine.copy()
 
     def at(self, place: Any, warp: Issuer, scope: int) -> Iterator[tuple[int, Clock]]:
         """Yield the clocks that a strong read of the warp observes at `place`, each with its scope."""
