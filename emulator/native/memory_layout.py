@@ -4,9 +4,8 @@ The invariant: compiled code proceeds only where notes and clocks prove that the
 handler otherwise.
 
 - Global memory: every lane must be aligned and begin in the instruction's window, part of an allocation that the
-  handler accessed, so no fault is possible. Stores have no window if every write must be noted for another process. An
-  allocation that is written in the launch has two notes per cell, of the last write and the last read. Each lane must
-  find its own note or none there; a load by .nc must find no write.
+  handler accessed, so no fault is possible. An allocation that is written in the launch has two notes per cell, of the
+  last write and the last read. Each lane must find its own note or none there; a load by .nc must find no write.
 - Shared memory: beside the shadow there is a note of the last writer of each 4-byte cell and, for each warp of the CTA
   and each guest (an admitted warp of a peer CTA), of its last read since. A load proceeds if its warp's clock covers
   the notes of writes. A store also has to cover the notes of reads, if the cell is marked READ, and the readers in the
@@ -16,8 +15,8 @@ handler otherwise.
 - Lanes: a lane has seen the other lanes of its warp up to the time of the clock's next component. A note has the lane,
   or `MANY`. For a write, MANY means that all lanes wrote the same value in one instruction and any lane may read it;
   for reads, that there were several lanes.
-- Counts: a global access adds its bytes. A shared access must have the pattern of its handler's last access, whose bank
-  conflicts are computed later, times the number of its occurrences.
+- Counts: a global access adds its bytes. A shared access must have the pattern of its handler's last access in the
+  warp, whose bank conflicts are computed later, times the number of its occurrences.
 """
 
 from __future__ import annotations
@@ -46,7 +45,8 @@ MEMORY_ROW: Final = np.dtype(
 )
 """The row `memory` of a warp. These fields are addresses in host memory:
 
-windows, patterns: one record for each compiled access of the program. bytes: two longs, bytes loaded and stored.
+windows, patterns: one record for each compiled access of the program; every warp of a CTA has patterns of its own.
+bytes: two longs, bytes loaded and stored.
 stored: for each compiled store, the lanes of the warp that ever executed it, as bits.
 data: the bytes of the CTA's shared memory. writes: the notes of writes [cells]. reads: a word that holds the address of
 the notes of reads, [warps, cells]. noted: a byte per cell, the kinds of notes not in the shadow yet, WRITTEN and READ.
@@ -60,9 +60,9 @@ component: its clock component. serial: its number in the launch. ctas: the numb
 the warp's last access by this row.
 """
 _NAMES: Final = MEMORY_ROW.names or ()
-LIMIT, CLOCK, WARP, LAST = map(_NAMES.index, ("limit", "clock", "warp", "last"))
+PATTERNS, LIMIT, CLOCK, WARP, LAST = map(_NAMES.index, ("patterns", "limit", "clock", "warp", "last"))
 OF_ONE_WARP: Final = slice(_NAMES.index("stored"), LAST)
-"""Indices into a row as uint64[32]: three fields, and the fields that differ between the warps of a CTA."""
+"""Indices into a row as uint64[32]: five fields, and those that differ between a CTA's warps besides `patterns`."""
 WINDOW: Final = np.dtype([("start", "u8"), ("count", "u8"), ("writes", "u8"), ("reads", "u8")])
 """The addresses at which an access may begin: `count` bytes from `start`. writes, reads: the address of the notes of
 that allocation, biased as if it began at 0; 0 for none, if nothing writes to it in the launch."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from ...native.memory_layout import (
     MEMORY_ROW,
     OF_ONE_WARP,
     PATTERN,
+    PATTERNS,
     SERIALS_MAX,
     WARP,
     WINDOW,
@@ -38,15 +40,22 @@ if TYPE_CHECKING:
 
 
 class Learned:
-    """The access patterns of shared memory that a program keeps across launches, by access number.
+    """The access patterns of shared memory that a program keeps across launches, by warp of a CTA and access number.
 
     A pattern implies no addresses, order or values, so one that was learned in another launch is valid.
     """
 
     def __init__(self, accesses: int) -> None:
-        self.patterns = np.zeros(accesses, PATTERN)
-        self.shapes: dict[int, tuple[Shape, ...]] = {}
+        self.patterns = np.zeros((0, accesses), PATTERN)
+        self.shapes: dict[tuple[int, int], tuple[Shape, ...]] = {}
         """The patterns that were counted, as `Stats` knows them, one for each CTA."""
+
+    def of(self, warps: int) -> np.ndarray:
+        """Return the patterns of at least this number of warps: PATTERN[warps, accesses]."""
+        had, accesses = self.patterns.shape
+        if had < warps:
+            self.patterns = np.concatenate((self.patterns, np.zeros((warps - had, accesses), PATTERN)))
+        return self.patterns
 
 
 class CompiledAccesses:
@@ -61,13 +70,12 @@ class CompiledAccesses:
         self._windows = np.zeros(len(accesses), WINDOW)
         self._bytes = np.zeros(2, np.uint64)
         self._of_shared = any(name.split("::")[0] == "shared" for instr, _ in accesses for name in instr.modifiers)
-        self._learned, self._patterns = learned, learned.patterns
+        self._learned, self._patterns = learned, learned.of(-(-math.prod(launch.block) // LANES))
         self._times = self._patterns["times"]
         self._times[:] = 0  # of a launch that was aborted
         self._row = np.zeros(LANES, np.uint64)
         row = self._row.view(MEMORY_ROW)
         row["windows"], row["bytes"] = self._windows.ctypes.data, self._bytes.ctypes.data
-        row["patterns"] = self._patterns.ctypes.data
         launch.memory.on_track.append(self._leave)
 
     def start(self, warps: Sequence[Warp], memory: np.ndarray) -> None:
@@ -78,6 +86,7 @@ class CompiledAccesses:
         cta = warps[0].cta
         noted = self._of_shared and cta.smem.shift
         memory[:] = _with_notes(self._row, cta, Notes(cta, self._accesses)) if noted else self._row
+        memory[:, PATTERNS] = self._patterns.ctypes.data + self._patterns.strides[0] * np.arange(len(warps))
         stored = np.zeros((len(warps), max(len(self._accesses), 1)), np.uint32)
         for warp, row, executed in zip(warps, memory, stored, strict=True):
             warp.memory, warp.stored = row, executed
@@ -111,10 +120,10 @@ class CompiledAccesses:
     def learn_shared(
         self, number: int, warp: Warp, lanes: np.ndarray, addresses: np.ndarray, size: int, store: bool, peer: bool
     ) -> None:
-        """Allow instruction `number` to access shared memory in this pattern, at one address per lane.
+        """Allow instruction `number` of a warp to access shared memory in this pattern, at one address per lane.
 
         Compiled code checks the order itself. A store of two lanes to one address is not allowed. peer: the instruction
-        may access any CTA of the cluster that the warp knows to have started.
+        may access any CTA of the cluster that the warp knows to have started. Warps without a pattern get this one too.
         """
         parts = _by_cta(warp, addresses)
         if not parts or not all(_has_notes(cta, offsets) for cta, offsets in parts):
@@ -125,9 +134,9 @@ class CompiledAccesses:
             if peer and (warp.peers is None or not warp.peers[cta.rank, LIMIT]):
                 _let_in(warp)
             notes.copy_from_shadow(cta.smem.cells(offsets, size))
-        self._flush_pattern(number, warp.cta.launch.stats)
-        self._learned.shapes.pop(number, None)
-        pattern = self._patterns[number]
+        self._flush_pattern((warp.index, number), warp.cta.launch.stats)
+        self._learned.shapes.pop((warp.index, number), None)
+        pattern = self._patterns[warp.index, number]
         places = addresses.tolist()
         together = {place for place in places if places.count(place) > 1} if len(set(places)) < len(places) else set()
         if together and store:
@@ -139,6 +148,8 @@ class CompiledAccesses:
         ]
         pattern["offsets"] = 0
         pattern["offsets"][lanes] = (addresses - addresses[0]).astype(np.uint32)
+        of_warps = self._patterns[:, number]
+        of_warps[of_warps["lanes"] == 0] = pattern
 
     def flush(self, stats: Stats) -> None:
         """Add the counts to those of the launch."""
@@ -146,25 +157,25 @@ class CompiledAccesses:
         stats.global_load_bytes += loaded
         stats.global_store_bytes += stored
         self._bytes[:] = 0
-        for number in np.flatnonzero(self._times).tolist():
-            self._flush_pattern(number, stats)
+        for at in zip(*(each.tolist() for each in np.nonzero(self._times)), strict=True):
+            self._flush_pattern(at, stats)
 
-    def _flush_pattern(self, number: int, stats: Stats) -> None:
-        """Count a pattern as often as it occurred."""
-        times = self._times.item(number)
+    def _flush_pattern(self, at: tuple[int, int], stats: Stats) -> None:
+        """Count a pattern as often as it occurred. at: the warp's index and the access number."""
+        times = self._times.item(at)
         if not times:
             return
-        shapes = self._learned.shapes.get(number)
+        shapes = self._learned.shapes.get(at)
         if shapes is None:
-            _, active, size, offsets, _ = self._patterns[number].tolist()
+            _, active, size, offsets, _ = self._patterns[at].tolist()
             lanes = [lane for lane in range(LANES) if active >> lane & 1]
             apart = offsets.view(np.int32).astype(np.intp)[lanes]
             ranks = apart + (1 << RANK_SHIFT - 1) >> RANK_SHIFT  # relative to the first lane's, as offsets are
             shapes = tuple(shape_of((apart - (rank << RANK_SHIFT))[ranks == rank], size) for rank in np.unique(ranks))
-            self._learned.shapes[number] = shapes
+            self._learned.shapes[at] = shapes
         for shape in shapes:
             stats.count_access(shape, times)
-        self._times[number] = 0
+        self._times[at] = 0
 
 
 def _by_cta(warp: Warp, addresses: np.ndarray) -> list[tuple[Cta, np.ndarray]]:

@@ -150,13 +150,17 @@ class GlobalShadow:
         """Check and note a write of unsigned[n, count] `values` at each address (uint64[n]), before it is made."""
         size = values.itemsize * values.shape[1]
         area = self._track(int(addresses.min()), int(addresses.max()) + size)
-        if area is not None:
+        if area is None:
+            self.unnoted = True
+        else:
             area.write(addresses, values, GlobalAccess.of(me), clock, lanes)
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
         """Note that an agent will write `size` bytes at each address, given in ascending order of the ends."""
         area = self._track(addresses.item(0), addresses.item(-1) + size)
-        if area is not None:
+        if area is None:
+            self.unnoted = True
+        else:
             area.write_by_agent(area.cells(addresses, size), me, clock)
 
     def _track(self, low: int, high: int) -> Area | None:
@@ -164,7 +168,6 @@ class GlobalShadow:
         memory = self._launch.memory
         found = memory.known(low, high)
         if found is None or found.size > CELLS_MAX * self.cell:
-            self.unnoted = True
             return None
         memory.track(found)
         return self._area(found)
