@@ -198,8 +198,7 @@ def test_the_round_that_is_misaligned_is_refused(access: str) -> None:
         )
 
 
-def test_another_process_notes_every_store() -> None:
-    """With two processes the stores of the second process reach the arrays of the first."""
+def test_stores_of_another_process_reach_the_arrays() -> None:
     out = np.zeros(8 * 32 * ROUNDS, np.uint32)
     body = f"""
     mov.u32 %r80, %ctaid.x; mad.lo.u32 %r81, %r80, {ROUNDS}, %r90; mad.lo.u32 %r82, %r81, 32, %t;
@@ -250,6 +249,19 @@ def test_every_round_passes_its_elements_on(bits: int, vector: int, handled_shar
     assert stats.shared_accesses == 2 * ROUNDS
     assert stats.shared_wavefronts == 2 * ROUNDS * max(size // 4, 1)
     assert stats.shared_conflicts == 0
+
+
+def test_warps_whose_lanes_are_in_another_order(handled_shared: list[str]) -> None:
+    """Each warp asks once: the second warp's lanes store and load in the opposite order."""
+    out = np.zeros(64, np.uint32)
+    body = """
+    mul.lo.u32 %r60, %r53, 124; xor.b32 %r60, %r60, %r52; st.shared.u32 [%r60], %t; bar.sync 0;
+    ld.shared.u32 %r61, [%r60]; add.u64 %q1, %a0, %b; st.global.u32 [%q1], %r61; bar.sync 0;
+    """
+    stats = shared_loop(body, out, block=64)
+    np.testing.assert_array_equal(out, np.arange(64))
+    assert sorted(handled_shared) == ["load", "load", "store", "store"]
+    assert (stats.shared_accesses, stats.shared_conflicts) == (4 * ROUNDS, 0)
 
 
 @pytest.mark.parametrize("met", ["barrier.cluster.arrive; barrier.cluster.wait;", "bar.sync 0;"])
