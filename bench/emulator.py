@@ -1,8 +1,9 @@
 """`python -m bench.emulator`: measure the emulator on attention problems, against goals and against a peer.
 
-Times are CPU seconds, the minimum of several repetitions, with one BLAS thread. A yardstick is measured first, because
-a busy machine can be half as fast. The peer is the Triton interpreter, if PyPI's `triton` is installed. `triton` is not
-in requirements.lock, because torch brings its own version on machines with a GPU.
+Times are CPU seconds, the minimum of several repetitions, with one BLAS thread. That of cross entropy is wall-clock
+time, measured once. A yardstick is measured first, because a busy machine can be half as fast. The peer is the Triton
+interpreter, if PyPI's `triton` is installed. `triton` is not in requirements.lock, because torch brings its own version
+on machines with a GPU.
 """
 
 from __future__ import annotations
@@ -72,6 +73,36 @@ with emulator.emulate():
     kernel.fmha(q, k, k, partials=False)
 """
 """A program that launches a kernel that was compiled before. Its argument is the file of the saved kernel."""
+FIRST_TEST: Final = "examples/own_repository"
+FIRST_TEST_GOAL_S: Final = 4.0
+CROSS_ENTROPY_ROWS: Final = 4096
+CROSS_ENTROPY_GOAL_GB: Final = 3.0
+GRID_BARRIER_CTAS: Final = 148
+GRID_BARRIER_GOAL_S: Final = 20.0
+GRID_BARRIER: Final = """
+.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry meet(.param .u64 count)
+.reqntid 32, 1, 1
+{
+    .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<2>;
+    ld.param.u64 %rd0, [count];
+    mov.u32 %r0, %tid.x;
+    setp.ne.u32 %p0, %r0, 0;
+    @%p0 bra MET;
+    mov.u32 %r1, %nctaid.x;
+    atom.add.acq_rel.gpu.global.u32 %r2, [%rd0], 1;
+POLL:
+    atom.add.acquire.gpu.global.u32 %r2, [%rd0], 0;
+    setp.lt.u32 %p1, %r2, %r1;
+    @%p1 bra POLL;
+MET:
+    bar.sync 0;
+    ret;
+}
+"""
+"""All CTAs arrive at a counter and poll it by atomics until the last one has arrived."""
 LOOPS: Final = 20_000_000
 PROCESSES_GOAL_RATIO: Final = 0.55
 WORST_ERROR: Final = 0.01
@@ -95,7 +126,7 @@ class Line:
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
-    for lines in (yardstick, front_end, start, launches, decode, peers, processes):
+    for lines in (yardstick, front_end, start, first_test, launches, decode, peers, processes, other_kernels):
         for line in lines():
             print(line, flush=True)
 
@@ -143,6 +174,23 @@ def start() -> Iterator[Line]:
         ):
             command = [sys.executable, "-c", program, file.name]
             yield Line(what, best(lambda: subprocess.run(command, check=True), STARTS), "s", goal)  # noqa: B023
+
+
+def first_test() -> list[Line]:
+    """Measure pytest with one test that takes the fixture `emulated_device`, from process start to end."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "emulator.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        FIRST_TEST,
+    ]
+    seconds = best(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL), STARTS)
+    return [Line("a first test with the fixture", seconds, "s", FIRST_TEST_GOAL_S)]
 
 
 def launches() -> Iterator[Line]:
@@ -208,6 +256,18 @@ def processes() -> list[Line]:
         Line(f"{PROCESSES} independent loops, concurrent against sequential", concurrency_ratio(), "x"),
         Line(f"{PROCESSES} processes against one", shared.seconds / alone.seconds, "x", PROCESSES_GOAL_RATIO),
     ]
+
+
+def other_kernels() -> Iterator[Line]:
+    """Measure a barrier of a whole grid, and cross entropy of a large vocabulary in a process of its own."""
+    count = torch.zeros(1, dtype=torch.int32)
+    seconds = spent(lambda: emulator.launch(GRID_BARRIER, "meet", [count], grid=GRID_BARRIER_CTAS, block=32))
+    yield Line(f"a grid barrier of {GRID_BARRIER_CTAS} CTAs that poll by atomics", seconds, "s", GRID_BARRIER_GOAL_S)
+    command = [sys.executable, "-m", "bench.cross_entropy", str(CROSS_ENTROPY_ROWS)]
+    found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    seconds, gigabytes = map(float, found)
+    yield Line(f"cross entropy of {CROSS_ENTROPY_ROWS:,} x 128,256 bf16, one launch", seconds, "s")
+    yield Line("  peak memory", gigabytes, "GB", CROSS_ENTROPY_GOAL_GB)
 
 
 def concurrency_ratio() -> float:
