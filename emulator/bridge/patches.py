@@ -95,6 +95,8 @@ def _keeping_memory(generate_mlir: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(generate_mlir)
     def generate(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments
+        if given["compile_only"]:
+            return generate_mlir(*args, **kwargs)
         token = _called_with.set(argument_memory(given["args"], given["kwonlyargs"]))
         try:
             return generate_mlir(*args, **kwargs)

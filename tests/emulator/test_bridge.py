@@ -276,9 +276,9 @@ def test_a_store_far_from_the_tensors_passed_is_found_unless_another_may_be_mean
     near, far = from_dlpack(memory[:64]), memory[1 << 19 :]
     by = 1 << 19
     with emulator.emulate():
-        function = cute.compile(shifted, near, None, by)
-        with pytest.raises(OutOfBounds, match=f"{4 * (by - 64)} bytes past its end"):
-            function(near, None, by)
+        for function in (cute.compile(shifted, near, None, by), shifted):
+            with pytest.raises(OutOfBounds, match=f"{4 * (by - 64)} bytes past its end"):
+                function(near, None, cutlass.Int32(by))
         addresses = from_dlpack(torch.tensor([far.data_ptr()]))
         cute.compile(shifted, near, addresses, by)(near, addresses, by)
     assert far[:32].sum() == 32
