@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ..machine.order.access import Access
     from ..machine.topology import Warp
 
-COMPILED_SPACES: Final = frozenset({"global", "shared", "shared::cta", "shared::cluster"})
-"""The state spaces that JIT-compiled accesses reach."""
 UNSHARED: Final = frozenset({"param", "param::entry", "param::func", "local", "const"})
 SPACES: Final = SHARED | UNSHARED | {"global"}
 ALL_LANES: Final = 0xFFFF_FFFF
@@ -318,8 +316,8 @@ def outside_cluster(ins: Instr) -> bool:
 
 
 def compiled_memory(ins: Instr) -> tuple[Special, ...]:
-    """Return the hidden registers that an ld or st reads if it is JIT-compiled."""
-    return () if COMPILED_SPACES.isdisjoint(ins.modifiers) else (MEMORY,)
+    """Return the hidden registers that an ld or st reads if it is JIT-compiled. A generic one is taken for global."""
+    return (MEMORY,) if UNSHARED.isdisjoint(ins.modifiers) else ()
 
 
 def if_not_local(ins: Instr) -> Sequence[Operand] | None:

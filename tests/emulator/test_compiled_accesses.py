@@ -123,6 +123,29 @@ def test_narrow_loads_are_extended_and_narrow_stores_cut(kind: str) -> None:
     np.testing.assert_array_equal(narrow, (given.astype(np.int32) + 0x5500).astype(dtype))
 
 
+def test_generic_accesses_of_global_memory(handled: list[str]) -> None:
+    given = aligned(RNG.integers(0, 1 << 32, ROUNDS * 32, np.uint32))
+    out = aligned(np.zeros_like(given))
+    stats = looped(f"{each(4)} ld.u32 %r20, [%q0]; st.u32 [%q1], %r20;", given, out)
+    np.testing.assert_array_equal(out, given)
+    assert stats.global_load_bytes == stats.global_store_bytes == given.nbytes
+    assert handled == ["load", "store"]
+
+
+def test_a_generic_access_of_another_memory_each_round_and_in_each_lane() -> None:
+    """Odd lanes go through shared memory, in odd rounds all lanes; the others go through global memory."""
+    given, out = (aligned(np.arange(ROUNDS * 32, dtype=np.uint32)) for _ in range(2))
+    out[:] = 0
+    body = f"""
+    {each(4)} ld.global.u32 %r20, [%q0]; or.b32 %r21, %t, %r90; and.b32 %r21, %r21, 1; setp.ne.u32 %p1, %r21, 0;
+    mov.u64 %q6, box; cvta.shared.u64 %q6, %q6; add.u64 %q6, %q6, %b; selp.b64 %q7, %q6, %q1, %p1;
+    st.u32 [%q7], %r20; ld.u32 %r22, [%q7]; add.u32 %r22, %r22, %r21; st.global.u32 [%q1], %r22;
+    """
+    looped(body, given, out, before=".shared .align 128 .b8 box[128];")
+    rounds, lanes = np.divmod(np.arange(ROUNDS * 32), 32)
+    np.testing.assert_array_equal(out, given + ((rounds | lanes) & 1))
+
+
 def test_only_the_lanes_whose_guard_holds() -> None:
     """Lanes below the round load, the others store a constant. In round 0 no lane loads."""
     given, out = RNG.integers(0, 99, ROUNDS * 32, np.uint32), np.zeros(ROUNDS * 32, np.uint32)
