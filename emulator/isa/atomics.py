@@ -123,16 +123,68 @@ def _run(op: Atomic, ins: Instr, results: int) -> Action:
         addresses = active_addresses(warp, mask, address)
         if op.releases:
             warp.complete_used_loads(ins)
-        old = np.zeros((addresses.size, op.count), f"u{op.width}")
-        lanes = warp.lanes
-        assert lanes is not None
-        for rows in conflict_free_groups(addresses):
-            warp.lanes = lanes[rows]
-            old[rows] = load(op, warp, addresses[rows])
-            store(op, warp, addresses[rows], op.new_bits_at(addresses[rows], old[rows], [o[rows] for o in operands]))
+        old = _apply(op, warp, addresses, operands)
         return results_of(op, ins, old, mask) if results else None
 
     return run
+
+
+def _apply(op: Atomic, warp: Warp, addresses: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+    """Perform the operation of each active lane, in lane order at each address. Return what each lane replaced."""
+    groups, lanes = conflict_free_groups(addresses), warp.lanes
+    old = np.zeros((addresses.size, op.count), f"u{op.width}")
+    if len(groups) > 1 and _applied_at_once(op, warp, addresses, operands, groups, old):
+        return old
+    assert lanes is not None
+    for rows in groups:
+        warp.lanes = lanes[rows]
+        old[rows] = load(op, warp, addresses[rows])
+        store(op, warp, addresses[rows], op.new_bits_at(addresses[rows], old[rows], [o[rows] for o in operands]))
+    return old
+
+
+def _applied_at_once(
+    op: Atomic,
+    warp: Warp,
+    addresses: np.ndarray,
+    operands: list[np.ndarray],
+    groups: list[np.ndarray],
+    old: np.ndarray,
+) -> bool:
+    """Load and store each address once, for its last lane, and compute the steps between. Fill `old`.
+
+    Return False, with nothing stored, if an address gets the bits that it had: each lane's store must be checked then.
+    """
+    lanes = warp.lanes
+    assert lanes is not None
+    _, last = np.unique(addresses[::-1], return_index=True)
+    chosen = addresses.size - 1 - last  # in the order of their addresses
+    at = np.searchsorted(addresses[chosen], addresses)
+    warp.lanes = lanes[chosen]
+    before = load(op, warp, addresses[chosen])
+    now = before.copy()
+    for rows in groups:
+        old[rows] = now[at[rows]]
+        now[at[rows]] = op.new_bits_at(addresses[rows], old[rows], [o[rows] for o in operands])
+    changed = bool((now != before).any(1).all())
+    if changed:
+        store(op, warp, addresses[chosen], now)
+        for rows in groups[1:]:
+            _count_again(op, warp, addresses[rows])
+    warp.lanes = lanes
+    return changed
+
+
+def _count_again(op: Atomic, warp: Warp, addresses: np.ndarray) -> None:
+    """Count the load and the store of lanes that follow others at their addresses."""
+    stats = warp.cta.launch.stats
+    for memory, _, places in op.parts(warp, addresses):
+        if memory == "global":
+            stats.global_load_bytes += places.size * op.bytes
+            stats.global_store_bytes += places.size * op.bytes
+        elif memory != "local":
+            for _ in range(2):
+                stats.access_shared(op.checked(memory, places, warp), op.bytes)
 
 
 def _flushed(bits: np.ndarray) -> np.ndarray:

@@ -17,20 +17,40 @@ atom.global.gpu.acq_rel.add.u32 %r2, [%q1], 1; add.u64 %q2, %a1, %b; st.global.u
 """
 
 
-def test_lanes_of_one_address_follow_in_order_and_others_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    stored: list[int] = []
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Collect the number of addresses of each store."""
+    sizes: list[int] = []
     store = GlobalMemory.store
 
     def noted(memory: GlobalMemory, addresses: np.ndarray, *given: object) -> None:
-        stored.append(addresses.size)
+        sizes.append(addresses.size)
         store(memory, addresses, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(GlobalMemory, "store", noted)
+    return sizes
+
+
+def test_lanes_of_one_address_follow_in_order_and_it_is_stored_once(stored: list[int]) -> None:
     counts, old = np.zeros(PLACES, np.uint32), np.zeros(32, np.uint32)
-    launch(source(COUNT_UP, 2), counts, old)
+    stats = launch(source(COUNT_UP, 2), counts, old)
     assert counts.tolist() == [32 // PLACES] * PLACES
     assert old.tolist() == [lane // PLACES for lane in range(32)]
+    assert stored == [PLACES, 32]
+    assert (stats.global_load_bytes, stats.global_store_bytes) == (4 * 32, 8 * 32)
+
+
+def test_each_lane_stores_where_the_bits_are_the_old_ones_in_the_end(stored: list[int]) -> None:
+    """Lanes 28 to 31 exchange zeros; before them are other values, which a racing load could see."""
+    body = COUNT_UP.replace("add.u32 %r2, [%q1], 1", "exch.b32 %r2, [%q1], %r3").replace(
+        "atom", "sub.u32 %r3, 31, %t; shr.u32 %r3, %r3, 2; atom", 1
+    )
+    values, old = np.zeros(PLACES, np.uint32), np.zeros(32, np.uint32)
+    stats = launch(source(body, 2), values, old)
+    assert not values.any()
+    assert old.tolist() == [0] * PLACES + [(31 - lane) // PLACES for lane in range(32 - PLACES)]
     assert stored == [PLACES] * (32 // PLACES) + [32]
+    assert stats.global_store_bytes == 8 * 32
 
 
 @pytest.mark.parametrize(
