@@ -130,49 +130,35 @@ def _run(op: Atomic, ins: Instr, results: int) -> Action:
 
 
 def _apply(op: Atomic, warp: Warp, addresses: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
-    """Perform the operation of each active lane, in lane order at each address. Return what each lane replaced."""
-    groups, lanes = conflict_free_groups(addresses), warp.lanes
-    old = np.zeros((addresses.size, op.count), f"u{op.width}")
-    if len(groups) > 1 and _applied_at_once(op, warp, addresses, operands, groups, old):
-        return old
-    assert lanes is not None
-    for rows in groups:
-        warp.lanes = lanes[rows]
-        old[rows] = load(op, warp, addresses[rows])
-        store(op, warp, addresses[rows], op.new_bits_at(addresses[rows], old[rows], [o[rows] for o in operands]))
-    return old
+    """Perform the operation of each active lane, in lane order at each address. Return what each lane replaced.
 
-
-def _applied_at_once(
-    op: Atomic,
-    warp: Warp,
-    addresses: np.ndarray,
-    operands: list[np.ndarray],
-    groups: list[np.ndarray],
-    old: np.ndarray,
-) -> bool:
-    """Load and store each address once, for its last lane, and compute the steps between. Fill `old`.
-
-    Return False, with nothing stored, if an address gets the bits that it had: each lane's store must be checked then.
+    Each address is loaded and stored once, for its last lane. But if an address gets back the bits that it had, every
+    lane stores, because a racing load could see the bits between.
     """
-    lanes = warp.lanes
+    groups, lanes = conflict_free_groups(addresses), warp.lanes
     assert lanes is not None
-    _, last = np.unique(addresses[::-1], return_index=True)
-    chosen = addresses.size - 1 - last  # in the order of their addresses
-    at = np.searchsorted(addresses[chosen], addresses)
-    warp.lanes = lanes[chosen]
-    before = load(op, warp, addresses[chosen])
-    now = before.copy()
+    shared = addresses[:, None] == addresses
+    last = np.flatnonzero(~np.triu(shared, 1).any(1))
+    at = shared[:, last].argmax(1)
+    warp.lanes = lanes[last]
+    before = load(op, warp, addresses[last])
+    old: np.ndarray = before[at]
+    now, new = before.copy(), old.copy()
     for rows in groups:
         old[rows] = now[at[rows]]
-        now[at[rows]] = op.new_bits_at(addresses[rows], old[rows], [o[rows] for o in operands])
-    changed = bool((now != before).any(1).all())
-    if changed:
-        store(op, warp, addresses[chosen], now)
+        now[at[rows]] = new[rows] = op.new_bits_at(addresses[rows], old[rows], [o[rows] for o in operands])
+    changed, returned = (new != old).any(1), (now == before).all(1)
+    if not (changed & returned[at]).any():
+        store(op, warp, addresses[last], now)
         for rows in groups[1:]:
             _count_again(op, warp, addresses[rows])
-    warp.lanes = lanes
-    return changed
+        return old
+    for number, rows in enumerate(groups):
+        warp.lanes = lanes[rows]
+        if number:  # the first lane of each address has loaded
+            load(op, warp, addresses[rows])
+        store(op, warp, addresses[rows], new[rows])
+    return old
 
 
 def _count_again(op: Atomic, warp: Warp, addresses: np.ndarray) -> None:
@@ -194,8 +180,6 @@ def _flushed(bits: np.ndarray) -> np.ndarray:
 
 def conflict_free_groups(addresses: np.ndarray) -> list[np.ndarray]:
     """Split the lanes into as few groups without a common address as possible, in lane order for each address."""
-    if np.unique(addresses).size == addresses.size:
-        return [np.arange(addresses.size)]
     before = np.tril(addresses[:, None] == addresses, -1).sum(1)  # the number of earlier lanes with the same address
     return [np.flatnonzero(before == number) for number in range(before.max() + 1)]
 

@@ -50,7 +50,14 @@ def test_each_lane_stores_where_the_bits_are_the_old_ones_in_the_end(stored: lis
     assert not values.any()
     assert old.tolist() == [0] * PLACES + [(31 - lane) // PLACES for lane in range(32 - PLACES)]
     assert stored == [PLACES] * (32 // PLACES) + [32]
-    assert stats.global_store_bytes == 8 * 32
+    assert (stats.global_load_bytes, stats.global_store_bytes) == (4 * 32, 8 * 32)
+
+
+def test_lanes_that_change_nothing_store_once(stored: list[int]) -> None:
+    counts, old = np.full(PLACES, 7, np.uint32), np.zeros(32, np.uint32)
+    launch(source(COUNT_UP.replace("%r2, [%q1], 1", "%r2, [%q1], 0"), 2), counts, old)
+    assert counts.tolist() == [7] * PLACES and (old == 7).all()
+    assert stored == [PLACES, 32]
 
 
 @pytest.mark.parametrize(
