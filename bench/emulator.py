@@ -31,6 +31,7 @@ import torch
 import emulator  # before the kernel, so that its PTX is kept
 import kernel
 from bench.attention import Problem
+from bench.cross_entropy import VOCABULARY
 from emulator.machine.order.completion import Completion
 from emulator.program import Program
 from emulator.ptx.parser import parse
@@ -178,17 +179,8 @@ def start() -> Iterator[Line]:
 
 def first_test() -> list[Line]:
     """Measure pytest with one test that takes the fixture `emulated_device`, from process start to end."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "emulator.pytest_plugin",
-        "-p",
-        "no:cacheprovider",
-        FIRST_TEST,
-    ]
+    plugins = ["-p", "emulator.pytest_plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, FIRST_TEST]
     seconds = best(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL), STARTS)
     return [Line("a first test with the fixture", seconds, "s", FIRST_TEST_GOAL_S)]
 
@@ -266,7 +258,7 @@ def other_kernels() -> Iterator[Line]:
     command = [sys.executable, "-m", "bench.cross_entropy", str(CROSS_ENTROPY_ROWS)]
     found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
     seconds, gigabytes = map(float, found)
-    yield Line(f"cross entropy of {CROSS_ENTROPY_ROWS:,} x 128,256 bf16, one launch", seconds, "s")
+    yield Line(f"cross entropy of {CROSS_ENTROPY_ROWS:,} x {VOCABULARY:,} bf16, one launch", seconds, "s")
     yield Line("  peak memory", gigabytes, "GB", CROSS_ENTROPY_GOAL_GB)
 
 

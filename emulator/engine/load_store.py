@@ -71,7 +71,7 @@ def load_store(effect: Effect, fetcher: Fetcher, number: int, cell: int) -> Load
         return None
     if shared and instr.used != ALL_BYTES:  # compiled code checks all bytes
         return None
-    if op.space == "generic" and fetcher.is_uniform(address.base):  # by its handler each lane has a value of its own
+    if op.space == "generic" and fetcher.is_uniform(address.base):  # each lane has its own result
         return None
     base = slots[address.base]
     bits = _BITS[registers.type] if registers else 8 * op.width

@@ -247,12 +247,11 @@ def _release(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
         flags.overwrite(written, warp)
     if op.releases:
         flags.release(written, warp, warp.clock, op.scope)
+        warp.tick()
     else:
         for reach in range(CTA, op.scope + 1):
             if (fenced := warp.fenced[reach]) is not None:
                 flags.release(written, warp, fenced, reach)
-    if op.releases:
-        warp.tick()
 
 
 def _acquire(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:

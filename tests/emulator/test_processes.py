@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import emulator
+from emulator.bridge.tensormap import encode_tiled
 from emulator.errors import Fault, UnwrittenRead
 from emulator.machine.execution import processes
 from emulator.machine.memory import global_shadow
@@ -44,6 +45,15 @@ cp.async.bulk.global.shared::cta.bulk_group [%q1], [%r4], 128;
 cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret;
 """
 )
+BOXES = """
+.shared .align 128 .b8 box[64];
+mov.u32 %r0, %ctaid.x; mov.u32 %r4, box; shl.b32 %r5, %t, 1; add.u32 %r5, %r5, %r4; mad.lo.u32 %r6, %r0, 32, %t;
+cvt.u16.u32 %h0, %r6; st.shared.u16 [%r5], %h0; fence.proxy.async.shared::cta; bar.sync 0;
+setp.ne.u32 %p0, %t, 0; @%p0 ret; shl.b32 %r7, %r0, 2; mov.u32 %r8, 16;
+cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%a1, {%r8, %r7}], [%r4];
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret;
+"""
+"""Each CTA stores a box of 4 rows of 16 bytes, from the tensor's column 16 on."""
 BY_ADDRESS_IN_MEMORY = (
     "ld.global.u64 %q9, [%a1];"
     + AT.replace("%a0", "%q9")
@@ -91,6 +101,26 @@ def test_bits_and_counts_are_those_of_one_process(body: str, completion: str, fo
     assert len(forks) == 2
     assert alone.any()
     np.testing.assert_array_equal(shared, alone)
+
+
+def test_boxes_of_bytes_that_end_within_a_word(forks: list[int]) -> None:
+    """Five bytes of each row of the box lie in the tensor. Those behind it stay."""
+    arrays: list[np.ndarray] = []
+    for count in (1, 3):
+        out = np.full((4 * GRID, 32), 9, np.uint8)
+        sizes, strides = np.array([21, 4 * GRID], np.uint64), np.array([32], np.uint64)
+        box, steps = np.array([16, 4], np.uint32), np.ones(2, np.uint32)
+        sizes_at, strides_at, box_at, steps_at = (each.ctypes.data for each in (sizes, strides, box, steps))
+        encoded = encode_tiled(0, 2, out.ctypes.data, sizes_at, strides_at, box_at, steps_at, 0, 0, 0, 0)
+        held = np.zeros(192, np.uint8)
+        there = held[-held.ctypes.data % 64 :][:128]
+        there[:] = np.frombuffer(encoded, np.uint8)
+        launch(source(BOXES, 2), out, there, grid=GRID, processes=count)
+        arrays.append(out)
+    assert len(forks) == 2
+    np.testing.assert_array_equal(arrays[0], arrays[1])
+    assert (arrays[0][:, :16] == 9).all() and (arrays[0][:, 21:] == 9).all()
+    assert (arrays[0][:, 16:21] != 9).any(1).all()
 
 
 def test_memory_without_a_shadow_is_written_by_one_process(forks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import Interrupted
 from ..launch.statistics import Stats
-from ..memory.global_shadow import Footprint, GlobalShadow, disjoint
+from ..memory.global_shadow import GlobalShadow, Touched, disjoint
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..launch.launch import Dim3, Launch
 
-Outcome = tuple[Stats, Footprint, "list[np.ndarray]"]
+Outcome = tuple[Stats, dict[int, Touched], "list[np.ndarray]"]
 """The counts of a process's clusters, the cells that they accessed, and the contents of those that they wrote."""
 
 PR_SET_PDEATHSIG: Final = 1
@@ -164,7 +164,7 @@ class Helper:
                 os._exit(0)
 
     def _work(self, run_cluster: Callable[[Dim3], None]) -> None:
-        """Run the clusters in the forked process, and keep the outcome unless there is an error or a finding."""
+        """Run the clusters in the forked process, and keep the outcome if all is known and nothing was found."""
         launch, shadow = self._launch, GlobalShadow.of(self._launch)
         launch.stats = Stats()
         for index in self._share:
@@ -175,8 +175,9 @@ class Helper:
             if launch.findings:
                 return
         footprint = shadow.footprint()
-        pickle.dump((launch.stats, footprint, shadow.contents(footprint)), self._notes, pickle.HIGHEST_PROTOCOL)
-        self._notes.flush()
+        if footprint is not None:
+            pickle.dump((launch.stats, footprint, shadow.contents(footprint)), self._notes, pickle.HIGHEST_PROTOCOL)
+            self._notes.flush()
 
     def finish(self) -> Outcome | None:
         """Wait for the process. Return its outcome, None if it failed. Raises Interrupted on Ctrl-C."""

@@ -92,13 +92,13 @@ class GlobalShadow:
             return None
         return {address: touched for address, area in self._areas.items() if (touched := area.touched()) is not None}
 
-    def contents(self, footprint: Footprint) -> list[np.ndarray]:
+    def contents(self, footprint: dict[int, Touched]) -> list[np.ndarray]:
         """Return the contents of the written cells of each allocation."""
-        return [self._areas[address].contents(written) for address, (written, _) in (footprint or {}).items()]
+        return [self._areas[address].contents(written) for address, (written, _) in footprint.items()]
 
-    def restore(self, footprint: Footprint, contents: Sequence[np.ndarray]) -> None:
+    def restore(self, footprint: dict[int, Touched], contents: Sequence[np.ndarray]) -> None:
         """Write contents that another process had."""
-        for (address, (written, _)), there in zip((footprint or {}).items(), contents, strict=True):
+        for (address, (written, _)), there in zip(footprint.items(), contents, strict=True):
             area = self.area(address, address + 1)
             assert area is not None, "a footprint has allocations that were tracked before the fork"
             area.restore(written, there)
@@ -149,19 +149,21 @@ class GlobalShadow:
     def write(self, addresses: np.ndarray, values: np.ndarray, me: Access, clock: Clock, lanes: Any) -> None:
         """Check and note a write of unsigned[n, count] `values` at each address (uint64[n]), before it is made."""
         size = values.itemsize * values.shape[1]
-        area = self._track(int(addresses.min()), int(addresses.max()) + size)
-        if area is None:
-            self.unnoted = True
-        else:
+        area = self._written(int(addresses.min()), int(addresses.max()) + size)
+        if area is not None:
             area.write(addresses, values, GlobalAccess.of(me), clock, lanes)
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
         """Note that an agent will write `size` bytes at each address, given in ascending order of the ends."""
-        area = self._track(addresses.item(0), addresses.item(-1) + size)
-        if area is None:
-            self.unnoted = True
-        else:
+        area = self._written(addresses.item(0), addresses.item(-1) + size)
+        if area is not None:
             area.write_by_agent(area.cells(addresses, size), me, clock)
+
+    def _written(self, low: int, high: int) -> Area | None:
+        """Return the tracked allocation that holds bytes `low` to `high - 1`, which are written."""
+        area = self._track(low, high)
+        self.unnoted |= area is None
+        return area
 
     def _track(self, low: int, high: int) -> Area | None:
         """Track the allocation that holds bytes `low` to `high - 1`. None if there is none, or it is too large."""
