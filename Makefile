@@ -126,8 +126,8 @@ budget: $(READY) ## print the resources of every kernel configuration: memory, r
 	@$(PY) -m harness.tools.budget
 
 bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
-	@$(PY) -m harness bench
-	@$(PY) -m bench.emulator
+	@$(PY) -m lab.judging
+	@$(PY) -m lab.emulator
 
 CASES := harness/tools/launch_cases.py
 perf: $(READY) ## make perf D1.4, or make perf [SHAPE="decode-64h-*"]: predicted; BASE=main [HEAD=mine]: what differs; TARGET=b200: measured
@@ -138,20 +138,20 @@ ifneq ($(BASE)$(HEAD),)
 else
 	$(if $(and $(TARGET),$(SHAPE)),@echo >&2 "SHAPE is for predictions: leave out TARGET. On a GPU's machine: python -m harness.judge.measure --shape"; exit 2)
 	@$(PY) -m $(if $(TARGET),harness perf $(call quoted,$(MILESTONE)) $(TARGETED),harness.tools.perf $(call quoted,$(MILESTONE)) \
-		$(if $(SHAPE),--shape $(call quoted,$(SHAPE))) $(if $(WRITE),--write))
-	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers $(if $(WRITE),--write))
-	$(if $(WRITE),@$(PY) -m harness.tools.goals --write)
-	$(if $(WRITE),@$(PY) -m bench.pages predicted peers goals)
+		$(if $(SHAPE),--shape $(call quoted,$(SHAPE))) $(if $(WRITE),--write lab/data/predicted.csv))
+	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m lab.peers $(if $(WRITE),--write))
+	$(if $(WRITE),@$(PY) -m lab.goals --write)
+	$(if $(WRITE),@$(PY) -m lab.pages predicted peers goals)
 endif
 
 flashmla-tests: $(READY) ## make flashmla-tests FLASHMLA=path [ARGS="--help"]: run FlashMLA's own tests of sparse attention on flash_mla/
-	@$(PY) -m bench.flashmla $(call quoted,$(FLASHMLA)) $(ARGS)
+	@$(PY) -m lab.flashmla $(call quoted,$(FLASHMLA)) $(ARGS)
 
 survey: $(READY) ## print the tables of third-party programs, and write them into docs/reference/survey.md
-	@$(PY) -m bench.pages survey found
+	@$(PY) -m lab.pages survey found
 
 bugs: $(READY) ## run published synchronisation bugs as small programs, and count those that the emulator finds
-	@$(PY) -m bench.bugs
+	@$(PY) -m lab.bugs
 
 docs: $(DOCS_READY) ## build the pages as a site in site/: warnings and broken links are errors
 	@$(call quoted,$(DOCS_VENV)/bin/python) -m zensical build --clean --strict
@@ -160,13 +160,13 @@ pin-cycles: $(READY) ## make pin-cycles [D1.4]: write the predicted cycles of on
 	@$(PY) -m harness.tools.perf --pin $(call quoted,$(MILESTONE))
 
 clock: $(READY) ## compare the clock's predictions with published measurements of GPUs; WRITE=1: take over its errors
-	@$(PY) -m bench.clock $(if $(WRITE),--write)
+	@$(PY) -m lab.clock $(if $(WRITE),--write)
 
 silicon: $(READY) ## compare the emulator with this machine's NVIDIA GPU, bit by bit, in one report
-	@$(PY) -m bench.silicon
+	@$(PY) -m lab.silicon
 
 mutants: $(READY) ## run wrong versions of the kernel against the milestones, and list the unnoticed ones (hours; ARGS="--help")
-	@$(PY) -m harness.tools.mutants $(ARGS)
+	@$(PY) -m lab.mutants $(ARGS)
 
 lint: $(READY) formatted ## run ruff and mypy
 	@$(PY) -m mypy

@@ -22,7 +22,6 @@ from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.paths import RESULTS, ROOT
 from harness.report import notes
 from harness.report.record import PAGE_NAME, REPORT_NAME
-from harness.tools.bench import BenchError, measure
 from harness.tools.times import measured
 from remote import targets
 from remote.errors import RemoteError, TargetError
@@ -119,7 +118,6 @@ def parser() -> argparse.ArgumentParser:
     add("milestones", milestones)
     add("report", report)
     add("notes", update_notes)
-    add("bench", bench)
     return top
 
 
@@ -205,16 +203,6 @@ def perf(milestone: str, target: str) -> int:
     if entry.verdict != Verdict.ACCEPT.name:
         print(f"{entry.verdict}  {one_line(entry.reason)}")
     return Verdict[entry.verdict].exit_code
-
-
-def bench() -> int:
-    """Measure how long compiling, launching and a whole run take here, beside the goals."""
-    try:
-        for line in measure():
-            print(line, flush=True)
-    except BenchError as error:
-        return _fail(error, 1)
-    return 0
 
 
 def _has_display() -> bool:

@@ -18,7 +18,7 @@ ARROWS: dict[str, set[str]] = {
     "emulator": set(),
     "remote": {"emulator"},
     "harness": {"remote", "stages", "kernel", "emulator"},
-    "bench": {"kernel", "emulator"},
+    "lab": {"harness", "remote", "stages", "kernel", "flash_mla", "emulator", "examples"},
     "examples": {"kernel", "emulator", "flash_mla"},
 }
 """The modules that files of a folder may import, besides each other."""

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import emulator
-from bench import pages
 from emulator import errors
 from harness.host.verdict import Verdict
+from lab import pages
 from stages.catalog import CATALOG
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("remote/*.md"), *ROOT.glob("emulator/*.md")])
 NOT_KEPT = ("results/", "remote/targets.toml", "site/")  # written by runs and users
-PACKAGES = ("kernel", "stages", "harness", "remote", "emulator", "bench", "examples", "tests", "docs")
+PACKAGES = ("kernel", "stages", "harness", "remote", "emulator", "lab", "examples", "tests", "docs")
 LINES = 150
 """The most lines of a page that are hand-written, not empty and not code."""
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -124,7 +124,7 @@ def test_every_generated_block_has_one_place() -> None:
 
 @pytest.mark.parametrize(("page", "name"), generated(), ids=lambda each: each if isinstance(each, str) else "")
 def test_a_generated_block_is_what_its_data_gives(page: Path, name: str) -> None:
-    assert f"-->\n{pages.block(name)}<!-- end {name} -->" in page.read_text(), "run `python -m bench.pages`"
+    assert f"-->\n{pages.block(name)}<!-- end {name} -->" in page.read_text(), "run `python -m lab.pages`"
 
 
 FINDINGS = (ROOT / "docs/reference/findings.md").read_text()

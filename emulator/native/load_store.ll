@@ -1,4 +1,4 @@
-; Made from load_store.py by `python -m bench.checks`.
+; Made from load_store.py by `python -m lab.checks`.
 
 define internal fastcc void @0(ptr noalias nonnull writeonly %0, i64 %1, i64 %2, i64 %3, i64 %4, i64 %5, i64 %6) {
   %8 = lshr i64 %3, 8

@@ -4,7 +4,7 @@ Each function performs an access and returns the address of the next step, or 0 
 or outside what the handler allowed last time, or the access may not be in order (`memory_layout` explains when it is).
 The handler then performs the whole access and reports its faults.
 
-This is restricted Python: `python -m bench.checks` has numba translate it to `load_store.ll`, which `operations` turns
+This is restricted Python: `python -m lab.checks` has numba translate it to `load_store.ll`, which `operations` turns
 into machine code. As it stands here it is the reference.
 """
 

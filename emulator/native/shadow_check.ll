@@ -1,4 +1,4 @@
-; Made from shadow_check.py by `python -m bench.checks`.
+; Made from shadow_check.py by `python -m lab.checks`.
 
 define internal fastcc void @0(ptr noalias nonnull writeonly %0, ptr %1, ptr %2, i32 %3) {
   %5 = load i64, ptr %2, align 8

@@ -8,7 +8,7 @@ An earlier access is known by its epoch, a word that the history keeps: its comp
 and its swizzle. Cells with the same writer and reader as the cell before are skipped eight at a time, so that a tile
 that one copy wrote costs next to nothing.
 
-This is restricted Python: `python -m bench.checks` has numba translate the functions in ENTRIES, with those that they
+This is restricted Python: `python -m lab.checks` has numba translate the functions in ENTRIES, with those that they
 call, to `shadow_check.ll`, which `checks` turns into machine code. As they stand here they are the reference.
 """
 

@@ -1,1 +1,1 @@
-"""For who works on the kernel: bounds from many seeds, layouts, resources, and how long things take."""
+"""Tools of a kernel author: pins from many seeds, layouts, resources, predicted times, replays."""

@@ -2,7 +2,7 @@
 
 It predicts the cases of a milestone, or the problems of stages/shapes.py. Nothing is measured; the page
 docs/explanation/clock-accuracy.md says how accurate the clock is. `--pin` pins the predicted cycles of the first case
-of each milestone, or of MILESTONE alone. `--write` writes the figures of all shapes to bench/data/predicted.csv.
+of each milestone, or of MILESTONE alone. `--write FILE` writes the figures as CSV too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -19,13 +20,12 @@ from rich.table import Table
 from harness.host.files import write_atomically
 from harness.judge.kept import KeptKernels, use
 from harness.judge.predict import launching, predicted
-from harness.paths import KEPT, ROOT
+from harness.paths import KEPT
 from harness.tools import tables
 from remote.device import Emulated
 from stages.catalog import CATALOG, Milestone, runnable
 from stages.tolerances import cycles_file
 
-FIGURES = ROOT / "bench" / "data" / "predicted.csv"
 HEAD = ("shape", "us", "from", "to", "cycles", "TFLOP/s", "bound by", "busy")
 Work = tuple[str, float | None, Callable[[], object]]
 """A name, the flops over visible keys if known, and a function that launches."""
@@ -43,9 +43,7 @@ def main() -> int:
         action="store_true",
         help="write the cycles of MILESTONE, or of all, to stages/cycles.toml",
     )
-    parser.add_argument(
-        "--write", action="store_true", help="write the figures of all shapes to bench/data/predicted.csv"
-    )
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the figures to FILE as CSV too")
     options = parser.parse_args()
     device = Emulated()  # before the kernel, so that its PTX is kept
     use(KeptKernels(KEPT, device))
@@ -76,7 +74,7 @@ def main() -> int:
         table.add_row(*rows[-1][:6], f"{longest.waves:.2f}", bound, busy, longest.kernel.removeprefix("fmha_"))
     Console(width=160).print(table)
     if options.write:
-        tables.write(FIGURES, HEAD, rows)
+        tables.write(options.write, HEAD, rows)
     return 0
 
 

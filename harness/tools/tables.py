@@ -1,4 +1,4 @@
-"""Tables of figures in bench/data: CSV files with a comment above their head."""
+"""Tables of figures: CSV files with a comment above their head."""
 
 from __future__ import annotations
 

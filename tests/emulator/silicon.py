@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.gpu import INVALID_PTX, LOST, NO_BINARY, DriverError, Gpu, Job, Move, Span, is_map, translated_map
 from emulator.machine.execution import scheduler
 from emulator.machine.formats.tensormap import TensorMap
 from emulator.machine.launch.launch import Launch
 from emulator.machine.launch.statistics import Stats
+from lab.gpu import INVALID_PTX, LOST, NO_BINARY, DriverError, Gpu, Job, Move, Span, is_map, translated_map
 
 PATIENCE_S = 20.0
 PLACE, SHOWN = 16, 6

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from test_cp_async_bulk_tensor import tensor_map
 
-from bench import clock as bench
-from bench import microbenchmarks
 from emulator import emulate, launch
 from emulator.clock import chips
 from emulator.clock.chips import chip
 from emulator.clock.power import frequency
 from emulator.clock.trace import TENSOR_CORE, THREADS, Recorder
 from emulator.errors import Deadlock
+from lab import clock as bench
+from lab import microbenchmarks
 
 B200 = chip("b200")
 

@@ -9,11 +9,11 @@ import pytest
 from test_clock_laws import B200, predicted
 from test_cp_async_bulk_tensor import tensor_map
 
-from bench import clock as bench
 from emulator.clock.grid import PROBES_IN_ORDER
 from emulator.clock.timeline import Timeline
 from emulator.clock.warps import TimedCluster
 from emulator.machine.launch.launch import Dim3
+from lab import clock as bench
 
 TEMPLATE = "ld.param.v2.b64 {{%d2, %d3}}, [map+{0}]; st.{1}.v2.b64 [{2}+{0}], {{%d2, %d3}};"
 IN_SHARED = f"""{"".join(TEMPLATE.format(at, "shared", "%r3") for at in range(0, 128, 16))}

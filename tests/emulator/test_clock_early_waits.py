@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench import clock as bench
-from bench import microbenchmarks as micro
+from lab import clock as bench
+from lab import microbenchmarks as micro
 
 EXPONENTIALS = "".join(f"ex2.approx.ftz.f32 %f{140 + i % 8}, %f{140 + i % 8};" for i in range(64))
 WAIT = "wgmma.wait_group.sync.aligned 0;"

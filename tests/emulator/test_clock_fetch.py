@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bench import clock as bench
-from bench import microbenchmarks as micro
+from lab import clock as bench
+from lab import microbenchmarks as micro
 
 H200 = bench.H200
 WORK = "".join(f"ex2.approx.ftz.f32 %f{100 + i % 8}, %f{100 + i % 8};" for i in range(64))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bench import clock as bench
-from bench import microbenchmarks as micro
 from emulator.clock.chips import Chip
+from lab import clock as bench
+from lab import microbenchmarks as micro
 
 H200 = bench.H200
 ROW = {"source": "HBM", "sharers": "1", "box_columns": "128", "box_rows": "32", "stages": "1"}

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from test_cp_async_bulk_tensor import tensor_map
 
-from bench import clock as bench
-from bench import microbenchmarks
 from emulator import emulate, launch, machine_code
 from emulator.clock.chips import Chip, chip
 from emulator.clock.conditions import Conditions
 from emulator.clock.prediction import Prediction
 from emulator.clock.timeline import Timeline
 from emulator.errors import UnknownInstruction
+from lab import clock as bench
+from lab import microbenchmarks
 
 B200 = chip("b200")
 H200 = chip("h200")

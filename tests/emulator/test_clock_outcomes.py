@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import clock as bench
 from emulator import emulate, launch
 from emulator.clock.conditions import Conditions
 from emulator.clock.prediction import Prediction
+from lab import clock as bench
 
 EXPONENTIALS = "".join(f"ex2.approx.ftz.f32 %r{10 + i % 8}, %r{10 + i % 8};" for i in range(64))
 BRANCH = bench.entry(

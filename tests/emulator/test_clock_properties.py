@@ -15,11 +15,11 @@ import pytest
 from test_clock_laws import FASTER
 from test_cp_async_bulk_tensor import tensor_map
 
-from bench import clock as bench
 from emulator import emulate, launch
 from emulator.clock.chips import Chip, chip
 from emulator.clock.conditions import Conditions
 from emulator.clock.prediction import Prediction
+from lab import clock as bench
 
 B200 = chip("b200")
 GROUPS = 12

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench import clock as bench
 from emulator.clock.warps import Sm, Tensor
+from lab import clock as bench
 
 H200 = bench.H200
 NOTHING = bench.entry("", "ret;")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from bench import clock as bench
 from emulator import cli
 from emulator.clock.chips import chip
 from emulator.clock.machine_places import loop_depths
@@ -20,6 +19,7 @@ from emulator.clock.skeleton import Skeleton, skeleton
 from emulator.machine_code import Resources
 from emulator.ptx.parser import parse
 from emulator.sass import MachineBlock, MachineInstr, MachineKernel, numbered
+from lab import clock as bench
 
 ROOT = Path(__file__).parents[2]
 B200 = chip("b200")

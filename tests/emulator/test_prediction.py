@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 from test_cp_async_bulk_tensor import tensor_map
 
-from bench import clock as bench
-from bench import microbenchmarks
 from emulator import emulate, launch
 from emulator.clock.chips import DESCRIPTIONS, chip, reading
 from emulator.clock.conditions import Conditions
@@ -26,6 +24,8 @@ from emulator.clock.profile import Places, roles
 from emulator.clock.trace import Recorder
 from emulator.clock.uncertainty import NEVER_COMPARED, classes, extremes, mean_error
 from emulator.clock.warps import Waiting
+from lab import clock as bench
+from lab import microbenchmarks
 
 B200 = chip("b200")
 NOT_TIMES = {

@@ -14,7 +14,7 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 PROGRAM: Final = """
 import json
-from bench.checks import translated
+from lab.checks import translated
 print(json.dumps({str(path): text for path, text in translated().items()}))
 """
 
@@ -25,4 +25,4 @@ def test_the_translations_are_of_these_sources() -> None:
     made = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, cwd=ROOT).stdout
     texts = json.loads(made)
     assert len(texts) == 2
-    assert texts == {path: Path(path).read_text() for path in texts}, "run python -m bench.checks"
+    assert texts == {path: Path(path).read_text() for path in texts}, "run python -m lab.checks"

@@ -58,7 +58,7 @@ def test_an_unknown_target_ends_with_2() -> None:
 
 COMMANDS = (
     *("stage", "stages", "gate", "ratchet", "runs", "resume", "cancel", "doctor", "trust", "provision"),
-    *("clean-runs", "dashboard", "milestones", "report", "notes", "bench", "perf"),
+    *("clean-runs", "dashboard", "milestones", "report", "notes", "perf"),
 )
 
 

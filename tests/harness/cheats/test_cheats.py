@@ -17,7 +17,7 @@ from harness.client import vouched
 from harness.host import walls
 from harness.host.repository import Repository
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
-from harness.tools.bench import loopback
+from lab.judging import loopback
 from tests.harness.conftest import Accepted
 from tests.system import Checkout
 

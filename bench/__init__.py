@@ -1,1 +1,0 @@
-"""Measurements of the emulator's speed against a peer, and of the clock's error against real GPUs."""

@@ -1,0 +1,367 @@
+"""`python -m lab.pages [BLOCK...]`: print the generated blocks of the pages, and write them where they belong.
+
+A block stands between `<!-- begin NAME, written by `COMMAND` -->` and `<!-- end NAME -->` in README or one page of
+docs/. Without a name all blocks are written. tests/test_docs.py compares each block with what its data file gives.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from emulator.clock.chips import names as chips
+from emulator.coverage import families, read_forms
+from emulator.coverage import markdown as coverage_table
+from emulator.leniency import Leniency, Level
+from lab import hopper
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+DOCS: Final = ROOT / "docs"
+DATA: Final = ROOT / "lab" / "data"
+CHEATS: Final = ROOT / "tests" / "harness" / "cheats" / "cheats.toml"
+BUGS: Final = ROOT / "lab" / "bugs" / "bugs.toml"
+FINDS: Final = ROOT / "tests" / "emulator" / "finds.toml"
+REPORT: Final = ROOT / "results" / "sample" / "silicon-h200" / "report.md"
+ON_H200: Final = REPORT.parent / "kernel"
+PEERS: Final = {
+    "torch's scaled_dot_product_attention": "torch",
+    "FlashAttention-4": "FlashAttention-4",
+    "FlexAttention": "FlexAttention",
+    "FlashMLA": "FlashMLA",
+}
+SUMMARY: Final = {"prefill-128h-csa": "DeepSeek-V4 prefill, CSA layer, 128 heads"}
+"""The problems of README's table besides those with 4,096 keys, and their names there."""
+OUTCOMES: Final = (
+    "hangs",
+    "ends with an error of the launch (700, 715, 716, 719), which names neither place nor cause",
+    "gives wrong numbers, always or now and then, and no error",
+    "gives the right numbers, 60 times of 60",
+)
+MARK: Final = re.compile(r"(<!-- begin ([\w-]+), written by `[^`]+` -->\n).*?(<!-- end \2 -->)", re.DOTALL)
+
+Lines = Iterator[str]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file; lines that begin with # are comments."""
+    return list(csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#")))
+
+
+def toml(path: Path) -> dict[str, Any]:
+    """Return what a TOML file holds."""
+    return tomllib.loads(path.read_text())
+
+
+def markdown(head: tuple[str, ...], body: list[tuple[str, ...]]) -> Lines:
+    """Yield a table."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    yield from (f"| {' | '.join(row)} |" for row in body)
+
+
+def survey() -> Lines:
+    """Yield the third-party programs that were run: a table per group, then the reasons why programs do not agree."""
+    for group, named in groupby(toml(DATA / "survey.toml")["set"], key=lambda each: each["group"]):
+        sets, names = list(named), ("set", "version", "date", "cases", "agree", "fault")
+        yield f"### {group}\n"
+        yield from markdown(names, [tuple(_unbroken(str(each[name])) for name in names) for each in sets])
+        yield ""
+        yield from (f"- {each['set']}: {each['rest']}." for each in sets if each["rest"])
+        yield ""
+
+
+def _unbroken(text: str) -> str:
+    """Keep a date on one line of a narrow column, by hyphens that do not break."""
+    return re.sub(r"^(\d+)-(\d+)-(\d+)$", "\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", text)
+
+
+def found() -> Lines:
+    """Yield the faults that were found in them."""
+    yield from markdown(
+        ("program", "fault"), [(each["program"], each["fault"]) for each in toml(DATA / "survey.toml")["found"]]
+    )
+
+
+def predicted() -> Lines:
+    """Yield the predicted time of each shape."""
+    known = rows(DATA / "predicted.csv")
+    yield from markdown(tuple(known[0]), [tuple(row.values()) for row in known])
+
+
+def peers() -> Lines:
+    """Yield our kernel's predicted times beside those of others' kernels."""
+    names = ("problem", "peer", "ours: cycles", "TFLOP/s", "peer: cycles", "TFLOP/s", "ratio")
+    yield from markdown(names, [tuple(row.values()) for row in rows(DATA / "peers.csv")])
+
+
+def whole(file: str) -> Lines:
+    """Yield a CSV file of lab/data as a table."""
+    known = rows(DATA / file)
+    yield from markdown(tuple(known[0]), [tuple(row.values()) for row in known])
+
+
+def clock(chip: str) -> Lines:
+    """Yield the parameters of a chip's clock, each with how it is known and from what."""
+    for name, figure in toml(ROOT / "emulator" / "clock" / f"{chip}.toml").items():
+        if isinstance(figure, dict):
+            also = f". Others: {figure['also']}" if "also" in figure else ""
+            yield f"- `{name}` = {_value(figure['value'])}, *{figure['how']}*: {figure['source']}{also}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_value(part)}" for key, part in value.items())
+    return str(value)
+
+
+def silicon_tests() -> Lines:
+    """Yield how many tests an H200 answered as the emulator does."""
+    counts = re.findall(r"^\| (test_\w+) \| (\d+) \| (\d+) \|", REPORT.read_text(), re.MULTILINE)
+    agree, differ = (sum(int(row[column]) for row in counts) for column in (1, 2))
+    yield f"{agree:,} tests agree, {differ:,} differ."
+
+
+def silicon_outcomes() -> Lines:
+    """Yield what became of the broken programs on an H200."""
+    seen = re.findall(r"^\| [^|]+ \| \w+ \| [^|]+ \| fault \| ([^|]+) \|$", REPORT.read_text(), re.MULTILINE)
+    counts = Counter(map(outcome, seen))
+    yield from markdown(("what it does", "programs"), [(what, str(counts[what])) for what in OUTCOMES])
+
+
+def outcome(here: str) -> str:
+    """Return what a broken program does on a GPU, by the report's words."""
+    if "no end" in here:
+        return OUTCOMES[0]
+    if here.startswith("error"):
+        return OUTCOMES[1]
+    return OUTCOMES[2] if "wrong" in here else OUTCOMES[3]
+
+
+def finding(error: str) -> Lines:
+    """Yield what is reported under an error class."""
+    yield from (f"- {each['when']}" for each in toml(FINDS)["reported"] if each["error"] == error)
+
+
+def level(name: str) -> Lines:
+    """Yield the checks below the level `fault`."""
+    for rule in Leniency:
+        if rule.level is Level[name.upper()]:
+            reason = rule.reason
+            yield f"- **{reason.check}.** {reason.because} *Evidence: {', '.join(reason.evidence)}.*"
+
+
+def cheats() -> Lines:
+    """Yield a row for each change that cheats."""
+    body: list[tuple[str, ...]] = [
+        (each["name"], each["does"], each["verdict"], each["stopped"]) for each in toml(CHEATS)["cheat"]
+    ]
+    return markdown(("cheat", "what the change does", "verdict", "what stops it"), body)
+
+
+def h200_verdicts() -> Lines:
+    """Yield the verdicts of the milestones on an H200, and the elements that differ from the emulator's."""
+    body: list[tuple[str, ...]] = []
+    for path in sorted(ON_H200.glob("stages/*/record.json")):
+        record = json.loads(path.read_text())
+        counts = [[each["outcome"] == "passed" for each in record["cases"]], [x["refused"] for x in record["mutants"]]]
+        numbers = (str(number) for each in counts for number in (len(each), sum(each)))
+        body.append((record["milestone"], record["verdict"], *numbers))
+    yield from markdown(("milestone", "verdict", "tests", "passed", "negative controls", "rejected"), body)
+    found = rows(ON_H200 / "bits.csv")
+    apart = sum(int(row["different"]) for row in found)
+    cases, elements = (
+        len({(row["milestone"], row["case"]) for row in found}),
+        sum(int(row["elements"]) for row in found),
+    )
+    yield from (
+        "",
+        f'Bits of O, U, m and lse under `numerics="tc"`: {apart} of {elements:,} elements differ, {cases} cases.',
+    )
+
+
+def measured() -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the times that were measured on a Hopper GPU with L2 cold, by problem and kernel."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    of_run = json.loads((ON_H200 / "measured.json").read_text())
+    for each in (each for each in of_run if each["times"] and each["times"]["cold"]):
+        times = each["times"]
+        found.setdefault(each["case"], {})[each["what"]] = {
+            "us": f"{1e6 * times['median']:.2f}",
+            "flops": each["flops"],
+            "tflops": f"{each['flops'] / times['median'] / 1e12:.1f}",
+            "sm_mhz": f"{times['sm_mhz']:.0f}",
+        }
+    for row in rows(ON_H200 / "flashmla.csv"):
+        if row["problem"] in found:
+            found[row["problem"]]["FlashMLA"] = row
+    return found
+
+
+def h200_speed() -> Lines:
+    """Yield the measured times of the kernel, beside the clock's predictions and those of peers."""
+    clocked = {row["problem"]: row for row in rows(ON_H200 / "predicted.csv")}
+    body: list[tuple[str, ...]] = []
+    for problem, kernels in measured().items():
+        row = kernels["this kernel"]
+        peers = [kernels[name]["us"] if name in kernels else "" for name in PEERS]
+        ratio = f"{min(map(float, filter(None, peers))) / float(row['us']):.2f}" if any(peers) else ""
+        foreseen = clocked[problem]
+        times = row["us"], foreseen["predicted us"], foreseen["error"]
+        body.append((problem, *times, row["tflops"], row["sm_mhz"], *peers, ratio))
+    named = (f"{name}, us" for name in PEERS.values())
+    yield from markdown(("problem", "us", "predicted, us", "error", "TFLOP/s", "MHz", *named, "ratio"), body)
+    errors = [float(each["error"].rstrip("%")) for each in clocked.values()]
+    mean, short = sum(map(abs, errors)) / len(errors), sum(error < 0 for error in errors)
+    said = f"Predicted times of {len(errors)} problems have a mean error of {mean:.1f}%; {short} are too short."
+    yield from ("", said)
+
+
+def h200_decode() -> Lines:
+    """Yield the bytes of decode, and the least time of a launch that does nothing but copy its keys."""
+    least: dict[tuple[int, int], float] = {}
+    for row in rows(DATA / "h200" / "decode_floor.csv"):
+        size = int(row["sequences"]), int(row["keys"])
+        least[size] = min(float(row["us"]), least.get(size, float("inf")))
+    body: list[tuple[str, ...]] = []
+    for problem, kernels in measured().items():
+        if not (named := re.fullmatch(r"decode-(\d+)h-b(\d+)-t1-\w+", problem)):
+            continue
+        heads, batch = map(int, named.groups())
+        ours, row_bytes = kernels["this kernel"], 2 * 512
+        us, keys = float(ours["us"]), round(ours["flops"] / (4 * 512 * heads * batch))
+        moved, alone = batch * (keys + 2 * heads) * row_bytes, least[batch, keys]
+        cells = f"{us:.2f}", f"{moved / 1e6:.0f}", f"{moved / us / 1e6:.1f}", f"{alone:.2f}", f"{alone / us:.2f}"
+        body.append((problem, *cells))
+    yield from markdown(("problem", "us", "MB", "TB/s", "its keys alone, us", "ratio"), body)
+
+
+def h200_flashmla() -> Lines:
+    """Yield the measured times of FlashMLA's kernels beside this kernel's, in the same process."""
+    body: list[tuple[str, ...]] = []
+    for row in rows(ON_H200 / "flashmla.csv"):
+        ratio = f"{float(row['us']) / float(row['ours us']):.2f}"
+        body.append((row["problem"], row["ours us"], row["us"], row["tflops"], row["sm_mhz"], ratio))
+    head = ("problem", "this kernel, us", "FlashMLA, us", "its TFLOP/s", "its MHz", "ratio")
+    yield from markdown(head, body)
+
+
+def h200_summary() -> Lines:
+    """Yield the measured TFLOP/s of a few problems, beside those of peers."""
+    body: list[tuple[str, ...]] = []
+    for problem, kernels in measured().items():
+        if problem in SUMMARY or "4,096 keys" in problem:
+            rates = (kernels[name]["tflops"] if name in kernels else "" for name in ("this kernel", *PEERS))
+            body.append((SUMMARY.get(problem, problem), *rates))
+    yield from markdown(("TFLOP/s, measured", "this kernel", *PEERS.values()), body)
+
+
+def unchanged(head: tuple[str, ...], path: Path) -> Lines:
+    """Yield a table of the rows of a CSV file under another head."""
+    return markdown(head, [tuple(row.values()) for row in rows(path)])
+
+
+def h200_caches() -> Lines:
+    """Yield the measured times of decode over caches of each layout."""
+    head = ("heads", "sequences", "bf16", "V4", "V4.1")
+    return unchanged(head, ON_H200 / "caches.csv")
+
+
+def h200_counters() -> Lines:
+    """Yield counters of Nsight Compute beside the clock's predictions."""
+    found = rows(ON_H200 / "counters.csv")
+    body = [tuple({**row, "cycles": f"{int(row['cycles']):,}"}.values()) for row in found]
+    yield from markdown(tuple(found[0]), body)
+
+
+def h200_failures() -> Lines:
+    """Yield what was provoked on an H200, and what the harness said."""
+    head = ("failure", "promised", "seen", "then")
+    return unchanged(head, ON_H200 / "failures.csv")
+
+
+def bugs() -> Lines:
+    """Yield a row for each published bug of the corpus."""
+    body: list[tuple[str, ...]] = [
+        (", ".join(each["reports"]), each["what"], each["level"], each["seen"], each["tools"])
+        for each in toml(BUGS)["bug"]
+    ]
+    return markdown(("report", "bug", "level", "on GPUs", "compute-sanitizer"), body)
+
+
+def flashmla() -> Lines:
+    """Yield the counts of FlashMLA's own tests."""
+    head = ("set", "on", "queries", "cases", "timed", "KV tiles at most", "larger", "run", "passed")
+    return unchanged(head, DATA / "flashmla.csv")
+
+
+def _blocks() -> dict[str, Callable[[], Lines]]:
+    found_errors = dict.fromkeys(each["error"] for each in toml(FINDS)["reported"])
+    return {
+        "survey": survey,
+        "bugs": bugs,
+        "cheats": cheats,
+        "found": found,
+        "predicted": predicted,
+        "peers": peers,
+        "goals": partial(whole, "goals.csv"),
+        "flashmla": flashmla,
+        "flashmla-prefill": partial(whole, "flashmla_prefill.csv"),
+        "silicon-tests": silicon_tests,
+        "silicon-outcomes": silicon_outcomes,
+        "h200-verdicts": h200_verdicts,
+        "h200-speed": h200_speed,
+        "h200-summary": h200_summary,
+        "h200-decode": h200_decode,
+        "h200-caches": h200_caches,
+        "h200-flashmla": h200_flashmla,
+        "h200-counters": h200_counters,
+        "h200-failures": h200_failures,
+        "silicon-times": lambda: hopper.table(hopper.rows()),
+        "coverage": lambda: iter(coverage_table(families(read_forms())).splitlines()[2:]),
+        **{f"clock-{chip}": partial(clock, chip) for chip in chips()},
+        **{f"finding-{error}": partial(finding, error) for error in found_errors},
+        **{f"level-{name}": partial(level, name) for name in ("formal", "pedantic")},
+    }
+
+
+BLOCKS: Final = _blocks()
+"""Functions that make the lines of each block, by its name."""
+
+
+def block(name: str) -> str:
+    """Return the text of a block."""
+    return "\n".join(BLOCKS[name]()).strip() + "\n"
+
+
+def written(page: str, names: set[str]) -> str:
+    """Return the text of a page with the named blocks brought up to date."""
+    return MARK.sub(lambda m: f"{m[1]}{block(m[2])}{m[3]}" if m[2] in names else m[0], page)
+
+
+def main() -> int:
+    """Write the blocks; return the exit code."""
+    names = set(sys.argv[1:] or BLOCKS)
+    if unknown := names - set(BLOCKS):
+        print(f"no such block: {', '.join(sorted(unknown))}; there are {', '.join(sorted(BLOCKS))}", file=sys.stderr)
+        return 2
+    for name in sys.argv[1:]:
+        print(block(name))
+    for path in sorted([ROOT / "README.md", *DOCS.rglob("*.md")]):
+        text = path.read_text()
+        if (now := written(text, names)) != text:
+            path.write_text(now)
+            print(f"wrote {path.relative_to(ROOT)}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
