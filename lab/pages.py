@@ -10,6 +10,7 @@ import csv
 import json
 import re
 import sys
+import tarfile
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ BUGS: Final = ROOT / "lab" / "bugs" / "bugs.toml"
 FINDS: Final = ROOT / "tests" / "emulator" / "finds.toml"
 REPORT: Final = ROOT / "results" / "sample" / "silicon-h200" / "report.md"
 ON_H200: Final = REPORT.parent / "kernel"
+RECORDS: Final = REPORT.parent / "records.tar.xz"
 PEERS: Final = {
     "torch's scaled_dot_product_attention": "torch",
     "FlashAttention-4": "FlashAttention-4",
@@ -53,7 +55,12 @@ Lines = Iterator[str]
 
 def rows(path: Path) -> list[dict[str, str]]:
     """Return the rows of a CSV file; lines that begin with # are comments."""
-    return list(csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#")))
+    return parsed(path.read_text())
+
+
+def parsed(text: str) -> list[dict[str, str]]:
+    """Return the rows of CSV text; lines that begin with # are comments."""
+    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
 
 def toml(path: Path) -> dict[str, Any]:
@@ -170,22 +177,30 @@ def cheats() -> Lines:
 def h200_verdicts() -> Lines:
     """Yield the verdicts of the milestones on an H200, and the elements that differ from the emulator's."""
     body: list[tuple[str, ...]] = []
-    for path in sorted(ON_H200.glob("stages/*/record.json")):
-        record = json.loads(path.read_text())
+    with tarfile.open(RECORDS) as archive:
+        names = sorted(name for name in archive.getnames() if name.endswith("/record.json"))
+        records = [json.loads(_text(archive, name)) for name in names]
+        compared = parsed(_text(archive, "kernel/bits.csv"))
+    for record in records:
         counts = [[each["outcome"] == "passed" for each in record["cases"]], [x["refused"] for x in record["mutants"]]]
         numbers = (str(number) for each in counts for number in (len(each), sum(each)))
         body.append((record["milestone"], record["verdict"], *numbers))
     yield from markdown(("milestone", "verdict", "tests", "passed", "negative controls", "rejected"), body)
-    found = rows(ON_H200 / "bits.csv")
-    apart = sum(int(row["different"]) for row in found)
+    different = sum(int(row["different"]) for row in compared)
     cases, elements = (
-        len({(row["milestone"], row["case"]) for row in found}),
-        sum(int(row["elements"]) for row in found),
+        len({(row["milestone"], row["case"]) for row in compared}),
+        sum(int(row["elements"]) for row in compared),
     )
     yield from (
         "",
-        f'Bits of O, U, m and lse under `numerics="tc"`: {apart} of {elements:,} elements differ, {cases} cases.',
+        f'Bits of O, U, m and lse under `numerics="tc"`: {different} of {elements:,} elements differ, {cases} cases.',
     )
+
+
+def _text(archive: tarfile.TarFile, name: str) -> str:
+    file = archive.extractfile(name)
+    assert file is not None, name
+    return file.read().decode()
 
 
 def measured() -> dict[str, dict[str, dict[str, Any]]]:
