@@ -122,14 +122,16 @@ def _ring(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:
         if opcode in ("fma", "mad"):
             return _fused_half if type_name.startswith(("f16", "bf16")) else floats.multiply_add
         return {"add": floats.add, "sub": floats.subtract, "mul": floats.multiply}[opcode]
-    directed = floats.DIRECTED[rounding]
-    return {
-        "fma": directed,
-        "mad": directed,
+
+    def directed(a: Vec, b: Vec, c: Vec) -> Vec:
+        return floats.fused_directed(a, b, c, rounding)
+
+    of_two: dict[str, Compute] = {
         "add": lambda a, b: directed(a, a.code.constant(1.0, "float"), b),
         "sub": lambda a, b: directed(a, a.code.constant(1.0, "float"), -b),
         "mul": lambda a, b: directed(a, b, _signed_zero(a, b)),
-    }[opcode]
+    }
+    return of_two.get(opcode, directed)
 
 
 def _signed_zero(a: Vec, b: Vec) -> Vec:

@@ -284,9 +284,8 @@ def _pairs(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str)
         return
     if not finite or rounding != "rn":
         raise m.unsupported(f"conversion to .{result} without .rn.satfinite")
-    fmt = small.MINIFLOATS[wanted]
     width = 4 if wanted == "e2m1" else 8
-    packed = small.encode(high, fmt).shl(width) | small.encode(low, fmt)
+    packed = small.encode(high, wanted).shl(width) | small.encode(low, wanted)
     builder.write(ins.operands[0], packed.zext(f"i{2 * width}"))
 
 
@@ -301,8 +300,7 @@ def _unpacked(builder: Builder, operand: Operand, name: str) -> tuple[Vec, Vec]:
         return _power(both.shr(8)), _power(both & 0xFF)
     width = 4 if name == "e2m1" else 8
     both = builder.read(operand, f"i{2 * width}").zext("i32")
-    fmt = small.MINIFLOATS[name]
-    return small.decode(both.shr(width), fmt), small.decode(both & (1 << width) - 1, fmt)
+    return small.decode(both.shr(width), name), small.decode(both & (1 << width) - 1, name)
 
 
 def _exponent(a: Vec, up: bool, finite: bool) -> Vec:

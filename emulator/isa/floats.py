@@ -39,21 +39,15 @@ def relu(a: Vec) -> Vec:
 
 def flush(a: Vec) -> Vec:
     """Replace subnormals by zeros of the same sign (.ftz)."""
-    return flush32(a) if a.kind == "float" else a
+    return _zero_below(a, SMALLEST_NORMAL["float"]) if a.kind == "float" else a
 
 
-@helper("float", "float")
-def flush32(a: Vec) -> Vec:
-    """Flush subnormals of f32 to zero."""
-    return _zero_below(a, SMALLEST_NORMAL["float"])
-
-
-@helper("float", "float")
 def flush16(a: Vec) -> Vec:
     """Flush subnormals of an f16, held as f32, to zero."""
     return _zero_below(a, 0x3880_0000)
 
 
+@helper("float", "float")
 def _zero_below(a: Vec, smallest: int) -> Vec:
     bits = as_bits(a)
     tiny = (bits & 0x7FFF_FFFF).compare("ult", smallest)
@@ -71,72 +65,60 @@ def fused(a: Vec, b: Vec, c: Vec) -> Vec:
     return a.code.intrinsic("fma", a, b, c)
 
 
+@helper()
 def add(a: Vec, b: Vec) -> Vec:
     """Compute a+b, to nearest even. In f32 a NaN result is canonical; in f64 it is that of b, else of a."""
-    return add32(a, b) if a.kind == "float" else _nan_of(b, a + b)
+    return _with_nan(a + b, b)
 
 
+@helper()
 def subtract(a: Vec, b: Vec) -> Vec:
     """Compute a-b, with the NaN rule of `add`."""
-    return subtract32(a, b) if a.kind == "float" else _nan_of(b, a - b)
+    return _with_nan(a - b, b)
 
 
+@helper()
 def multiply(a: Vec, b: Vec) -> Vec:
     """Compute a*b, with the NaN rule of `add`."""
-    return multiply32(a, b) if a.kind == "float" else _nan_of(b, a * b)
+    return _with_nan(a * b, b)
 
 
+@helper()
 def multiply_add(a: Vec, b: Vec, c: Vec) -> Vec:
     """Compute a*b+c with one rounding.
 
     In f32 a NaN result is canonical; in f64 it is that of b, else of c, else of a.
     """
-    return multiply_add32(a, b, c) if a.kind == "float" else _nan_of(b, _nan_of(c, fused(a, b, c)))
+    return _with_nan(fused(a, b, c), b, c)
 
 
 def divide(a: Vec, b: Vec) -> Vec:
     """Compute a/b. In f32 a NaN result is canonical; in f64 it is that of a, else of b."""
-    return canonical_nan(a / b) if a.kind == "float" else _nan_of(a, a / b)
+    return _with_nan(a / b, a)
 
 
 def negative(a: Vec) -> Vec:
     """Compute -a. A NaN becomes canonical in f32 and stays in f64."""
-    return canonical_nan(-a) if a.kind == "float" else _nan_of(a, -a)
+    return _with_nan(-a, a)
 
 
 def absolute(a: Vec) -> Vec:
     """Compute |a|, with the NaN rule of `negative`."""
-    size = magnitude(a)
-    return canonical_nan(size) if a.kind == "float" else _nan_of(a, size)
+    return _with_nan(magnitude(a), a)
+
+
+def _with_nan(result: Vec, *sources: Vec) -> Vec:
+    """Return a result with PTX's NaN: the canonical one in f32, in f64 that of the first source that is NaN."""
+    if result.kind == "float":
+        return canonical_nan(result)
+    for source in reversed(sources):
+        result = _nan_of(source, result)
+    return result
 
 
 def _nan_of(a: Vec, result: Vec) -> Vec:
     """Return the result, or a as a quiet NaN where a is NaN."""
     return is_nan(a).select((as_bits(a) | QUIET[a.kind]).bitcast(a.kind), result)
-
-
-@helper("float", "float", "float")
-def add32(a: Vec, b: Vec) -> Vec:
-    """Compute add.f32."""
-    return canonical_nan(a + b)
-
-
-@helper("float", "float", "float")
-def subtract32(a: Vec, b: Vec) -> Vec:
-    """Compute sub.f32."""
-    return canonical_nan(a - b)
-
-
-@helper("float", "float", "float")
-def multiply32(a: Vec, b: Vec) -> Vec:
-    """Compute mul.f32."""
-    return canonical_nan(a * b)
-
-
-@helper("float", "float", "float", "float")
-def multiply_add32(a: Vec, b: Vec, c: Vec) -> Vec:
-    """Compute fma.f32."""
-    return canonical_nan(fused(a, b, c))
 
 
 @helper("float", "float", "float", "float", "float")
@@ -217,27 +199,15 @@ def narrow_rz(value: Vec) -> Vec:
 
 
 @helper("float", "float", "float", "float")
-def fused_rz(a: Vec, b: Vec, c: Vec) -> Vec:
-    """Compute fma.rz."""
-    return canonical_nan(narrow_rz(_fused_to_odd(a, b, c)))
-
-
-@helper("float", "float", "float", "float")
-def fused_rm(a: Vec, b: Vec, c: Vec) -> Vec:
-    """Compute fma.rm. An exactly zero sum of two opposite terms is -0."""
+def fused_directed(a: Vec, b: Vec, c: Vec, mode: str) -> Vec:
+    """Compute fma with rounding `mode`: rz, rm or rp. With rm an exactly zero sum of two opposite terms is -0."""
     exact = _fused_to_odd(a, b, c)
-    signs = (as_bits(a) ^ as_bits(b) ^ as_bits(c)).compare("slt", 0)
-    zero = exact.compare("oeq", 0.0) & signs
-    return canonical_nan(zero.select(a.code.bits(1 << 31, "float"), narrow_rm(exact)))
-
-
-@helper("float", "float", "float", "float")
-def fused_rp(a: Vec, b: Vec, c: Vec) -> Vec:
-    """Compute fma.rp."""
-    return canonical_nan(narrow_rp(_fused_to_odd(a, b, c)))
-
-
-DIRECTED = {"rz": fused_rz, "rm": fused_rm, "rp": fused_rp}
+    result = narrow(exact, mode)
+    if mode == "rm":
+        signs = (as_bits(a) ^ as_bits(b) ^ as_bits(c)).compare("slt", 0)
+        zero = exact.compare("oeq", 0.0) & signs
+        result = zero.select(a.code.bits(1 << 31, "float"), result)
+    return canonical_nan(result)
 
 
 def _fused_to_odd(a: Vec, b: Vec, c: Vec) -> Vec:
@@ -245,14 +215,16 @@ def _fused_to_odd(a: Vec, b: Vec, c: Vec) -> Vec:
     return sum_to_odd(wide_a * wide_b, wide_c)
 
 
+@helper()
 def smaller(a: Vec, b: Vec) -> Vec:
     """Return the minimum. A number wins over a NaN; -0 is below +0."""
-    return {"float": minimum32, "double": minimum64}[a.kind](a, b)
+    return _extreme(a, b, "olt", "or")
 
 
+@helper()
 def larger(a: Vec, b: Vec) -> Vec:
     """Return the maximum. A number wins over a NaN; +0 is above -0."""
-    return {"float": maximum32, "double": maximum64}[a.kind](a, b)
+    return _extreme(a, b, "ogt", "and")
 
 
 def _extreme(a: Vec, b: Vec, order: str, on_equal: str) -> Vec:
@@ -266,30 +238,6 @@ def _extreme(a: Vec, b: Vec, order: str, on_equal: str) -> Vec:
     merged = (x | y) if on_equal == "or" else (x & y)
     result = a.compare("oeq", b).select(merged, chosen).bitcast(a.kind)
     return canonical_nan(result) if a.kind == "float" else (is_nan(a) & is_nan(b)).select(_nan_of(b, b), result)
-
-
-@helper("float", "float", "float")
-def minimum32(a: Vec, b: Vec) -> Vec:
-    """Compute min.f32."""
-    return _extreme(a, b, "olt", "or")
-
-
-@helper("float", "float", "float")
-def maximum32(a: Vec, b: Vec) -> Vec:
-    """Compute max.f32."""
-    return _extreme(a, b, "ogt", "and")
-
-
-@helper("double", "double", "double")
-def minimum64(a: Vec, b: Vec) -> Vec:
-    """Compute min.f64."""
-    return _extreme(a, b, "olt", "or")
-
-
-@helper("double", "double", "double")
-def maximum64(a: Vec, b: Vec) -> Vec:
-    """Compute max.f64."""
-    return _extreme(a, b, "ogt", "and")
 
 
 def compare(a: Vec, b: Vec, relation: str) -> Vec:

@@ -53,12 +53,7 @@ def divide(a: Vec, b: Vec, signed: bool, remainder: bool) -> Vec:
     """
     if a.width < 64:
         return _divide_narrow(a, b, signed, remainder)
-    return {
-        (True, False): signed_quotient64,
-        (True, True): signed_remainder64,
-        (False, False): unsigned_quotient64,
-        (False, True): unsigned_remainder64,
-    }[signed, remainder](a, b)
+    return _divide_wide(a, b, ("s" if signed else "u") + ("rem" if remainder else "div"))
 
 
 def _divide_narrow(a: Vec, b: Vec, signed: bool, remainder: bool) -> Vec:
@@ -70,35 +65,13 @@ def _divide_narrow(a: Vec, b: Vec, signed: bool, remainder: bool) -> Vec:
     return b.compare("eq", 0).select(a.code.constant(-1, a.kind), result)
 
 
-def _divide_wide(op: str, a: Vec, b: Vec) -> Vec:
+@helper("i64", "i64", "i64")
+def _divide_wide(a: Vec, b: Vec, op: str) -> Vec:
+    """Divide by LLVM's instruction `op`, whose undefined cases are replaced."""
     zero = b.compare("eq", 0)
     trap = zero | (b.compare("eq", -1) & a.compare("eq", 1 << 63)) if op[0] == "s" else zero
     safe = trap.select(a.code.constant(1, "i64"), b)
     return zero.select(a.code.constant(-1, "i64"), a.divide(op, safe))
-
-
-@helper("i64", "i64", "i64")
-def signed_quotient64(a: Vec, b: Vec) -> Vec:
-    """Compute div.s64."""
-    return _divide_wide("sdiv", a, b)
-
-
-@helper("i64", "i64", "i64")
-def signed_remainder64(a: Vec, b: Vec) -> Vec:
-    """Compute rem.s64."""
-    return _divide_wide("srem", a, b)
-
-
-@helper("i64", "i64", "i64")
-def unsigned_quotient64(a: Vec, b: Vec) -> Vec:
-    """Compute div.u64."""
-    return _divide_wide("udiv", a, b)
-
-
-@helper("i64", "i64", "i64")
-def unsigned_remainder64(a: Vec, b: Vec) -> Vec:
-    """Compute rem.u64."""
-    return _divide_wide("urem", a, b)
 
 
 def smaller(a: Vec, b: Vec, signed: bool) -> Vec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from ..chip import RANK_SHIFT
@@ -82,7 +81,7 @@ def parameter(builder: Builder, ins: Instr) -> None:
         raise m.unsupported(f"{len(items)} registers for .v{count}")
     for place, item in enumerate(items):
         at = builder.read(PARAMS, "i64") + (address.base.value + place * int(kind[1:]) // 8)
-        value = _AT[kind](at)
+        value = _load_parameter(at, kind)
         builder.write(
             item, value.sext(INTEGER_OF[item.type]) if type_name[0] == "s" and isinstance(item, Reg) else value
         )
@@ -94,23 +93,14 @@ def parameter_bytes(ins: Instr) -> int:
     return count * int(_BITS[ins.modifiers[-1]][1:]) // 8
 
 
-def _loader(kind: str) -> Callable[[Vec], Vec]:
-    def body(address: Vec) -> Vec:
-        code = address.code
-        assert isinstance(code, Body)
-        first = code.scalar(f"extractelement <32 x i64> {address.place}, i32 0")
-        pointer = code.scalar(f"inttoptr i64 {first} to ptr")
-        value = code.scalar(f"load {kind}, ptr {pointer}, align 1")
-        vector = f"<32 x {kind}>"
-        alone = code.scalar(f"insertelement {vector} poison, {kind} {value}, i32 0")
-        splat = code.scalar(f"shufflevector {vector} {alone}, {vector} poison, <32 x i32> zeroinitializer")
-        return Vec(code, splat, kind)
-
-    body.__name__ = f"parameter_{kind}"
-    return helper(kind, "i64")(body)
-
-
-_AT = {kind: _loader(kind) for kind in ("i8", "i16", "i32", "i64")}
+@helper(lambda address, kind: kind)
+def _load_parameter(address: Vec, kind: str) -> Vec:
+    code = address.code
+    assert isinstance(code, Body)
+    first = code.scalar(f"extractelement <32 x i64> {address.place}, i32 0")
+    pointer = code.scalar(f"inttoptr i64 {first} to ptr")
+    value = code.scalar(f"load {kind}, ptr {pointer}, align 1")
+    return Vec(code, code.splat(kind, value), kind)
 
 
 @lowers("cvta", timing=Timing.FREE, uniform=if_sources_uniform, hidden_reads=_parameters)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..native.vector import Vec, helper
@@ -48,18 +47,10 @@ TF32_NAN = 0x7FFF_E000
 MINIFLOATS = {f.name: f for f in (E4M3, E5M2, E2M3, E3M2, E2M1)}
 
 
-def encode(a: Vec, fmt: Format) -> Vec:
-    """Convert f32 to the nearest value of `fmt` (ties to even), saturating to the largest finite one, as i32."""
-    return _ENCODERS[fmt.name](a)
-
-
-def decode(code: Vec, fmt: Format) -> Vec:
-    """Convert the code in the low bits of an i32 to f32, exactly."""
-    return _DECODERS[fmt.name](code)
-
-
-def _encode(a: Vec, fmt: Format) -> Vec:
-    code = a.code
+@helper("i32", "float")
+def encode(a: Vec, name: str) -> Vec:
+    """Convert f32 to the nearest value of a format (ties to even), saturating to the largest finite one, as i32."""
+    fmt, code = MINIFLOATS[name], a.code
     sign = as_bits(a).shr(31).shl(fmt.exponent + fmt.mantissa)
     limit = code.constant(fmt.value(fmt.largest), "float")
     size = magnitude(a)
@@ -80,7 +71,10 @@ def _encode(a: Vec, fmt: Format) -> Vec:
     return is_nan(a).select(code.constant(fmt.largest, "i32"), result)
 
 
-def _decode(code: Vec, fmt: Format) -> Vec:
+@helper("float", "i32")
+def decode(code: Vec, name: str) -> Vec:
+    """Convert the code of a format in the low bits of an i32 to f32, exactly."""
+    fmt = MINIFLOATS[name]
     size = code & (fmt.sign - 1)
     quanta = size.convert("uitofp", "float") * 2.0 ** (1 - fmt.bias - fmt.mantissa)
     normal = (size.shl(23 - fmt.mantissa) + ((127 - fmt.bias) << 23)).bitcast("float")
@@ -93,24 +87,6 @@ def _decode(code: Vec, fmt: Format) -> Vec:
         nan = size.compare("ugt", fmt.largest if fmt.infinity is None else fmt.infinity)
         value = nan.select(code.code.constant(0x7FFF_FFFF, "i32"), value)
     return value.bitcast("float")
-
-
-def _coders(
-    build: Callable[[Vec, Format], Vec], prefix: str, result: str, argument: str
-) -> dict[str, Callable[[Vec], Vec]]:
-    made = {}
-    for fmt in MINIFLOATS.values():
-
-        def body(a: Vec, fmt: Format = fmt) -> Vec:
-            return build(a, fmt)
-
-        body.__name__ = f"{prefix}_{fmt.name}"
-        made[fmt.name] = helper(result, argument)(body)
-    return made
-
-
-_ENCODERS = _coders(_encode, "encode", "i32", "float")
-_DECODERS = _coders(_decode, "decode", "float", "i32")
 
 
 @helper("i32", "float")

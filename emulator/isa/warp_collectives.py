@@ -229,8 +229,8 @@ def reduce(builder: Builder, ins: Instr) -> None:
 
 def _reduced(builder: Builder, name: str, values: Vec, members: Operand) -> Vec:
     if not isinstance(members, Imm):
-        return _OF_GROUPS[name](values, _participants(builder, members))
-    return _REDUCTIONS[name](builder.taking_part.select(values, builder.code.constant(_IDENTITY[name], "i32")))
+        return _reduce_groups(values, _participants(builder, members), name)
+    return _reduce_warp(builder.taking_part.select(values, builder.code.constant(_IDENTITY[name], "i32")), name)
 
 
 def _reduce_floats(builder: Builder, ins: Instr, op: str, absolute: bool, propagate: bool) -> None:
@@ -255,34 +255,24 @@ def _is_nan(bits: Vec) -> Vec:
     return (bits & 0x7FFF_FFFF).compare("ugt", 0x7F80_0000)
 
 
-def _reduction(name: str) -> Callable[[Vec], Vec]:
-    def body(a: Vec) -> Vec:
-        code = _body(a)
-        function = f"i32 @llvm.vector.reduce.{name}.v32i32"
-        code.declarations.add(f"declare {function}(<32 x i32>)")
-        return _spread(code, code.scalar(f"call {function}(<32 x i32> {a.place})"))
-
-    body.__name__ = f"reduce_{name}"
-    return helper("i32", "i32")(body)
-
-
-_REDUCTIONS = {name: _reduction(name) for name in _IDENTITY}
-
-
-def _reduction_of_groups(name: str) -> Callable[[Vec, Vec], Vec]:
-    def body(a: Vec, present: Vec) -> Vec:
-        nothing = result = a.code.constant(_IDENTITY[name], "i32")
-        for lane in range(LANES):
-            one = (present & (1 << lane)).compare("ne", 0).select(_splat(a, lane), nothing)
-            result = _FOLDS[name](result, one) if name in _FOLDS else a.code.intrinsic(name, result, one)
-        return result
-
-    body.__name__ = f"reduce_{name}_of_groups"
-    return helper("i32", "i32", "i32")(body)
+@helper("i32", "i32")
+def _reduce_warp(a: Vec, name: str) -> Vec:
+    code = _body(a)
+    function = f"i32 @llvm.vector.reduce.{name}.v32i32"
+    code.declarations.add(f"declare {function}(<32 x i32>)")
+    return _spread(code, code.scalar(f"call {function}(<32 x i32> {a.place})"))
 
 
 _FOLDS: dict[str, Callable[[Vec, Vec], Vec]] = {"add": add, "and": and_, "or": or_, "xor": xor}
-_OF_GROUPS = {name: _reduction_of_groups(name) for name in _IDENTITY}
+
+
+@helper("i32", "i32", "i32")
+def _reduce_groups(a: Vec, present: Vec, name: str) -> Vec:
+    nothing = result = a.code.constant(_IDENTITY[name], "i32")
+    for lane in range(LANES):
+        one = (present & (1 << lane)).compare("ne", 0).select(_splat(a, lane), nothing)
+        result = _FOLDS[name](result, one) if name in _FOLDS else a.code.intrinsic(name, result, one)
+    return result
 
 
 def lane_ids(builder: Builder) -> Vec:
@@ -299,9 +289,7 @@ def ballot(predicate: Vec) -> Vec:
 
 
 def _spread(code: Body, word: str) -> Vec:
-    first = code.scalar(f"insertelement <32 x i32> poison, i32 {word}, i32 0")
-    text = f"shufflevector <32 x i32> {first}, <32 x i32> poison, <32 x i32> zeroinitializer"
-    return Vec(code, code.scalar(text), "i32")
+    return Vec(code, code.splat("i32", word), "i32")
 
 
 def _body(value: Vec) -> Body:

@@ -46,16 +46,15 @@ class Cell:
                 return self.vector(own).bitcast(kind)
             if self.vectors:
                 return next(iter(self.vectors.values())).bitcast(own)
-            return self._joined(own)
+            return self._joined()
         if self.halves is not None and BITS[kind] * 2 <= BITS[own]:
             return self.halves[0].vector(kind)
         narrow = self.vector(own).zext(f"i{BITS[kind]}")
         return narrow.bitcast(kind)
 
-    def _joined(self, own: str) -> Vec:
+    def _joined(self) -> Vec:
         assert self.halves is not None
-        low, high = (half.vector(INTEGER_OF[half.type]) for half in self.halves)
-        return {"i64": join32, "i32": join16, "i16": join8}[own](low, high)
+        return _joined(*(half.vector(INTEGER_OF[half.type]) for half in self.halves))
 
     def split(self) -> tuple[Cell, Cell]:
         """Return the low and the high half."""
@@ -64,54 +63,20 @@ class Cell:
             kind = INTEGER_OF[half]
             whole = self.vector(INTEGER_OF[self.type])
             low = Cell(half, {kind: whole.zext(kind)})
-            high = Cell(half, {kind: {"i32": high32, "i16": high16, "i8": high8}[kind](whole)})
+            high = Cell(half, {kind: _upper_half(whole)})
             self.halves = (low, high)
         return self.halves
 
 
-def _join(low: Vec, high: Vec) -> Vec:
+@helper(lambda low, _: f"i{2 * low.width}")
+def _joined(low: Vec, high: Vec) -> Vec:
     wide = f"i{2 * low.width}"
     return low.zext(wide) | high.zext(wide).shl(low.width)
 
 
-def _high(whole: Vec) -> Vec:
+@helper(lambda whole: f"i{whole.width // 2}")
+def _upper_half(whole: Vec) -> Vec:
     return whole.shr(whole.width // 2).zext(f"i{whole.width // 2}")
-
-
-@helper("i64", "i32", "i32")
-def join32(low: Vec, high: Vec) -> Vec:
-    """Join two words to one of 64 bits."""
-    return _join(low, high)
-
-
-@helper("i32", "i16", "i16")
-def join16(low: Vec, high: Vec) -> Vec:
-    """Join two halves to one word."""
-    return _join(low, high)
-
-
-@helper("i16", "i8", "i8")
-def join8(low: Vec, high: Vec) -> Vec:
-    """Join two bytes to one half."""
-    return _join(low, high)
-
-
-@helper("i32", "i64")
-def high32(whole: Vec) -> Vec:
-    """Return the upper word."""
-    return _high(whole)
-
-
-@helper("i16", "i32")
-def high16(whole: Vec) -> Vec:
-    """Return the upper half."""
-    return _high(whole)
-
-
-@helper("i8", "i16")
-def high8(whole: Vec) -> Vec:
-    """Return the upper byte."""
-    return _high(whole)
 
 
 class Builder:

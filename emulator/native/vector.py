@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
+from inspect import signature
 from typing import Any, Final, Protocol
 
 BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
@@ -18,7 +19,7 @@ _SUFFIX = {"float": "f32", "double": "f64"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Helper:
-    """A function of vectors that is compiled once and called at every use."""
+    """A function of vectors that is compiled once and called at every use. arguments, result: their kinds."""
 
     name: str
     result: str
@@ -60,12 +61,6 @@ class Code(Protocol):
         """Call the LLVM intrinsic `llvm.name`, overloaded on its result (and argument if they differ)."""
         kinds = tuple([operand.kind for operand in operands])
         return self.new(_intrinsic(name, result or kinds[0], kinds, flags), operands)
-
-    def call(self, helper: Helper, operands: tuple[Vec, ...]) -> Vec:
-        """Call a helper."""
-        if tuple([operand.kind for operand in operands]) != helper.arguments:
-            raise TypeError(f"{helper.name} takes {helper.arguments}, not {[o.kind for o in operands]}")
-        return self.new(_call(helper), operands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +167,33 @@ class Vec:
         return self.code.new(_conversion(op, self.kind, kind), (self,))
 
 
-def helper(result: str, *arguments: str) -> Callable[[Callable[..., Vec]], Callable[..., Vec]]:
-    """Return a decorator that compiles a function of vectors (of the kinds `arguments`) once and calls it."""
+def helper(
+    result: str | Callable[..., str] = "", *arguments: str
+) -> Callable[[Callable[..., Vec]], Callable[..., Vec]]:
+    """Return a decorator that compiles a function once for the kinds of its vectors and its constants, and calls it.
+
+    The constants are ints and strings that follow the vectors. result: the kind of the result, or a function that
+    returns it; by default that of the first vector. arguments: the only kinds that the function takes; any by default.
+    """
 
     def wrap(body: Callable[..., Vec]) -> Callable[..., Vec]:
-        made = Helper(body.__name__, result, arguments, body)
+        known: dict[tuple[Any, ...], Template] = {}
 
-        def call(*values: Vec) -> Vec:
-            return values[0].code.call(made, values)
+        @wraps(body)
+        def call(*values: Any) -> Vec:
+            vectors = tuple([value for value in values if isinstance(value, Vec)])
+            kinds, constants = tuple([vector.kind for vector in vectors]), values[len(vectors) :]
+            found = known.get((kinds, constants))
+            if found is None:
+                signature(body).bind(*values)
+                if arguments not in ((), kinds):
+                    raise TypeError(f"{body.__name__} takes {arguments}, not {list(kinds)}")
+                kind = result(*values) if callable(result) else result or kinds[0]
+                name = ".".join([body.__module__, body.__name__, *kinds, *map(str, constants)])
+                made = Helper(name, kind, kinds, lambda *given: body(*given, *constants))
+                found = known[kinds, constants] = _call(made)
+            return vectors[0].code.new(found, vectors)
 
-        call.__doc__ = body.__doc__
-        call.__name__ = body.__name__
         return call
 
     return wrap
@@ -201,7 +212,6 @@ def _conversion(op: str, source: str, kind: str) -> Template:
     return template(f"{op} <32 x {source}> {{0}} to <32 x {kind}>", kind)
 
 
-@cache
 def _call(helper: Helper) -> Template:
     arguments = ", ".join(f"<32 x {kind}> {{{i}}}" for i, kind in enumerate(helper.arguments))
     text = f"call <32 x {helper.result}> @{helper.name}({arguments})"
