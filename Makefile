@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard diff clean-runs resume replay cancel revoke doctor trust provision milestones report notes \
-	layout budget bench clock perf pin-cycles mutants flashmla-tests survey bugs docs silicon lint formatted test test-long test-thorough $(MILESTONE)
+	layout budget size bench clock perf pin-cycles mutants flashmla-tests survey bugs docs silicon lint formatted test test-long test-thorough $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -124,6 +124,9 @@ layout: $(READY) ## make layout D1.3: draw and print where logits and P are stor
 
 budget: $(READY) ## print the resources of every kernel configuration: memory, registers, instructions, flops, bytes
 	@$(PY) -m harness.tools.budget
+
+size: $(READY) ## print the lines of each package beside limits.toml; a limit that is exceeded ends with status 1
+	@$(PY) -m lab.size
 
 bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
 	@$(PY) -m lab.judging
