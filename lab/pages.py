@@ -23,7 +23,7 @@ from emulator.clock.chips import names as chips
 from emulator.coverage import families, read_forms
 from emulator.coverage import markdown as coverage_table
 from emulator.leniency import Leniency, Level
-from lab import hopper
+from lab import hopper, race
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = ROOT / "docs"
@@ -341,6 +341,8 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "h200-counters": h200_counters,
         "h200-failures": h200_failures,
         "silicon-times": lambda: hopper.table(hopper.rows()),
+        "race": race.race,
+        "race-ordered": race.ordered,
         "coverage": lambda: iter(coverage_table(families(read_forms())).splitlines()[2:]),
         **{f"clock-{chip}": partial(clock, chip) for chip in chips()},
         **{f"finding-{error}": partial(finding, error) for error in found_errors},
