@@ -112,7 +112,7 @@ class Decoding:
 
 
 class AssemblerError(EmulatorError):
-    """NVIDIA's assembler or disassembler is missing or rejects the PTX."""
+    """NVIDIA's assembler is missing or rejects the PTX."""
 
 
 class LaunchError(EmulatorError):

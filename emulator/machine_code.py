@@ -72,36 +72,20 @@ def assembler() -> tuple[Path, str]:
     return path, version[1] if version else "unknown"
 
 
-def disassembler() -> Path:
-    """Return nvdisasm. Raises AssemblerError if there is none."""
-    path = tool("nvdisasm")
-    if path is None:
-        raise AssemblerError(f"nvdisasm is not installed: {INSTALL}")
-    return path
-
-
 def resources(ptx: str, target: str) -> dict[str, Resources]:
     """Assemble a PTX module for a target like sm_100a and return the resources of its kernels by name.
 
     Raises AssemblerError if ptxas is missing or rejects the module.
     """
-    with TemporaryDirectory(prefix="emulator-ptxas-") as folder:
-        return assemble(ptx, target, Path(folder) / "module.cubin")
-
-
-def assemble(ptx: str, target: str, cubin: Path, *options: str) -> dict[str, Resources]:
-    """Assemble a PTX module into a file and return the resources of its kernels by name.
-
-    The PTX is written beside the file. options: further ones of ptxas. Raises AssemblerError.
-    """
     path, version = assembler()
-    source = cubin.with_suffix(".ptx")
-    source.write_text(ptx)
-    command: list[str | Path] = [path, f"-arch={target}", "-v", *options, source, "-o", cubin]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise AssemblerError(f"ptxas {version} rejects the PTX for {target}: {done.stderr.strip()}")
-    return {found.kernel: found for found in parsed(done.stdout + done.stderr, _instructions(cubin))}
+    with TemporaryDirectory(prefix="emulator-ptxas-") as folder:
+        source, cubin = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
+        source.write_text(ptx)
+        command: list[str | Path] = [path, f"-arch={target}", "-v", source, "-o", cubin]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise AssemblerError(f"ptxas {version} rejects the PTX for {target}: {done.stderr.strip()}")
+        return {found.kernel: found for found in parsed(done.stdout + done.stderr, _instructions(cubin))}
 
 
 def parsed(said: str, counts: Mapping[str, Mapping[str, int]]) -> Iterator[Resources]:

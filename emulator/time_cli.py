@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from .bridge.device import EmulatedDevice
 from .chip import NAME
 from .clock.chips import names
-from .clock.conditions import USUAL, Branches, Code, Conditions, Data, L2State
-from .errors import AssemblerError, EmulatorError
+from .clock.conditions import USUAL, Branches, Conditions, Data, L2State
+from .errors import EmulatorError
 from .findings import report_lines
-from .machine_code import assembler, disassembler
 from .scripts import NO_OUTPUTS, elsewhere, has_torch, prepare
 
 if TYPE_CHECKING:
@@ -59,13 +58,6 @@ def add_command(commands: Any) -> None:
     )
     timed.add_argument(
         "--ghz", type=float, help="a fixed clock rate (default: the chip's highest, and beside it what power allows)"
-    )
-    timed.add_argument(
-        "--code",
-        choices=get_args(Code),
-        default=USUAL.code,
-        help="the instructions that warps issue: ptx for a list schedule of the PTX; sass for the machine code that "
-        "ptxas makes of it, which needs ptxas and nvdisasm (default: %(default)s)",
     )
     timed.add_argument(
         "--branches",
@@ -116,7 +108,7 @@ def _compare(options: argparse.Namespace) -> int:
     from .comparison.sides import ComparisonError, NotPredicted
     from .comparison.text import text
 
-    conditions = {name: getattr(options, name) for name in ("chip", "l2", "data", "ghz", "code", "branches")}
+    conditions = {name: getattr(options, name) for name in ("chip", "l2", "data", "ghz", "branches")}
     rest = [*([options.script] if options.script is not None else []), *options.args]
     try:
         _conditions(options)
@@ -124,7 +116,7 @@ def _compare(options: argparse.Namespace) -> int:
     except ComparisonError as why:
         print(f"time --compare: {why}", file=sys.stderr)
         return FAILED if isinstance(why, NotPredicted) else 2
-    except (ValueError, AssemblerError) as why:
+    except ValueError as why:
         print(f"time: {why}", file=sys.stderr)
         return 2
     print(*text(found), sep="\n")
@@ -137,17 +129,14 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _conditions(options: argparse.Namespace) -> Conditions:
-    """Return the conditions of a launch. Raises ValueError for a wrong one, AssemblerError for missing tools."""
-    if options.code == "sass":
-        assembler()
-        disassembler()
-    return Conditions(options.l2, options.data, options.ghz, options.code, options.branches)
+    """Return the conditions of a launch that the options name. Raises ValueError for a wrong one."""
+    return Conditions(options.l2, options.data, options.ghz, options.branches)
 
 
 def _time(options: argparse.Namespace) -> int:
     try:
         conditions = _conditions(options)
-    except (ValueError, AssemblerError) as why:
+    except ValueError as why:
         print(f"time: {why}", file=sys.stderr)
         return 2
     if not prepare(options.script, options.args, needs_host=options.script.suffix != ".py"):

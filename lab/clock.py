@@ -25,7 +25,6 @@ from emulator.clock.operations import find
 from emulator.clock.skeleton import Skeleton, skeleton
 from emulator.clock.timeline import Timeline
 from emulator.machine.launch.launch import Launch
-from emulator.machine_code import INSTALL, tool
 from emulator.program import Program
 from emulator.ptx.parser import parse
 from lab import fa4, ladder, microbenchmarks
@@ -574,12 +573,6 @@ def fa4_forward() -> Iterator[Comparison | str]:
     )
     for name, some, measured in sets:
         yield compared(f"FlashAttention-4: {name}", some, measured, lambda row: predicted[id(row)], (0.10, 0.20))
-    if tool("ptxas") is None or tool("nvdisasm") is None:
-        yield f"FlashAttention-4 is not predicted from machine code: {INSTALL}"
-    else:
-        made = dict(zip(map(id, known), fa4.forward(known, "sass"), strict=True))
-        for name, some, measured in sets:
-            yield compared(f"machine code: {name}", some, measured, lambda row: made[id(row)], (0.10, 0.20))
     locked = rows("fa4_gb300")
     predicted |= dict(zip(map(id, locked), fa4.at_locked_rate(locked, "gb300"), strict=True))
     yield compared("FlashAttention-4: GB300", locked, "tflops", lambda row: predicted[id(row)], (0.10, 0.20))

@@ -19,7 +19,7 @@ from typing import Any, Final
 import emulator
 from emulator.chip import VARIABLE
 from emulator.clock.chips import chip
-from emulator.clock.conditions import Code, Conditions
+from emulator.clock.conditions import Conditions
 from emulator.clock.prediction import Prediction
 
 FITTED: Final = 2
@@ -31,15 +31,15 @@ def installed() -> bool:
     return find_spec("flash_attn") is not None
 
 
-def forward(rows: Sequence[Mapping[str, str]], code: Code = "ptx") -> Iterator[float]:
-    """Yield the predicted TFLOP/s of each row, in continuous work, by a schedule of PTX or of machine code.
+def forward(rows: Sequence[Mapping[str, str]]) -> Iterator[float]:
+    """Yield the predicted TFLOP/s of each row, in continuous work.
 
     `max_ghz` is the locked frequency; power may lower it further.
     """
     launch_s = chip("b200").launch_us * 1e-6
     for row in rows:
         call, flops = attending(row)
-        paces = [p.sustained for p in predictions(call, code=code)]
+        paces = [p.sustained for p in predictions(call)]
         seconds = sum(p.cycles / (1e9 * min(p.ghz, float(row["max_ghz"]))) + launch_s for p in paces)
         yield flops / seconds / 1e12
 
@@ -92,13 +92,11 @@ def inputs(sizes: Sequence[tuple[int, ...]]) -> Iterator[Any]:
     return (torch.empty(size, device="cuda", dtype=torch.bfloat16) for size in sizes)
 
 
-def predictions(
-    call: Callable[[], object], on: str = "b200", ghz: float | None = None, code: Code = "ptx"
-) -> list[Prediction]:
+def predictions(call: Callable[[], object], on: str = "b200", ghz: float | None = None) -> list[Prediction]:
     """Return the predictions for all launches of a call on a chip. ghz: its locked clock rate."""
     from emulator.host.session import emulated_host
 
-    with emulated_host(), emulator.emulate(clock=on, conditions=Conditions(ghz=ghz, code=code, ranges=False)) as device:
+    with emulated_host(), emulator.emulate(clock=on, conditions=Conditions(ghz=ghz, ranges=False)) as device:
         call()
     return [launch.prediction for launch in device.launches if launch.prediction is not None]
 

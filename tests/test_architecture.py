@@ -27,7 +27,6 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"chip", "garbage", "html", "children", "leniency"},
         {"ptx", "errors", "patching"},
         {"machine_code"},
-        {"sass"},
         {"native"},
         {"machine"},
         {"isa"},

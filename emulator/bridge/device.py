@@ -320,9 +320,7 @@ class EmulatedDevice:
         from ..clock.trace import Recorder
 
         self.recorder = Recorder() if self.trace else None
-        conditions = self.conditions or USUAL
-        skeletons = partial(module.skeleton, name, code=conditions.code)
-        return predict(chip, launch, skeletons, self.recorder, conditions)
+        return predict(chip, launch, partial(module.skeleton, name), self.recorder, self.conditions or USUAL)
 
     def _compute_integers(self, launch: Launch, module: LoadedModule, name: str) -> None:
         """Execute a launch under the clock if later launches may depend on its results. Errors are not reported."""

@@ -14,11 +14,9 @@ from ..machine_code import Resources, resources
 from ..program import Program
 from ..ptx.parser import parse
 from ..ptx.syntax import Kernel
-from ..sass import MachineKernel, disassembled
 
 if TYPE_CHECKING:
     from ..clock.chips import Chip
-    from ..clock.conditions import Code
     from ..clock.registers import Registers
     from ..clock.skeleton import Skeleton
 
@@ -31,7 +29,7 @@ class LoadedModule:
         with uncollected():  # garbage collection triples the time when torch and CuTeDSL are loaded
             self.syntax = parse(ptx)
         self._programs: dict[str, Program] = {}
-        self._skeletons: dict[tuple[str, Chip, Code], tuple[Skeleton, Program]] = {}
+        self._skeletons: dict[tuple[str, Chip], tuple[Skeleton, Program]] = {}
         self._memory = {v.name: _placed(v.size, v.align) for v in self.syntax.variables}
         self.initialise()
 
@@ -68,12 +66,6 @@ class LoadedModule:
         return self._programs[name]
 
     @cached_property
-    def machine_code(self) -> dict[str, MachineKernel]:
-        """The machine code of the kernels by name. Raises AssemblerError if ptxas or nvdisasm is missing."""
-        lines = {instr.line for kernel in self.syntax.kernels.values() for instr in kernel.instrs}
-        return disassembled(self.ptx, self.syntax.target, lines)
-
-    @cached_property
     def _resources(self) -> dict[str, Resources]:
         """The resources of the kernels by name, as ptxas states them; empty if it is missing or rejects the module."""
         try:
@@ -88,21 +80,16 @@ class LoadedModule:
         asked = self._resources.get(name)
         return estimated() if asked is None else Registers(asked.registers, "by ptxas")
 
-    def skeleton(self, name: str, chip: Chip, code: Code = "ptx") -> tuple[Skeleton, Program]:
-        """Return the part of a kernel that a chip's clock executes, and its lowered program.
-
-        code: the instructions whose schedule is charged.
-        """
+    def skeleton(self, name: str, chip: Chip) -> tuple[Skeleton, Program]:
+        """Return the part of a kernel that a chip's clock executes, and its lowered program."""
         from ..clock.operations import find
         from ..clock.skeleton import skeleton
 
-        if (name, chip, code) not in self._skeletons:
-            machine = self.machine_code[name] if code == "sass" else None
-            left = skeleton(self.kernel(name), self.variables, chip, machine)
-            if machine is None:
-                left = replace(left, registers=partial(self._registers, name, left.registers))
-            self._skeletons[name, chip, code] = left, Program(left.kernel, self.variables, find)
-        return self._skeletons[name, chip, code]
+        if (name, chip) not in self._skeletons:
+            left = skeleton(self.kernel(name), self.variables, chip)
+            left = replace(left, registers=partial(self._registers, name, left.registers))
+            self._skeletons[name, chip] = left, Program(left.kernel, self.variables, find)
+        return self._skeletons[name, chip]
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,6 @@ from typing import Final, Literal, get_args
 
 L2State = Literal["cold", "warm"]
 Data = Literal["random", "zeros"]
-Code = Literal["ptx", "sass"]
 Branches = Literal["assumed", "executed"]
 
 
@@ -19,8 +18,6 @@ class Conditions:
     it.
     data: the operands of the tensor cores, which decide their power.
     ghz: a fixed clock rate; None for the chip's own, which power limits.
-    code: the instructions that warps issue: "ptx" for a list schedule of the PTX, "sass" for the machine code that
-    ptxas makes of it.
     branches: how branches go that comparisons of data decide: "assumed" if the comparisons are taken to be false,
     "executed" if one cluster is executed on the inputs at hand and all clusters branch as it did.
     ranges: also predict the range of the time, which takes three times as long.
@@ -29,13 +26,12 @@ class Conditions:
     l2: L2State = "cold"
     data: Data = "random"
     ghz: float | None = None
-    code: Code = "ptx"
     branches: Branches = "assumed"
     ranges: bool = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid condition."""
-        for name, kind in (("l2", L2State), ("data", Data), ("code", Code), ("branches", Branches)):
+        for name, kind in (("l2", L2State), ("data", Data), ("branches", Branches)):
             if getattr(self, name) not in get_args(kind):
                 allowed = " or ".join(map(repr, get_args(kind)))
                 raise ValueError(f"{name} is {getattr(self, name)!r}; allowed: {allowed}")

@@ -108,7 +108,6 @@ def predict(
         occupancy.resident,
         occupancy.limit,
         timed.grid.registers,
-        skeleton.schedule,
         tuple(roles(time, places)),
         tuple(lines(time, skeleton.stretches, places)),
         issued(time, skeleton.stretches, places),

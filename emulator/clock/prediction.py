@@ -75,7 +75,6 @@ class Prediction:
     resident: int
     limit: str
     registers: Registers | None
-    schedule: str
     roles: tuple[Role, ...]
     lines: tuple[Line, ...]
     issued: dict[str, float]
@@ -140,7 +139,7 @@ class Prediction:
             rate = self.flops / self.sustained.seconds / 1e12
             us = f"{self.sustained.seconds * 1e6:,.1f} us at {self.sustained.ghz:.3f} GHz"
             yield f"  in continuous work: {us} ({self.sustained.why}), {rate:,.0f} TFLOP/s"
-        yield f"  L2 {self.conditions.l2}, data {self.conditions.data}; instructions: {self.schedule}"
+        yield f"  L2 {self.conditions.l2}, data {self.conditions.data}; instructions: a list schedule of the PTX"
         yield from self._bounds()
         yield from self._profile()
         if self.never_compared:

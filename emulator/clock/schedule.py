@@ -10,7 +10,7 @@ inputs are ready, while other instructions fill the latencies. They cut the sche
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from math import ceil, inf
 from typing import Final
@@ -68,14 +68,6 @@ class Node:
 
 
 Between = Sequence[Stretch | AwaitedLoad]
-
-
-@dataclass(frozen=True)
-class Charges:
-    """The costs before and after each PTX instruction, by its index in the kernel."""
-
-    before: Mapping[int, Between]
-    after: Mapping[int, Between]
 
 
 class Scheduler:

@@ -15,16 +15,14 @@ from ..ptx.dataflow import predecessors, reachable
 from ..ptx.flow import BasicBlock, Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
-from ..sass import MachineKernel
 from .chips import Chip, reading
 from .early_waits import with_early_waits
 from .lane_addresses import LaneAddresses
-from .machine_schedule import MachineSchedule
 from .operations import AWAIT_LOAD, OUTCOME, SPIN, STRETCH, is_global_store, operation, waits_at_first_use
 from .outcomes import Recording
 from .polls import without_polls
 from .registers import Registers, estimated
-from .schedule import AwaitedLoad, Between, Charges, Scheduler
+from .schedule import AwaitedLoad, Between, Scheduler
 from .spins import repeats
 from .stretch import FLOATS, Stretch, touched
 
@@ -42,7 +40,7 @@ class Skeleton:
     decided: floating-point comparisons that decide a branch. recording: executes a cluster to record their outcomes;
     without these they are taken to be false.
     figures: the names of the chip's figures that the stretches depend on.
-    registers: returns those of a thread. schedule: where the order of instructions is from.
+    registers: returns those of a thread.
     """
 
     kernel: Kernel
@@ -52,18 +50,12 @@ class Skeleton:
     polls: tuple[Instr, ...]
     figures: frozenset[str]
     registers: Callable[[], Registers]
-    schedule: str = "a list schedule of the PTX"
 
 
-def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: MachineKernel | None = None) -> Skeleton:
-    """Reduce a kernel to its skeleton.
-
-    variables: host addresses of the module's variables. code: the machine code whose schedule is charged; without it,
-    a list schedule of the PTX is.
-    """
+def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skeleton:
+    """Reduce a kernel to its skeleton. variables: host addresses of the module's variables."""
     kernel, found, polls = without_polls(kernel, variables)
-    if code is None:
-        kernel, found = _changed(with_early_waits(kernel, found), kernel, found, variables)
+    kernel, found = _changed(with_early_waits(kernel, found), kernel, found, variables)
     lanes = LaneAddresses(found)
     kernel, found = _changed(_with_named_stores(kernel, found, lanes), kernel, found, variables)
     sliced = _Slice(found)
@@ -74,10 +66,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
     }
     flow = Flow(kernel, lambda instr: id(instr) in alone)
     noting, figures = reading(chip)
-    if code is None:
-        charges = _listed(flow, found, operations.keys(), alone, noting)
-    else:
-        charges = MachineSchedule(flow, found, operations.keys(), code, noting).charges()
+    before, after = _listed(flow, found, operations.keys(), alone, noting)
     recording = Recording(kernel, sliced.compared, variables)
     instrs: list[Instr] = []
     stretches: list[Stretch] = []
@@ -110,19 +99,15 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip, code: Mac
     for i in range(len(kernel.instrs)):
         if i in starts:
             moved[i] = len(instrs)
-        spend(charges.before.get(i, ()))
+        spend(before.get(i, ()))
         leave(i)
-        spend(charges.after.get(i, ()))
+        spend(after.get(i, ()))
     end = len(instrs)
     labels = {name: moved.get(at, end) for name, at in kernel.labels.items()}
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
     decided = tuple(kernel.instrs[i] for i in recording.compared)
     names = frozenset(figures)
-    plain = Skeleton(left, tuple(stretches), decided, recording, polls, names, lambda: estimated(kernel, found, flow))
-    if code is None:
-        return plain
-    exact, schedule = Registers(code.resources.registers, "machine code"), f"machine code of ptxas {code.version}"
-    return replace(plain, registers=lambda: exact, schedule=schedule)
+    return Skeleton(left, tuple(stretches), decided, recording, polls, names, lambda: estimated(kernel, found, flow))
 
 
 def _changed(
@@ -143,8 +128,10 @@ def _with_named_stores(kernel: Kernel, found: Sequence[Effect], lanes: LaneAddre
     return replace(kernel, instrs=tuple(map(named, found, kernel.instrs)))
 
 
-def _listed(flow: Flow, found: Sequence[Effect], operations: Set[int], alone: Set[int], chip: Chip) -> Charges:
-    """Return the costs of a list schedule of the PTX around its instructions."""
+def _listed(
+    flow: Flow, found: Sequence[Effect], operations: Set[int], alone: Set[int], chip: Chip
+) -> tuple[Mapping[int, Between], Mapping[int, Between]]:
+    """List schedules of a kernel's regions: (the costs before each instruction, those after it), by its index."""
     scheduler = Scheduler(found, {id(found[i]) for i in operations}, chip)
     before: dict[int, Between] = {}
     after: dict[int, Between] = {}
@@ -158,7 +145,7 @@ def _listed(flow: Flow, found: Sequence[Effect], operations: Set[int], alone: Se
             before[inner[-1]] = rest
         else:
             after[whole.stop - 1] = rest
-    return Charges(before, after)
+    return before, after
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
-from emulator.sass import MachineInstr, disassembled
+from emulator.machine_code import assembler, tool
 
 pytestmark = [pytest.mark.install, pytest.mark.thorough]
 MODULE = """.version 8.8
@@ -48,10 +52,44 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     sys.path.remove(folder)
 
 
+INSTR = re.compile(
+    r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P[0-9T]+\s+)?(\S+?)(\s.*?)?\s*;"
+    r"\s+/\* 0x[0-9a-f]{16} \*/\s*/\* 0x([0-9a-f]{16}) \*/",
+    re.MULTILINE,
+)
+CONTROL_BIT = 105 - 64
+"""The first control bit in the second word of an instruction: 5 of the stall, then the scoreboards."""
+SCOREBOARDS = 6
+
+
+@dataclass(frozen=True)
+class MachineInstr:
+    """One machine instruction.
+
+    opcode: without modifiers. text: opcode and operands, without guard. writes: the scoreboard that is released when
+    its results are there, SCOREBOARDS or more for none. waits: the scoreboards that must be released before it issues.
+    """
+
+    opcode: str
+    text: str
+    writes: int
+    waits: frozenset[int]
+
+
 def code(*body: str, target: str = "sm_100a") -> list[MachineInstr]:
     """Return the machine code of a kernel up to its end."""
-    found = disassembled(MODULE.format(target=target, body="\n".join(body)), target, ())["k"]
-    instrs = [instr for block in found.blocks for instr in block.instrs]
+    disassembler = tool("nvdisasm")
+    assert disassembler is not None
+    with TemporaryDirectory() as folder:
+        source, cubin = Path(folder) / "k.ptx", Path(folder) / "k.cubin"
+        source.write_text(MODULE.format(target=target, body="\n".join(body)))
+        subprocess.run([assembler()[0], f"-arch={target}", source, "-o", cubin], check=True)
+        listing = subprocess.run([disassembler, "-c", "-hex", cubin], capture_output=True, text=True, check=True).stdout
+    instrs = []
+    for name, operands, second in INSTR.findall(listing):
+        control = int(second, 16) >> CONTROL_BIT
+        waits = frozenset(board for board in range(SCOREBOARDS) if control >> 11 + board & 1)
+        instrs.append(MachineInstr(name.partition(".")[0], f"{name}{operands}", control >> 5 & 7, waits))
     return instrs[: next(i for i, instr in enumerate(instrs) if instr.opcode == "EXIT")]
 
 
