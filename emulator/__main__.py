@@ -1,8 +1,8 @@
-"""`python -m emulator`: run a command, such as `run SCRIPT`."""
+"""`python -m emulator`: run a script on the emulated B200, or show the supported instructions."""
 
 import sys
 
-from .commands.main import main
+from .cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

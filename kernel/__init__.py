@@ -9,11 +9,11 @@ os.environ.setdefault("CUTE_DSL_ARCH", default_arch())  # read when cutlass is i
 from kernel import dsv4, reference, serving
 from kernel.chips import configuration
 from kernel.compiled import CompiledFmha, compile
-from kernel.config import FmhaConfig
 from kernel.errors import ArgumentError
 from kernel.host import fmha
 from kernel.merge import merge
 from kernel.problem import Problem
+from kernel.sm100.config import FmhaConfig
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
 
 __all__ = [

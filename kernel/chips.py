@@ -10,14 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kernel import choice, fmha, hardware
-from kernel.config import FmhaConfig
 from kernel.errors import ArgumentError
+from kernel.fmha import Fmha
 from kernel.problem import Problem
-from kernel.sm90 import choice as sm90_choice
-from kernel.sm90 import fmha as sm90_fmha
+from kernel.sm90 import choice as sm90
 from kernel.sm90.config import HopperConfig
-from kernel.sm100 import swapped
+from kernel.sm90.fmha import Hopper
+from kernel.sm100 import choice as sm100
+from kernel.sm100 import hardware
+from kernel.sm100.config import FmhaConfig
+from kernel.sm100.fmha import Blackwell
+from kernel.sm100.swapped import SwappedBlackwell
 
 Config = FmhaConfig | HopperConfig
 
@@ -33,17 +36,17 @@ class Chip:
     major: int
     sms: int
     configuration: Callable[[Problem], Config]
-    kernel: Callable[[Any], type[fmha.Fmha] | type[sm90_fmha.Fmha]]
+    kernel: Callable[[Any], type[Fmha]]
 
 
-def kernel_of(config: FmhaConfig) -> type[fmha.Fmha]:
+def kernel_of(config: FmhaConfig) -> type[Fmha]:
     """Return the class of the device code of a configuration on sm_100."""
-    return swapped.SwappedFmha if config.variant.swapped else fmha.Fmha
+    return SwappedBlackwell if config.variant.swapped else Blackwell
 
 
 CHIPS = {
-    "sm_90": Chip(9, sm90_choice.SMS, sm90_choice.configuration, lambda config: sm90_fmha.Fmha),
-    "sm_10": Chip(10, hardware.SMS, choice.configuration, kernel_of),
+    "sm_90": Chip(9, sm90.SMS, sm90.configuration, lambda config: Hopper),
+    "sm_10": Chip(10, hardware.SMS, sm100.configuration, kernel_of),
 }
 
 

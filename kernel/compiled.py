@@ -61,8 +61,8 @@ def compile(config: Config) -> CompiledFmha:
 
 
 def _compiled(config: Config) -> CompiledFmha:
-    kernel = chip().kernel(config)
-    fmha: Any = kernel(config)  # type: ignore[arg-type]  # a chip's configurations are its kernel's
+    kernel: Any = chip().kernel(config)
+    fmha = kernel(config)
     for function, suffix in ((kernel.device, ""), (kernel.launch, "_launch")):
         function.set_name_prefix(config.name + suffix, remove_cutlass_symbol=True, keep_mangled_name=False)
     start = time.perf_counter()

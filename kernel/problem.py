@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from kernel.errors import ArgumentError
-from kernel.variants import HEAD_DIMS
 
+HEAD_DIMS = (64, 128, 256, 512)
+SPLITS = (1, 2, 4, 8, 16)  # CTAs that the keys of a row tile may be split over
+FEW_TOKENS = 8  # of a sequence at most: its tokens find few of their top-k keys in L2
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
 Compressed = Literal["none", "blocks", "topk"]

@@ -52,7 +52,8 @@ def main() -> int:
 
 def cycles(device: Emulated, call: Callable[[], object]) -> Iterator[tuple[str, float]]:
     """Yield name and predicted cycles of the configuration that the rule chooses for a call, then of the next ones."""
-    from kernel import FmhaConfig, Problem, choice
+    from kernel import FmhaConfig, Problem
+    from kernel.sm100 import choice
 
     rule, times = choice.estimate, {}
 

@@ -19,7 +19,7 @@ from harness.judge.kept import KeptKernels, use
 from harness.judge.predict import predicted
 from harness.paths import KEPT, ROOT
 from harness.tools import tables
-from kernel import choice
+from kernel.sm100 import choice
 from remote.device import Emulated
 from stages.shapes import SERVED, ServedShape, Shape, find
 

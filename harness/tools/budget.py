@@ -1,4 +1,4 @@
-"""The resources of each configuration, from kernel.budget, and counts of emulated launches compared with the ideal.
+"""The resources of each configuration, from kernel.sm100.budget, and counts of emulated launches beside the ideal ones.
 
 `python -m harness.tools.budget` prints both. Instructions are the PTX instructions of a softmax warp per KV tile,
 including those of its waits. Flops are those of the tensor cores, divided by 4 * rows * visible keys * head dim. Bytes
@@ -145,7 +145,7 @@ def main() -> None:
     """Print every configuration, with counts of those without caches, then D5d's shapes."""
     device = Emulated()
 
-    from kernel.budget import CONFIGS, SERVED_CONFIGS, report
+    from kernel.sm100.budget import CONFIGS, SERVED_CONFIGS, report
 
     configs = (*CONFIGS, *SERVED_CONFIGS)
     for number, config in enumerate(configs, 1):

@@ -21,10 +21,11 @@ from tensor_layouts import Layout, Swizzle
 
 from harness.judge import arguments
 from harness.paths import ROOT
-from kernel.budget import drawing, tensor_memory
 from kernel.compiled import CompiledFmha, compile
-from kernel.config import FmhaConfig
-from kernel.hardware import BF16_BYTES, TMEM_COLS, TMEM_LANES, WARP
+from kernel.hardware import BF16_BYTES, WARP
+from kernel.sm100.budget import drawing, tensor_memory
+from kernel.sm100.config import FmhaConfig
+from kernel.sm100.hardware import TMEM_COLS, TMEM_LANES
 
 SWIZZLE = Swizzle(3, 4, 3)  # on byte addresses: the 128-byte swizzle
 MMA_K = 16

@@ -9,9 +9,9 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, const_expr
 from cutlass.cute.nvgpu import cpasync
 
-from kernel.hardware import SWIZZLE_BYTES, WARP
-from kernel.sm100.cta import LOAD_COLS, VECTOR_BYTES
-from kernel.sm100.operands import slice_ring, tma_partition
+from kernel.device.operands import slice_ring, tma_partition
+from kernel.hardware import SWIZZLE_BYTES, VECTOR_BYTES, WARP
+from kernel.sm100.operands import LOAD_COLS
 from kernel.sm100.softmax import SoftmaxWarp
 
 

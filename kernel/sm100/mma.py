@@ -12,10 +12,12 @@ from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import OperandMajorMode
 from cutlass.experimental import primitives
 
-from kernel.hardware import BF16_BYTES, MMA_K
-from kernel.memory import S_STAGES
-from kernel.sm100.cta import HALF_LANES, LANE, VECTOR_BYTES, Cta, tmem_pointer
-from kernel.sm100.tiles import LoopInvariant, smaller
+from kernel.device.cta import Cta
+from kernel.device.tiles import LoopInvariant, smaller
+from kernel.hardware import BF16_BYTES, VECTOR_BYTES
+from kernel.sm100.hardware import MMA_K
+from kernel.sm100.memory import S_STAGES
+from kernel.sm100.operands import HALF_LANES, LANE, tmem_pointer
 
 #: An operand of an instruction by its number along the summed dimension.
 Operand = Callable[[int], Any]
@@ -24,13 +26,13 @@ COPIED_FROM = 4  # KV tiles of a row tile: with fewer, copying Q costs more of t
 
 
 @cute.jit
-def multiply(cta: Cta) -> None:
-    """Issue both products of all row tiles of the CTA."""
+def multiply(cta: Cta, role: cutlass.Constexpr[type[MmaWarp]]) -> None:
+    """Issue both products of all row tiles of the CTA. role: the kind of MMA warp."""
     kv_done = Int32(0)
     q_loads = Int32(0)
     first, end, step = cta.row_tile_range
     for number in cutlass.range(first, end, step, unroll=1):
-        warp = MmaWarp(cta.at_row_tile(number, kv_done), q_loads)
+        warp = role(cta.at_row_tile(number, kv_done), q_loads)
         warp.run()
         kv_done += warp.cta.kv_tiles.count
         q_loads += smaller(warp.cta.kv_tiles.count, 1)

@@ -1,26 +1,30 @@
-"""Layouts of operands and results: tiled MMAs, shared-memory layouts, TMA atoms and their tensor views.
-
-The host side of a launch builds these while tracing. The device code uses them as they are.
-"""
+"""Operands of both products: tiled MMAs, buffers, shared-memory descriptors and accumulators in tensor memory."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int64
-from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
+from cutlass import BFloat16, Float32, Int32, Int64
+from cutlass.cute.nvgpu import OperandMajorMode, tcgen05
+from cutlass.experimental import primitives
+from cutlass.memory import SmemAllocator
 from cutlass.utils import blackwell_helpers as sm100
 
-from kernel.arguments import Arguments, Operands
-from kernel.config import FmhaConfig
-from kernel.hardware import BF16_BYTES, MMA_N, SWIZZLE_BYTES
-from kernel.memory import S_STAGES
-from kernel.sm100.barriers import cta_group
+from kernel.device.operands import CHUNK, cta_group
+from kernel.device.tiles import LoopInvariant
+from kernel.hardware import BF16_BYTES, SMEM_ALIGN, SWIZZLE_BYTES, VECTOR_BYTES
+from kernel.sm100.config import FmhaConfig
+from kernel.sm100.hardware import MMA_K, MMA_N, TMEM_LANES
+from kernel.sm100.memory import S_STAGES
 
-CHUNK = SWIZZLE_BYTES // BF16_BYTES  # bf16 of a swizzled row
+LANE = 1 << 16  # step of a tensor-memory address to the next lane
+HALF_LANES = 16  # with 64 rows, the second half of O's columns lies this many lanes further
+LOAD_COLS = 32  # columns that a thread loads from tensor memory at once
+tmem_pointer = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
 
 
 class Products(NamedTuple):
@@ -29,26 +33,6 @@ class Products(NamedTuple):
     qk: cute.TiledMma
     pv: cute.TiledMma
     p: cute.ComposedLayout
-
-
-class KeyLoads(NamedTuple):
-    """TMA loads of slices of K and V, each an atom and its tensor of coordinates. v: None if V is read as K."""
-
-    k: cpasync.TmaInfo | None = None
-    v: cpasync.TmaInfo | None = None
-    v_local: cpasync.TmaInfo | None = None  # V that signals its own CTA of a pair, which clears keys before use
-
-
-class Copies(NamedTuple):
-    """TMA of Q, of the keys of the window and the compressed ones, and of O and U [G, R, D]. Caches have no TMA."""
-
-    q: cpasync.TmaInfo
-    queries: cute.Tensor  # Q in global memory as (row, dim, group), for prefetches
-    window: KeyLoads
-    compressed: KeyLoads
-    topk_keys: cute.Tensor | None  # compressed keys as (key, dim) where tokens have top-k indices: no TMA then
-    o: cpasync.TmaInfo | cute.Tensor  # the tensor itself where keys are split: no TMA then
-    u: cpasync.TmaInfo | cute.Tensor | None
 
 
 def products(config: FmhaConfig) -> Products:
@@ -65,87 +49,101 @@ def products(config: FmhaConfig) -> Products:
     return Products(qk, pv, sm100.make_smem_layout_a(pv, config.pv_tiler, BFloat16, stages))
 
 
-def copies(config: FmhaConfig, operands: Operands) -> Copies:
-    """Build the TMA loads and stores of a launch, and the tensors that are accessed without TMA."""
-    queries = view(operands.q, config.qk_dim)
-    q = load_atom(config, queries, (config.tile_m, config.qk_dim))
-    window = KeyLoads() if config.caches else key_loads(config, operands.k, operands.v)
-    compressed = KeyLoads()
-    if config.compressed == "blocks":
-        compressed = key_loads(config, operands.compressed, operands.compressed)
-    topk_keys = view(operands.compressed, config.head_dim)[None, None, 0] if config.compressed == "topk" else None
-    results = operands.o, operands.u
-    if not config.stores_by_tma and config.caches:
-        results = by_group(operands.o), None
-    if config.stores_by_tma:
-        results = tuple(None if each is None else store_atom(config, each) for each in results)
-    return Copies(q, queries, window, compressed, topk_keys, *results)
+class Smem(LoopInvariant):
+    """The buffers of shared memory, in their order."""
+
+    def __init__(self, config: FmhaConfig, products: Products) -> None:
+        smem = SmemAllocator()
+
+        def bf16(size: int) -> cute.Tensor:
+            return smem.allocate_tensor(BFloat16, cute.make_layout(size // BF16_BYTES), SMEM_ALIGN)
+
+        self.barriers = smem.allocate_array(Int64, config.barrier_count)
+        self.tmem_slot = smem.allocate_array(Int32, 1)
+        self.sMax = None  # exchange of maxima and sums between threads that share a row: (thread, parity)
+        if config.variant.row_spans_warps:
+            self.sMax = smem.allocate_tensor(Float32, cute.make_layout((TMEM_LANES, 2)), 16)
+        self.sQ = bf16(config.smem.q_bytes)
+        self.sK = bf16(config.smem.depth * config.smem.kv_tile_bytes)
+        self.sV = bf16(config.smem.depth * config.smem.kv_tile_bytes) if config.loads_v else self.sK
+        self.sRope = bf16(config.smem.rope_bytes) if config.rope_dim else None
+        p = BFloat16, products.p.outer, SMEM_ALIGN, products.p.inner
+        self.sP = smem.allocate_tensor(*p) if config.p_path == "smem" else None
+        self.sO = (
+            bf16(config.smem.o_bytes) if config.smem.o_bytes else self.sP
+        )  # O is staged in P's buffer if it fits there
 
 
-def key_loads(config: FmhaConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:
-    """Build the TMA loads of one branch's keys and values."""
-    k, v = view(k, config.head_dim), view(v, config.head_dim)
-    load_k = load_atom(config, k, config.k_slice)
-    if not config.loads_v:
-        return KeyLoads(load_k)
-    local = load_atom(config, v, config.v_slice, local=True) if config.mma_ctas == 2 else None
-    return KeyLoads(load_k, load_atom(config, v, config.v_slice), local)
+class Descriptors(LoopInvariant):
+    """Shared-memory matrix descriptors of the slices in a buffer, one for each 16 of the summed dimension."""
+
+    def __init__(self, buffer: cute.Tensor, box: tuple[int, int], sums_dims: bool = True) -> None:
+        """Build the descriptor of the first slice; box: rows and dims of a slice.
+
+        sums_dims: the product sums over dims, which are adjacent in memory; else over rows.
+        """
+        self.sums_dims = sums_dims
+        self.chunk = box[0] * SWIZZLE_BYTES // VECTOR_BYTES  # 128 bytes of every row, in the descriptor's 16 bytes
+        self.chunks = box[1] // CHUNK
+        leading_bytes = VECTOR_BYTES if sums_dims else box[0] * SWIZZLE_BYTES
+        stride_bytes = 8 * SWIZZLE_BYTES
+        swizzle = primitives.Tcgen05SmemSwizzle.SWIZZLE_128B
+        address = buffer.iterator.toint()
+        self.first = primitives.Tcgen05SmemDesc.build(address, leading_bytes, stride_bytes, layout=swizzle)
+
+    def at(self, slot: Any, dim: int = 0) -> Callable[[int], Any]:
+        """Descriptors of the slice in a slot from a dim on, by the instruction's number along the summed dimension."""
+        begin = self.first + slot * (self.chunk * self.chunks)
+        if not self.sums_dims:
+            return lambda k: begin + (dim // CHUNK * self.chunk + MMA_K * k * SWIZZLE_BYTES // VECTOR_BYTES)
+        dims = range(dim, CHUNK * self.chunks, MMA_K)
+        return lambda k: begin + (dims[k] // CHUNK * self.chunk + dims[k] % CHUNK * BF16_BYTES // VECTOR_BYTES)
 
 
-def view(tensor: cute.Tensor, columns: int) -> cute.Tensor:
-    """`tensor` [B, rows, D] as (rows, D, B), with D = `columns` static and the other strides multiples of 16 bytes.
+class Fragments(LoopInvariant):
+    """The operands of the two products in shared or tensor memory, and their accumulators in tensor memory."""
 
-    [B, T, rows, D] becomes (rows, D, (T, B)), whose last mode counts the groups.
-    """
-    groups, strides = tensor.shape[-3::-1], tuple(cute.assume(Int64(each), divby=8) for each in tensor.stride[-3::-1])
-    row_stride = cute.assume(Int64(tensor.stride[-2]), divby=8)
-    group, stride = (groups, strides) if len(groups) > 1 else (groups[0], strides[0])
-    layout = cute.make_layout((tensor.shape[-2], columns, group), stride=(row_stride, 1, stride))
-    return cute.make_tensor(tensor.iterator, layout)
+    def __init__(self, config: FmhaConfig, products: Products, smem: Smem, tmem: Any) -> None:
+        """Lay the fragments out; tmem: the first column of tensor memory that the CTA allocated."""
+        self.config = config
+        self.products = products
+        qk = products.qk.get_slice(0)
+        pv = products.pv.get_slice(0)
+        s_layout = qk.make_fragment_C(qk.partition_shape_C(config.qk_tiler)).layout
+        self.tStS = cute.make_tensor(tmem, s_layout)  # of stage 0
+        self.o = tmem + config.tmem.o_start
+        self.q_tmem = tmem + config.tmem.o_end
+        if config.p_path == "smem":
+            self.tOrP = pv.make_fragment_A(smem.sP)
+            self.P = Descriptors(smem.sP, (config.tile_m, config.block_n))
+        else:  # columns of stage 0
+            p_layout = pv.make_fragment_A(cute.make_tensor(tmem, products.p.outer)).layout
+            self.tOrP = cute.make_tensor(cute.recast_ptr(tmem + config.tmem.p_start, dtype=BFloat16), p_layout)
+        self.Q = Descriptors(smem.sQ, (config.tile_m, config.qk_dim))
+        self.K = Descriptors(smem.sK, config.k_slice)
+        self.V = Descriptors(smem.sV, config.v_slice, sums_dims=False)
+        self.rope = Descriptors(smem.sRope, (config.block_n, config.rope_dim)) if config.rope_dim else None
 
+    def s(self, stage: Any, part: Any = None) -> cute.Tensor:
+        """Return the logits of a stage: all of them, or the part that is `part` in stage 0."""
+        part = self.tStS if part is None else part
+        return cute.make_tensor(part.iterator + stage * self.config.tmem.s_cols, part.layout)
 
-def grouped(args: Arguments) -> Arguments:
-    """Return the arguments with one mode for batch and token of the statistics."""
-    return replace(args, lse=by_group(args.lse), m=None if args.m is None else by_group(args.m))
+    def p(self, stage: Any, first_step: int = 0) -> Callable[[int], Any]:
+        """P of a stage by the instruction's number along the keys, counted from `first_step`."""
+        if self.config.p_path == "smem":
+            return self.P.at(stage, MMA_K * first_step)
+        first = self.tOrP.iterator + stage * (2 * self.config.tmem.p_stride)
+        return lambda k: tmem_pointer((first + cute.crd2idx((0, 0, k, 0), self.tOrP.layout)).toint())
 
+    def q(self, slice_: int) -> Callable[[int], Any]:
+        """Q of a slice in tensor memory by the instruction's number along the dims."""
+        config = self.config
+        first = self.q_tmem + (slice_ - config.slices + config.tmem_slices) * config.tmem.a_cols
+        return lambda k: tmem_pointer((first + k * (MMA_K // 2)).toint())
 
-def by_group(tensor: cute.Tensor) -> cute.Tensor:
-    """`tensor` [B, T, rows, ...] as ((T, B), rows, ...), whose first mode counts the groups."""
-    batch, tokens, *shape = tensor.shape
-    batch_stride, token_stride, *stride = tensor.stride
-    layout = cute.make_layout(((tokens, batch), *shape), stride=((token_stride, batch_stride), *stride))
-    return cute.make_tensor(tensor.iterator, layout)
-
-
-def load_atom(config: FmhaConfig, tensor: cute.Tensor, box: tuple[int, int], local: bool = False) -> cpasync.TmaInfo:
-    """TMA load of a box of (row, column, group). It signals the leader CTA of a pair, or with `local` its own CTA."""
-    load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE if local else cta_group(config))
-    return cpasync.make_tiled_tma_atom(load, tensor, box_layout(box), box)
-
-
-def store_atom(config: FmhaConfig, tensor: cute.Tensor) -> cpasync.TmaInfo:
-    """TMA store of 128 bytes of each of a warp's rows."""
-    box = config.variant.rows_per_warp, SWIZZLE_BYTES * 8 // tensor.element_type.width
-    rows = view(tensor, config.head_dim)
-    return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), rows, box_layout(box), box)
-
-
-def box_layout(box: tuple[int, int]) -> cute.ComposedLayout:
-    """Swizzled shared-memory layout of a box: (row, (column, chunk)); a chunk is 128 bytes of every row."""
-    width = min(CHUNK, box[1])  # fp32 rows of a chunk have 32 elements
-    layout = cute.make_layout((box[0], (width, box[1] // width)), stride=(width, (1, width * box[0])))
-    return cute.make_composed_layout(cute.make_swizzle(3, 4, 3), 0, layout)
-
-
-def slice_ring(buffer: cute.Tensor, box: tuple[int, int], slots: int, dtype: Any = BFloat16) -> cute.Tensor:
-    """Return a buffer as a ring of boxes: (row, (column, chunk), slot)."""
-    layout = box_layout(box)
-    shape = (*layout.outer.shape, slots)
-    stride = (*layout.outer.stride, math.prod(box))
-    pointer = cute.recast_ptr(buffer.iterator, layout.inner, dtype)
-    return cute.make_tensor(pointer, cute.make_layout(shape, stride=stride))
-
-
-def tma_partition(atom: cute.CopyAtom, smem: cute.Tensor, gmem: Any) -> tuple[Any, Any]:
-    """Return a box in shared memory and its place in global memory, as operands of a TMA copy."""
-    return cpasync.tma_partition(atom, 0, cute.make_layout(1), *(cute.group_modes(each, 0, 2) for each in (smem, gmem)))
+    def o_blocks(self, q_tile: Any) -> cute.Tensor:
+        """O as (lane, column, block) with LOAD_COLS columns a block; a lane has a row or half of a row's columns."""
+        columns = self.config.tmem.o_cols
+        layout = cute.make_layout((TMEM_LANES, LOAD_COLS, columns // LOAD_COLS), stride=(LANE, 1, LOAD_COLS))
+        return cute.make_tensor(self.o + q_tile * columns, layout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,23 +13,22 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import tcgen05
 
-from kernel.arguments import Arguments
-from kernel.config import FmhaConfig
-from kernel.hardware import BF16_BYTES, TMEM_LANES, WARP
-from kernel.memory import S_STAGES
-from kernel.sm100.cta import HALF_LANES, LANE, LOAD_COLS, VECTOR_BYTES, Cta, Fragments
-from kernel.sm100.operands import slice_ring
-from kernel.sm100.tiles import LoopInvariant
+from kernel.device.cta import Cta
+from kernel.device.operands import slice_ring
+from kernel.device.softmax import LOG2E, PARTIAL_SUMS, RunningSoftmax
+from kernel.device.tiles import LoopInvariant
+from kernel.hardware import BF16_BYTES, VECTOR_BYTES, WARP
+from kernel.sm100.config import FmhaConfig
+from kernel.sm100.hardware import TMEM_LANES
+from kernel.sm100.memory import S_STAGES
+from kernel.sm100.operands import HALF_LANES, LANE, LOAD_COLS, Fragments
 
-LOG2E = math.log2(math.e)
 MANTISSA_BITS = 23
 ROUND = 1.5 * 2.0**MANTISSA_BITS  # added to x, it leaves the nearest integer in the lowest bits
 MIN_EXPONENT = -127.0  # 2^x below is taken to be 0
 #: 2^x on [-0.5, 0.5], 1 at 0, relative error 1.6e-7 in fp32: as good as the ex2 of MUFU.
 EXP2 = (1.0, 0.6931469775976786, 0.24022242083111775, 0.055507337444709925, 0.009671512785779582, 0.0013264727252726939)
-PARTIAL_SUMS = 4  # of a thread's row: a packed add takes two, and the next pair's add starts while it is under way
 POLYNOMIAL_EVERY = 4  # one pair of exponentials in so many goes to the FMA pipe, the others to MUFU
-LN2 = math.log(2.0)
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
 
 
@@ -88,39 +86,15 @@ class RowThread(LoopInvariant):
 
 
 @dataclass
-class RunningSoftmax(LoopInvariant):
-    """Running statistics of a thread's row: the maximum of the raw logits, and the sum of exponentials."""
+class RowSoftmax(RunningSoftmax):
+    """Statistics of a row that one thread has, or two."""
 
-    scale_log2: Float32
-    threads_per_row: int
+    threads_per_row: int = 1
     index: Any = 0  # of the softmax thread
     sMax: cute.Tensor | None = None  # (thread, parity): exchange between threads of a row that are in two warps
-    maxima: bool = False  # whether the largest logit is needed, too: the maximum may lag behind it by RESCALE_LOG2
     polynomial: bool = True  # whether some exponentials go to the FMA pipe, which makes 0 of NaN
 
-    def __post_init__(self) -> None:
-        """Initialize the registers: the maximum, the partial sums, and the largest logit if it is needed."""
-        self.stats = cute.make_rmem_tensor((1 + PARTIAL_SUMS + self.maxima,), Float32)
-        self.stats.fill(0.0)
-        self.stats[0] = -Float32.inf
-        if self.maxima:
-            self.note_largest(-Float32.inf)
-
-    @property
-    def largest(self) -> Float32:
-        """The largest logit so far if it is needed, else the maximum that sums refer to."""
-        return self.stats[1 + PARTIAL_SUMS if self.maxima else 0]
-
-    def note_largest(self, value: Any) -> None:
-        """Store the largest logit so far."""
-        self.stats[1 + PARTIAL_SUMS] = value
-
-    def row_sum(self, exchange: Any = 0) -> Any:
-        """Return the sum over all keys of the row. Every thread of the row calls this, after the last tile."""
-        total = functools.reduce(operator.add, (self.stats[1 + j] for j in range(PARTIAL_SUMS)))
-        return self.over_row(total, operator.add, exchange)
-
-    def over_row(self, value: Any, combine: Callable[[Any, Any], Any], exchange: Int32) -> Any:
+    def over_row(self, value: Any, combine: Callable[[Any, Any], Any], exchange: Any = 0) -> Any:
         """Combine `value` over the threads of the row: one, two HALF_LANES apart, or two in different warps.
 
         exchange: how many exchanges the CTA has made. They alternate between two buffers, because a slow warp may still
@@ -139,49 +113,11 @@ class RunningSoftmax(LoopInvariant):
         """Wait for the warp that has the other half of the same rows."""
         cute.arch.barrier(barrier_id=1 + self.index // WARP % 2, number_of_threads=2 * WARP)
 
-    def finite_max(self) -> Float32:
-        """Return the maximum, or 0 if no key was visible yet, so that no exponent is inf - inf."""
-        return cutlass.select_(self.stats[0] == -Float32.inf, Float32(0.0), self.stats[0])
-
-    def weight_of(self, maximum: Float32) -> Float32:
-        """Return the factor that refers sums of a lower maximum to this one; 0 if no key was visible there."""
-        return cute.math.exp2((maximum - self.finite_max()) * self.scale_log2, fastmath=True)
-
     def sink_weight(self, sink: Float32) -> Float32:
         """Return the sink's term of the sum. Its logit is not scaled: -inf gives 0, a very large one infinity."""
         shift = -self.finite_max() * self.scale_log2
         log2, _ = cute.arch.fma_packed_f32x2((sink, sink), (Float32(LOG2E), Float32(LOG2E)), (shift, shift))
         return cute.math.exp2(log2, fastmath=True)
-
-    def inverse(self, row_sum: Any, sink: Float32 | None) -> Any:
-        """Return the factor from U to O; 0 if no key was visible."""
-        total = row_sum if sink is None else row_sum + self.sink_weight(sink)
-        return cutlass.select_(total == 0.0, Float32(0.0), 1.0 / total)
-
-    def store(self, args: Arguments, row_sum: Any, group: Int32, row: Int32) -> None:
-        """Store lse and m of a row in natural logarithms. Without a key, m is -inf, and lse is -inf or `empty_lse`."""
-        max_log2 = self.stats[0] * self.scale_log2
-        lse = cute.math.log(row_sum) + max_log2 * Float32(LN2)
-        if args.empty_lse is not None:
-            lse = cutlass.select_(row_sum == 0.0, args.empty_lse, lse)
-        args.lse[group, row] = lse
-        if args.m is not None:
-            args.m[group, row] = (self.largest * self.scale_log2 if self.maxima else max_log2) * Float32(LN2)
-
-    def tile_max(self, s: cute.Tensor, exchange: Int32) -> Float32:
-        """Return the maximum including a tile's logits, in four chains that hide each other's latency."""
-        chains = [functools.reduce(cute.arch.fmax, (s[j] for j in range(c, cute.size(s), 4))) for c in range(4)]
-        own = functools.reduce(cute.arch.fmax, chains, self.stats[0])
-        return self.over_row(own, cute.arch.fmax, exchange)
-
-    def move_to(self, new_max: Float32) -> Float32:
-        """Make `new_max` the reference, and return the factor by which the sums shrink and O has to."""
-        old = self.stats[0]
-        self.stats[0] = new_max
-        factor = self.weight_of(old)
-        for j in range(PARTIAL_SUMS):
-            self.stats[1 + j] *= factor
-        return factor
 
     def exponentiate(self, s: cute.Tensor) -> None:
         """Replace s by exp2(scale_log2 * (s - row_max)), and add it to the sums."""
@@ -229,7 +165,7 @@ class SoftmaxWarp(LoopInvariant):
 
     cta: Cta
     thread: RowThread
-    running: RunningSoftmax
+    running: RowSoftmax
 
     @cute.jit
     def run(self) -> None:

@@ -25,31 +25,23 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cuda.bindings.driver import CUstream
-from cutlass import BFloat16, Float32, Int8, Int32, Int64, const_expr
+from cutlass import BFloat16, Float32, Int8, Int32, Int64
 from cutlass.experimental import primitives
 from cutlass.memory import SmemAllocator
 
-from kernel.arguments import Arguments, Operands
-from kernel.config import FmhaConfig, Ring
-from kernel.fmha import Fmha
+from kernel.device.config import Ring
+from kernel.device.cta import Cta
+from kernel.device.load import LoadWarp, load_q
+from kernel.device.tiles import LoopInvariant
 from kernel.hardware import BF16_BYTES, SMEM_ALIGN
-from kernel.memory import EXCHANGED, S_STAGES, VALID_BYTES
-from kernel.roles import has_role
-from kernel.sm100 import operands
-from kernel.sm100.barriers import Barriers, sync_ctas
-from kernel.sm100.combine import Combine
-from kernel.sm100.cta import HALF_LANES, LANE, Cta, Descriptors
-from kernel.sm100.load import LoadWarp, load, load_q
+from kernel.sm100.config import FmhaConfig
+from kernel.sm100.fmha import Blackwell
+from kernel.sm100.load import load
+from kernel.sm100.memory import EXCHANGED, S_STAGES, VALID_BYTES
+from kernel.sm100.operands import HALF_LANES, LANE, Descriptors, Products
 from kernel.sm100.swapped_load import FastWarp, SwappedCacheWarp, load_permuted_q
-from kernel.sm100.swapped_mma import CORE, multiply
+from kernel.sm100.swapped_mma import CORE, SwappedMmaWarp
 from kernel.sm100.swapped_softmax import ColumnThread, SwappedEpilogue, SwappedSoftmax
-from kernel.sm100.tiles import LoopInvariant, smaller
-
-
-def load_role(config: FmhaConfig, ring: Ring | None) -> type[LoadWarp]:
-    """Return the kind of warp that loads the keys of a ring."""
-    return FastWarp if config.quantised else SwappedCacheWarp
 
 
 class SwappedSmem(LoopInvariant):
@@ -111,64 +103,43 @@ class SwappedFragments(LoopInvariant):
         return self.o + block * self.heads
 
 
-class SwappedFmha(Fmha):
+class SwappedBlackwell(Blackwell):
     """The kernel of one FmhaConfig with operands swapped."""
 
-    @cute.jit
-    def launch(self, tensors: Operands, args: Arguments, stream: CUstream) -> None:
-        """Launch a CTA or cluster per row tile, but no more CTAs than `args.ctas` unless keys are split."""
-        config = self.config
-        args = operands.grouped(args)
-        row_tiles = cute.ceil_div(tensors.q.shape[-2], config.block_m)
-        ctas = row_tiles * cute.size(args.lse, mode=[0]) * config.splits
-        ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
-        self.device(operands.copies(config, tensors), args).launch(
-            grid=[ctas, 1, 1],
-            block=[config.threads, 1, 1],
-            cluster=[config.splits, 1, 1],
-            min_blocks_per_mp=1,
-            stream=stream,
-        )
+    mma_warp = SwappedMmaWarp
 
-    @cute.kernel
-    def device(self, copies: operands.Copies, args: Arguments) -> None:
-        """Run the role of each warp for all row tiles of the CTA."""
+    def __init__(self, config: FmhaConfig) -> None:
+        super().__init__(config)
+        self.load_q = load_permuted_q if config.converts_in_turn else load_q
+
+    def products(self) -> None:
+        """Return None: instructions are built from shapes."""
+
+    def load_role(self, ring: Ring | None) -> type[LoadWarp]:
+        """Return the kind of warp that loads keys."""
+        return FastWarp if self.config.quantised else SwappedCacheWarp
+
+    def memory(self, products: Products | None) -> SwappedSmem:
+        """Return the buffers of shared memory."""
+        return SwappedSmem(self.config)
+
+    def fragments(self, products: Products | None, smem: SwappedSmem, tmem: Any) -> SwappedFragments:
+        """Return the operands of both products; tmem: the first column of tensor memory that the CTA allocated."""
+        return SwappedFragments(self.config, smem, tmem)
+
+    @cute.jit
+    def beside_softmax(self, cta: Cta, warp: Any) -> None:
+        """Run a warp that is not one of softmax. Load warps keep as many registers as those of softmax."""
         config = self.config
-        roles = self.config.roles
-        warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-        # 1. Set up shared memory, barriers and tensor memory.
-        smem = SwappedSmem(config)
-        bars = Barriers(config, smem.barriers)
-        self.prologue(warp, bars, smem.tmem_slot, copies)
-        tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, smem.tmem_slot)
-        cta = Cta(config, bars, smem, SwappedFragments(config, smem, tmem), copies, args)
-        # 2. Run the roles. Softmax and load warps take registers that the others give up.
-        most, least = config.variant.registers[:2]
-        queries = load_permuted_q if config.converts_in_turn else load_q
-        if has_role(roles.softmax, warp):
+        most, least = config.variant.registers
+        if warp < config.roles.mma[0]:
             cute.arch.setmaxregister_increase(most)
-            self.softmax(cta)
-        elif warp < roles.mma[0]:
-            cute.arch.setmaxregister_increase(most)
-            ring = config.rings[0]
-            if has_role(ring.warps, warp):
-                load(cta, ring, warp - ring.warps[0], load_role(config, ring), queries)
+            self.load(cta, warp, config.loaders[:1])
         else:
             cute.arch.setmaxregister_decrease(least)
-            if warp == roles.queries[0]:
-                load(cta, None, 0, LoadWarp, queries)
-            if warp == roles.mma[0]:
-                multiply(cta)
-        # 3. Merge the partial results of split keys.
-        if const_expr(config.splits > 1):
-            Combine(cta.at_row_tile(cta.row_tile_range[0])).run(warp)
-        # 4. Release tensor memory once no warp of the cluster uses it.
-        primitives.tcgen05_fence("before_thread_sync")
-        sync_ctas(config.splits)
-        if warp == roles.mma[0]:
-            primitives.tcgen05_fence("after_thread_sync")
-            cute.arch.relinquish_tmem_alloc_permit(False)
-            cute.arch.dealloc_tmem(tmem, config.tmem.alloc_cols, False)
+            if warp == config.roles.queries[0]:
+                load(cta, None, 0, LoadWarp, self.load_q)
+            self.multiply(cta, warp)
 
     @cute.jit
     def softmax(self, cta: Cta) -> None:

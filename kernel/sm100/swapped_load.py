@@ -9,13 +9,14 @@ import cutlass.cute as cute
 from cutlass import Int8, Int32
 from cutlass.experimental import primitives
 
-from kernel.hardware import SWIZZLE_BYTES, WARP, WARPGROUP
-from kernel.memory import VALID_BYTES
-from kernel.sm100.convert import KEYS, VECTORS, WORDS, ConvertingWarp, Key, words_at
-from kernel.sm100.cta import LANE, VECTOR_BYTES, Cta
-from kernel.sm100.dequantise import WORD_BYTES
-from kernel.sm100.load import CacheWarp
-from kernel.sm100.operands import CHUNK, slice_ring, tma_partition
+from kernel.device.convert import KEYS, VECTORS, WORDS, ConvertingWarp, Key, words_at
+from kernel.device.cta import Cta
+from kernel.device.dequantise import WORD_BYTES
+from kernel.device.load import CacheWarp
+from kernel.device.operands import CHUNK, slice_ring, tma_partition
+from kernel.hardware import SWIZZLE_BYTES, VECTOR_BYTES, WARP, WARPGROUP
+from kernel.sm100.memory import VALID_BYTES
+from kernel.sm100.operands import LANE
 
 ROWS = 32  # of Q that are permuted at a time: more need more registers than the queries warp has
 

@@ -10,26 +10,13 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.experimental import primitives
 
-from kernel.hardware import MMA_K
-from kernel.sm100.cta import VECTOR_BYTES, Cta, tmem_pointer
+from kernel.hardware import VECTOR_BYTES
+from kernel.sm100.hardware import MMA_K
 from kernel.sm100.mma import MmaWarp
-from kernel.sm100.tiles import smaller
+from kernel.sm100.operands import tmem_pointer
 
 LEAST_KEPT = 64  # columns of B at least that the tensor core's collector buffers keep
 CORE = 8  # keys and heads of a block of P' that is contiguous in shared memory
-
-
-@cute.jit
-def multiply(cta: Cta) -> None:
-    """Issue both products of all row tiles of the CTA."""
-    kv_done = Int32(0)
-    q_loads = Int32(0)
-    first, end, step = cta.row_tile_range
-    for number in cutlass.range(first, end, step, unroll=1):
-        warp = SwappedMmaWarp(cta.at_row_tile(number, kv_done), q_loads)
-        warp.run()
-        kv_done += warp.cta.kv_tiles.count
-        q_loads += smaller(warp.cta.kv_tiles.count, 1)
 
 
 class SwappedMmaWarp(MmaWarp):

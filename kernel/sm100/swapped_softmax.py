@@ -19,14 +19,17 @@ from cutlass import BFloat16, Float32, Int16, Int32, Int64, const_expr
 from cutlass.cute.nvgpu import tcgen05
 from cutlass.experimental import primitives
 
-from kernel.config import STATS, FmhaConfig
-from kernel.hardware import BF16_BYTES, TMEM_LANES, WARP
-from kernel.memory import EXCHANGED, VALID_BYTES
-from kernel.sm100.combine import partial_rows
-from kernel.sm100.cta import LANE, Cta
-from kernel.sm100.softmax import RESCALE_LOG2, RunningSoftmax, tmem_copy
+from kernel.device.combine import partial_rows
+from kernel.device.config import STATS
+from kernel.device.cta import Cta
+from kernel.device.tiles import LoopInvariant
+from kernel.hardware import BF16_BYTES, WARP
+from kernel.sm100.config import FmhaConfig
+from kernel.sm100.hardware import TMEM_LANES
+from kernel.sm100.memory import EXCHANGED, VALID_BYTES
+from kernel.sm100.operands import LANE
+from kernel.sm100.softmax import RESCALE_LOG2, RowSoftmax, tmem_copy
 from kernel.sm100.swapped_mma import CORE
-from kernel.sm100.tiles import LoopInvariant
 
 KEYS = 16  # of a warp in a KV tile
 QUAD = 4  # threads that have the same keys
@@ -258,11 +261,11 @@ class SwappedEpilogue(LoopInvariant):
             self.store_statistics()
             self.store_o()
 
-    def statistics(self, head: Any) -> tuple[RunningSoftmax, Any]:
+    def statistics(self, head: Any) -> tuple[RowSoftmax, Any]:
         """Return the statistics of a head over all keys of the CTA, and its sum."""
         cta, buffer = self.cta, self.cta.smem.exchange
         warps = range(len(cta.config.roles.softmax))
-        running = RunningSoftmax(cta.args.scale_log2, 1, maxima=cta.config.maxima)
+        running = RowSoftmax(cta.args.scale_log2, cta.config.maxima)
         running.stats[0] = buffer[head, 0, MAXIMUM]
         if cta.config.maxima:
             running.note_largest(functools.reduce(cute.arch.fmax, (buffer[head, w, LARGEST] for w in warps)))

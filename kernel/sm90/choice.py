@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import get_args
 
 from kernel.errors import ArgumentError
-from kernel.problem import PPath, Problem
+from kernel.problem import FEW_TOKENS, SPLITS, PPath, Problem
 from kernel.sm90.config import HopperConfig
-from kernel.variants import FEW_TOKENS, SPLITS
 
 SMS = 132
 TWO_ROWS = 128  # of a CTA with two consumer warpgroups

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import cutlass.cute as cute
 from cutlass import Float32
 
+from kernel.device.combine import Combine, partial_rows
+from kernel.device.tiles import LoopInvariant
 from kernel.sm90.consumer import Consumer, sync_consumers
 from kernel.sm90.softmax import COLS, ROWS, RowSoftmax, of_row
-from kernel.sm100.combine import Combine, partial_rows
-from kernel.sm100.tiles import LoopInvariant
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Merge(Combine):
 
     def running(self) -> RowSoftmax:
         """Return the statistics of a merged row."""
-        return RowSoftmax(self.cta.args.scale_log2, 1)
+        return RowSoftmax(self.cta.args.scale_log2)
 
     def merged(self, parts: list[cute.Tensor], weights: list[Any]) -> cute.Tensor:
         """Return the weighted sum of the splits' vectors, in their order."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernel.config import PARTIAL_PADDING, Barrier, Mbarriers, Ring
+from kernel.device import config
+from kernel.device.config import MAX_DEPTH, Barrier, DeviceConfig, Ring
 from kernel.errors import ArgumentError
-from kernel.hardware import BF16_BYTES, FP32_BYTES, SMEM_ALIGN, SMEM_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
-from kernel.memory import MAX_DEPTH
-from kernel.problem import Features
-from kernel.variants import SPLITS
+from kernel.hardware import BF16_BYTES, SMEM_ALIGN, SMEM_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
+from kernel.problem import SPLITS
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,8 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class SharedMemory:
-    """Bytes of shared memory: barriers, Q, a ring of K, one of V unless V is read as K, P, O's staging buffer.
-
-    With rotary columns behind those of V, Q has them, too, and K's have a slot of their own. O is staged in P's buffer
-    then, because no other fits.
-    """
+class SharedMemory(config.SharedMemory):
+    """Bytes of the buffers in shared memory. With rotary columns, O is staged in P's buffer, because no other fits."""
 
     variant: Variant
     head_dim: int
@@ -79,21 +74,6 @@ class SharedMemory:
     def reserved_bytes(self) -> int:
         """Barriers, and the exchange between warpgroups with the same rows."""
         return SMEM_ALIGN * (2 if self.variant.shares_rows else 1)
-
-    @property
-    def q_bytes(self) -> int:
-        """All Q tiles."""
-        return self.variant.q_tiles * self.variant.tile_m * (self.head_dim + self.rope_dim) * BF16_BYTES
-
-    @property
-    def rope_bytes(self) -> int:
-        """The rotary columns of a KV tile."""
-        return self.variant.block_n * self.rope_dim * BF16_BYTES
-
-    @property
-    def kv_tile_bytes(self) -> int:
-        """A KV tile of K, or of V."""
-        return self.variant.block_n * self.head_dim * BF16_BYTES
 
     @property
     def p_bytes(self) -> int:
@@ -131,19 +111,9 @@ class SharedMemory:
         fits = free // (self.kv_tile_bytes * self.rings)
         return min(MAX_DEPTH, 1 << fits.bit_length() - 1)
 
-    @property
-    def kv_bytes(self) -> int:
-        """All rings."""
-        return self.depth * self.kv_tile_bytes * self.rings
-
-    @property
-    def total_bytes(self) -> int:
-        """All buffers."""
-        return self.reserved_bytes + self.q_bytes + self.rope_bytes + self.p_bytes + self.o_bytes + self.kv_bytes
-
 
 @dataclass(frozen=True, kw_only=True)
-class HopperConfig(Features, Mbarriers):
+class HopperConfig(DeviceConfig):
     """The features of a problem, and the choices that the Hopper kernel made for it.
 
     splits: CTAs of a cluster over which the KV tiles of a row tile are split. warpgroups: of consumers, 2 or 3; three
@@ -152,7 +122,6 @@ class HopperConfig(Features, Mbarriers):
     ArgumentError.
     """
 
-    splits: int = 1
     warpgroups: int = 2
     adjacent_ctas: int = 1
     small_tiles: bool = False
@@ -161,9 +130,7 @@ class HopperConfig(Features, Mbarriers):
         super().__post_init__()
         if self.splits not in SPLITS:
             raise ArgumentError("splits", self.splits, f"one of {SPLITS}")
-        assert self.smem.total_bytes <= SMEM_BYTES, f"{self.smem.total_bytes} B of shared memory, {self}"
-        reused = self.smem.q_bytes + self.smem.kv_bytes
-        assert self.splits == 1 or self.partial_bytes <= reused, f"{self.partial_bytes} B of partials, {self}"
+        self.check_memory()
 
     @property
     def name(self) -> str:
@@ -203,31 +170,6 @@ class HopperConfig(Features, Mbarriers):
         if self.warpgroups == 3:
             registers = 32, 160
         return Variant(self.warpgroups, 64 if self.head_dim == 256 or self.by_token else 128, registers, roles, slices)
-
-    @property
-    def q_tiles(self) -> int:
-        """Q tiles of a CTA."""
-        return self.variant.q_tiles
-
-    @property
-    def mma_ctas(self) -> int:
-        """CTAs of one MMA."""
-        return self.variant.mma_ctas
-
-    @property
-    def slices(self) -> int:
-        """Slices of a KV tile."""
-        return self.variant.slices
-
-    @property
-    def tile_m(self) -> int:
-        """Rows of a Q tile."""
-        return self.variant.tile_m
-
-    @property
-    def block_n(self) -> int:
-        """Keys of a KV tile."""
-        return self.variant.block_n
 
     # Consequences of the variant and the features
 
@@ -308,16 +250,6 @@ class HopperConfig(Features, Mbarriers):
         return self.head_dim // (self.variant.warpgroups if self.variant.shares_rows else 1)
 
     @property
-    def k_slice(self) -> tuple[int, int]:
-        """Keys and dims of a slice of K."""
-        return self.block_n, self.head_dim // self.slices
-
-    @property
-    def v_slice(self) -> tuple[int, int]:
-        """Keys and dims of a slice of V."""
-        return self.k_slice
-
-    @property
     def loaded_part(self) -> tuple[int, int]:
         """Keys and dims of a slice that a CTA loads: some dims, or some keys if the dims are one swizzled row."""
         keys, dims = self.k_slice
@@ -331,16 +263,6 @@ class HopperConfig(Features, Mbarriers):
     def smem(self) -> SharedMemory:
         """The buffers of shared memory."""
         return SharedMemory(self.variant, self.head_dim, 2 if self.loads_v else 1, self.rope_dim)
-
-    @property
-    def partial_row(self) -> int:
-        """Elements (fp32) from a row of a partial result to the next: U, maximum, sum and padding."""
-        return self.head_dim + PARTIAL_PADDING
-
-    @property
-    def partial_bytes(self) -> int:
-        """Bytes of a CTA's partial result, which takes over the buffers of Q and the keys."""
-        return self.block_m * self.partial_row * FP32_BYTES
 
     # Warps and barriers.
 

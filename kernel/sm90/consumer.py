@@ -14,12 +14,12 @@ from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import warpgroup
 
 from kernel.arguments import maxima
+from kernel.device.cta import Cta
+from kernel.device.softmax import PARTIAL_SUMS
+from kernel.device.tiles import LoopInvariant, smaller
 from kernel.hardware import WARP
 from kernel.sm90.operands import Fragments, gemm, keep_before_fence, opaque
 from kernel.sm90.softmax import COLS, ROWS, ConsumerThread, RowSoftmax, of_row
-from kernel.sm100.cta import Cta
-from kernel.sm100.softmax import PARTIAL_SUMS
-from kernel.sm100.tiles import LoopInvariant, smaller
 
 TURN = 1  # named barrier of warpgroup 0's turn; the next ones are those of the others
 P_READY = 4  # named barrier of warpgroup 0's P at head_dim 512; the next one is that of warpgroup 1's
@@ -49,7 +49,7 @@ class Consumer(LoopInvariant):
         self.q = None
         if config.keeps_q:
             self.q = qk.make_fragment_A(qk.partition_shape_A((config.tile_m, config.head_dim)))
-        self.rows = [RowSoftmax(self.cta.args.scale_log2, 1, maxima=maxima(config)) for _ in range(ROWS)]
+        self.rows = [RowSoftmax(self.cta.args.scale_log2, maxima(config)) for _ in range(ROWS)]
         self.factors = cute.make_rmem_tensor(ROWS, Float32)  # of each row of O, if it has to be rescaled
 
     @cute.jit

@@ -9,11 +9,11 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32
 from cutlass.experimental import primitives
 
+from kernel.device.convert import KeysWarp
+from kernel.device.dequantise import BATCH, CODES, QuantisedWarp
+from kernel.device.load import wait_empty
 from kernel.hardware import WARP, WARPGROUP
 from kernel.sm90.load import AT_ONCE, LANES, RopePart
-from kernel.sm100.dequantise import BATCH, CODES, QuantisedWarp
-from kernel.sm100.load import wait_empty
-from kernel.sm100.pair_load import KeysWarp
 
 
 class LeanWarp(KeysWarp):

@@ -10,11 +10,11 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, const_expr
 from cutlass.cute.nvgpu import cpasync
 
+from kernel.device.operands import slice_ring, tma_partition
+from kernel.device.tiles import LoopInvariant
 from kernel.hardware import SWIZZLE_BYTES, WARPGROUP
 from kernel.sm90.consumer import Consumer
 from kernel.sm90.softmax import COLS, ROWS, of_row
-from kernel.sm100.operands import slice_ring, tma_partition
-from kernel.sm100.tiles import LoopInvariant
 
 
 @dataclass

@@ -36,14 +36,17 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cuda.bindings.driver import CUstream
 from cutlass import Int32, const_expr
-from cutlass.cute.nvgpu import cpasync
 
 from kernel.arguments import Arguments, Operands
-from kernel.config import Ring
+from kernel.device.barriers import Barriers, sync_ctas
+from kernel.device.config import Ring, has_role
+from kernel.device.cta import Cta
+from kernel.device.load import LoadWarp, load_q
+from kernel.device.operands import Copies
+from kernel.device.tiles import smaller
+from kernel.fmha import Fmha
 from kernel.hardware import WARPGROUP
-from kernel.roles import has_role
 from kernel.sm90.combine import Merge, Partial
 from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
@@ -53,11 +56,6 @@ from kernel.sm90.load import CachePairWarp, MulticastWarp, TopkWarp
 from kernel.sm90.operands import Fragments, Smem, multicast_keys
 from kernel.sm90.softmax import ConsumerThread
 from kernel.sm90.wide import WideConsumer
-from kernel.sm100 import operands
-from kernel.sm100.barriers import Barriers, sync_ctas
-from kernel.sm100.cta import Cta
-from kernel.sm100.load import LoadWarp, load_q
-from kernel.sm100.tiles import smaller
 
 
 def load_role(config: HopperConfig) -> type[LoadWarp]:
@@ -69,39 +67,18 @@ def load_role(config: HopperConfig) -> type[LoadWarp]:
     return MulticastWarp if config.loading_ctas > 1 else LoadWarp
 
 
-class Fmha:
-    """The kernel of one HopperConfig. `launch` is compiled; `layouts` lists what tracing saw."""
+class Hopper(Fmha):
+    """The kernel of one HopperConfig."""
 
-    def __init__(self, config: HopperConfig) -> None:
-        self.config = config
-        self.layouts: list[str] = []
-
-    def trace(self, **tensors: Any) -> None:
-        """Record shapes and layouts for CompiledFmha.layouts."""
-        self.layouts += [f"{name:<10} {getattr(tensor, 'layout', tensor)}" for name, tensor in tensors.items()]
-
-    @cute.jit
-    def launch(self, tensors: Operands, args: Arguments, stream: CUstream) -> None:
-        """Launch a CTA, or a cluster, per row tile of every group, but at most one CTA per SM."""
-        config = self.config
-        if const_expr(config.caches):
-            args = operands.grouped(args)
-        tiles = cute.ceil_div(tensors.q.shape[-2], config.adjacent_ctas * config.block_m)
-        ctas = tiles * cute.size(args.lse, mode=[0]) * config.adjacent_ctas * config.splits
-        ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
-        copies = operands.copies(config, tensors)
-        if const_expr(config.loading_ctas > 1):
-            copies = copies._replace(window=multicast_keys(config, tensors))
-        self.device(copies, args).launch(
-            grid=[ctas, 1, 1],
-            block=[config.threads, 1, 1],
-            cluster=[config.cluster_ctas, 1, 1],
-            min_blocks_per_mp=1,
-            stream=stream,
-        )
+    def copies(self, tensors: Operands) -> Copies:
+        """Return the TMA loads and stores. CTAs that load KV tiles together multicast those of the window."""
+        copies = super().copies(tensors)
+        if self.config.loading_ctas > 1:
+            copies = copies._replace(window=multicast_keys(self.config, tensors))
+        return copies
 
     @cute.kernel
-    def device(self, copies: operands.Copies, args: Arguments) -> None:
+    def device(self, products: None, copies: Copies, args: Arguments) -> None:
         """Run the warps' roles."""
         config = self.config
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
@@ -173,15 +150,7 @@ class Fmha:
         sync_ctas(self.config.splits)
 
     @cute.jit
-    def prologue(self, warp: Any, bars: Barriers, copies: operands.Copies) -> None:
+    def prologue(self, warp: Any, bars: Barriers, copies: Copies) -> None:
         """Prefetch tensor maps, initialize mbarriers, and synchronize."""
-        if warp == self.config.roles.load[0]:
-            stores = () if self.config.splits > 1 else (copies.o, copies.u)
-            for tma in (copies.q, *copies.window, *copies.compressed, *stores):
-                if const_expr(tma is not None):
-                    cpasync.prefetch_descriptor(tma[0])
-        if warp == self.config.roles.consumers[0]:
-            with cute.arch.elect_one():
-                bars.init()
-            cute.arch.mbarrier_init_fence()
+        self.initialize(warp, bars, copies)
         sync_ctas(self.config.loading_ctas)  # CTAs that split keys meet before they merge

@@ -9,11 +9,10 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Boolean, Int16, Int32, const_expr
 from cutlass.cute.nvgpu import cpasync
 
-from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
-from kernel.sm100.cta import VECTOR_BYTES
-from kernel.sm100.load import CacheWarp, LoadWarp, RopeWarp, wait_empty
-from kernel.sm100.operands import KeyLoads, slice_ring, tma_partition
-from kernel.sm100.tiles import KvTiles, larger, smaller
+from kernel.device.load import CacheWarp, LoadWarp, RopeWarp, wait_empty
+from kernel.device.operands import KeyLoads, slice_ring, tma_partition
+from kernel.device.tiles import KvTiles, larger, smaller
+from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, VECTOR_BYTES, WARP, WARPGROUP
 
 LANES = SWIZZLE_BYTES // VECTOR_BYTES  # that copy a key together
 AT_ONCE = WARP // LANES  # keys that a warp copies at once

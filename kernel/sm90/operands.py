@@ -14,10 +14,10 @@ from cutlass.memory import SmemAllocator
 from cutlass.utils import hopper_helpers as sm90
 
 from kernel.arguments import Operands
+from kernel.device.operands import CHUNK, KeyLoads, box_layout, load_atom, slice_ring, view
+from kernel.device.tiles import LoopInvariant
 from kernel.hardware import BF16_BYTES, SMEM_ALIGN
 from kernel.sm90.config import HopperConfig
-from kernel.sm100.operands import CHUNK, KeyLoads, box_layout, load_atom, slice_ring, view
-from kernel.sm100.tiles import LoopInvariant
 
 SMEM, REGISTERS = warpgroup.OperandSource.SMEM, warpgroup.OperandSource.RMEM
 

@@ -10,11 +10,11 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32
 
+from kernel.device.softmax import PARTIAL_SUMS, RunningSoftmax
+from kernel.device.tiles import LoopInvariant, larger
 from kernel.hardware import WARP, WARPGROUP
 from kernel.sm90.config import HopperConfig
 from kernel.sm90.operands import opaque
-from kernel.sm100.softmax import LOG2E, PARTIAL_SUMS, RunningSoftmax
-from kernel.sm100.tiles import LoopInvariant, larger
 
 ROWS = 2  # of a thread
 ROWS_APART = 8
@@ -62,10 +62,6 @@ class RowSoftmax(RunningSoftmax):
         """Return the factor that refers U to the largest logit."""
         factor = cute.math.exp2((self.stats[0] - self.largest) * self.scale_log2, fastmath=True)
         return cutlass.select_(self.stats[0] == self.largest, Float32(1.0), factor)
-
-    def sink_weight(self, sink: Float32) -> Float32:
-        """Return the sink's term of the sum. Its logit is not scaled."""
-        return cute.math.exp2(sink * Float32(LOG2E) - self.finite_max() * self.scale_log2, fastmath=True)
 
     def exponentiate(self, s: cute.Tensor) -> None:
         """Replace s by exp2(scale_log2 * (s - row_max)), and add it to the row's sum."""

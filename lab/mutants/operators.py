@@ -107,7 +107,7 @@ NEGATION = {
 CLAMPS = ("larger", "smaller", "min", "max", "fmax")
 LOGARITHMS = {"LN2": "LOG2E", "LOG2E": "LN2"}
 #: Functions that only name or describe, so that an edit changes what people read and nothing that runs.
-DESCRIPTIONS = ("FmhaConfig.name", "Mbarriers.mbarriers", "Fmha.trace")
+DESCRIPTIONS = ("FmhaConfig.name", "DeviceConfig.mbarriers", "Fmha.trace")
 #: Keyword arguments that change no result: how a loop is unrolled, and what is asserted about lengths.
 HINTS = ("unroll", "strict")
 #: Functions that only choose between configurations by their speed.

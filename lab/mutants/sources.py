@@ -10,16 +10,21 @@ from functools import cache
 from harness.paths import ROOT
 from lab.mutants.operators import Mutant, mutants
 
-DEVICE = tuple(f"kernel/sm100/{name}.py" for name in (
-    "barriers", "combine", "convert", "cta", "dequantise", "epilogue", "load", "mma", "operands", "pair_load",
-    "softmax", "swapped", "swapped_load", "swapped_mma", "swapped_softmax", "tiles",
-))  # fmt: skip
+SHARED = "barriers", "combine", "convert", "cta", "dequantise", "load", "operands", "softmax", "tiles"
+BLACKWELL = (
+    *("barriers", "combine", "epilogue", "fmha", "load", "mma", "operands", "pair_load", "softmax"),
+    *("swapped", "swapped_load", "swapped_mma", "swapped_softmax"),
+)
+DEVICE = (*(f"kernel/device/{name}.py" for name in SHARED), *(f"kernel/sm100/{name}.py" for name in BLACKWELL))
 HOST = (
     *(f"kernel/{name}.py" for name in ("host", "dsv4", "checks", "merge")),
     *(f"kernel/serving/{name}.py" for name in ("caches", "host")),
 )
 """Files that the compiled kernel does not depend on: their mutants run with the kernel as it is."""
-CONFIGURATION = tuple(f"kernel/{name}.py" for name in ("choice", "config", "memory", "problem", "roles", "variants"))
+CONFIGURATION = (
+    *("kernel/problem.py", "kernel/device/config.py"),
+    *(f"kernel/sm100/{name}.py" for name in ("choice", "config", "memory", "roles", "variants")),
+)
 COMPILED = (*DEVICE, "kernel/fmha.py")
 """Files of which only the compiled code matters: a mutant that compiles to the same code is the kernel."""
 FILES = (*COMPILED, *CONFIGURATION, *HOST)
@@ -43,7 +48,7 @@ ALWAYS = frozenset(
     }
 )
 #: One in so many of the other mutants of a file; 12 where it is not here.
-SAMPLED = dict.fromkeys(CONFIGURATION, 20) | {"kernel/sm100/tiles.py": 4, "kernel/checks.py": 8, "kernel/merge.py": 2}
+SAMPLED = dict.fromkeys(CONFIGURATION, 20) | {"kernel/device/tiles.py": 4, "kernel/checks.py": 8, "kernel/merge.py": 2}
 #: Functions and operators of which every mutant is taken, whatever the file.
 WHOLE_FUNCTIONS = frozenset({"FmhaConfig.barriers", "RowTile.first_and_last_token"})
 WHOLE = frozenset({("kernel/checks.py", "allow"), ("kernel/dsv4.py", "keyword"), ("kernel/dsv4.py", "integer")})

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import kernel
-from kernel import choice
 from kernel.arguments import Arguments, Operands, fakes
-from kernel.problem import CacheKind, Problem
+from kernel.problem import SPLITS, CacheKind, Problem
 from kernel.serving.host import MAX_HEADS
-from kernel.variants import SPLITS, VariantName, variant
+from kernel.sm100 import choice
+from kernel.sm100.variants import VariantName, variant
 from stages.case import Case
 from stages.catalog import CATALOG
 from stages.inputs import draw

@@ -13,7 +13,8 @@ import torch
 import emulator
 import kernel
 from emulator.machine.order.completion import Completion
-from kernel import choice, reference
+from kernel import reference
+from kernel.sm100 import choice
 
 MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
 COSINE, DIFF, LSE = 0.999996, 5e-6, 4e-6

@@ -10,12 +10,12 @@ from typing import get_args
 import pytest
 
 import kernel
-from kernel.budget import CONFIGS, SERVED_CONFIGS, drawing, report, shared_memory, tensor_memory
-from kernel.config import FmhaConfig
 from kernel.cubin import FRAME, CubinError, resources
 from kernel.hardware import WARP
 from kernel.problem import Compressed, Mask
-from kernel.variants import variant
+from kernel.sm100.budget import CONFIGS, SERVED_CONFIGS, drawing, report, shared_memory, tensor_memory
+from kernel.sm100.config import FmhaConfig
+from kernel.sm100.variants import variant
 
 SMALL = kernel.FmhaConfig(head_dim=64)
 FEWER_ROWS = replace(CONFIGS[-1], block_rows=32)

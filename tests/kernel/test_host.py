@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import kernel
-from kernel.hardware import TMEM_COLS
 from kernel.problem import CacheKind, PPath
-from kernel.variants import VARIANTS, variant
+from kernel.sm100.hardware import TMEM_COLS
+from kernel.sm100.variants import VARIANTS, variant
 from stages import bad_arguments
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.device.tiles import KvTiles, RowTile, VisibleKeys
 from kernel.problem import Mask
-from kernel.sm100.tiles import KvTiles, RowTile, VisibleKeys
 
 
 @given(

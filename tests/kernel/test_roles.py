@@ -9,10 +9,10 @@ import torch
 
 import emulator
 import kernel
-from kernel import choice
 from kernel.hardware import WARPGROUP
-from kernel.roles import Roles
-from kernel.variants import VariantName, variant
+from kernel.sm100 import choice
+from kernel.sm100.roles import Roles
+from kernel.sm100.variants import VariantName, variant
 
 PERMUTED = {
     "mma and load swapped": Roles(mma=(5,), load=(4,)),

@@ -10,10 +10,9 @@ import pytest
 import kernel
 from kernel.chips import CHIPS
 from kernel.hardware import SMEM_BYTES, WARP, WARPGROUP
-from kernel.problem import CacheKind
+from kernel.problem import HEAD_DIMS, CacheKind
 from kernel.sm90.choice import configuration
 from kernel.sm90.config import HopperConfig
-from kernel.variants import HEAD_DIMS
 
 REGISTERS_AN_SM, STEP = 64 * 1024, 8
 

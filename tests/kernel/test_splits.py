@@ -11,13 +11,12 @@ import torch
 import emulator
 import kernel
 from kernel import host, reference
-from kernel.choice import configuration
 from kernel.compiled import _compiled
-from kernel.hardware import CLUSTERS_AT_ONCE
-from kernel.problem import Problem
-from kernel.sm100.combine import Combine
-from kernel.sm100.tiles import Branches, KvTiles, VisibleKeys
-from kernel.variants import SPLITS
+from kernel.device.combine import Combine
+from kernel.device.tiles import Branches, KvTiles, VisibleKeys
+from kernel.problem import SPLITS, Problem
+from kernel.sm100.choice import configuration
+from kernel.sm100.hardware import CLUSTERS_AT_ONCE
 
 LAYER: dict[str, Any] = {
     "head_dim": 512,

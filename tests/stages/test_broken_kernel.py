@@ -29,7 +29,7 @@ class Break:
 BREAKS = (
     Break(
         "P is read 32 columns beside where it was stored",
-        "kernel/sm100/cta.py",
+        "kernel/sm100/operands.py",
         "cute.recast_ptr(tmem + config.tmem.p_start, dtype",
         "cute.recast_ptr(tmem + config.tmem.p_start + 32, dtype",
         r"tcgen05\.mma",

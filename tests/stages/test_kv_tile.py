@@ -1,6 +1,6 @@
 """Trends and wrong outputs are made for the KV tiles of the kernel."""
 
-from kernel import choice
+from kernel.sm100 import choice
 from stages.catalog import CATALOG
 
 

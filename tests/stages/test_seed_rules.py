@@ -50,7 +50,7 @@ BREAKS = (
     ),
     Break(
         "P is read from its own columns, not from those of the logits",
-        "kernel/sm100/cta.py",
+        "kernel/sm100/operands.py",
         "cute.recast_ptr(tmem + config.tmem.p_start, dtype",
         "cute.recast_ptr(tmem, dtype",
         ("D1.3", "hd=64 n=128 P in tmem"),
@@ -90,7 +90,7 @@ BREAKS = (
     ),
     Break(
         "a CTA ends after its stores have read its shared memory",
-        "kernel/fmha.py",
+        "kernel/sm100/fmha.py",
         "        cute.arch.cp_async_bulk_wait_group(0, read=True)\n",
         "",
         ("D1.1", "hd=64 n=128"),
@@ -114,7 +114,7 @@ BREAKS = (
     ),
     Break(
         "arrivals are counted by role, not by the warps of the CTA",
-        "kernel/config.py",
+        "kernel/sm100/config.py",
         "softmax = len(self.roles.softmax)",
         "softmax = self.threads // WARP",
         ("D1.3", "hd=64 n=128 P in tmem"),
@@ -130,7 +130,7 @@ BREAKS = (
     ),
     Break(
         "an index past the last key names none",
-        "kernel/sm100/tiles.py",
+        "kernel/device/tiles.py",
         "(index >= 0) & (index < self.keys)",
         "(index >= 0)",
         ("D5c", "hd=128 n=170 B=4 T=2 H=16 V=K lens=150,3,0,0 W=128 top 60"),
@@ -138,7 +138,7 @@ BREAKS = (
     ),
     Break(
         "entries past a list's length do not count",
-        "kernel/sm100/tiles.py",
+        "kernel/device/tiles.py",
         "(i >= 0) & (i < self.length)",
         "(i >= 0)",
         ("D5c", "hd=128 n=170 B=4 T=2 H=16 V=K lens=150,3,0,0 W=128 top 60"),

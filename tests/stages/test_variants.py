@@ -12,11 +12,11 @@ from typing import get_args
 import pytest
 
 import kernel
-from kernel import choice
-from kernel.config import FmhaConfig
 from kernel.errors import ArgumentError
-from kernel.problem import CacheKind, Compressed, Layout, Mask, PPath
-from kernel.variants import HEAD_DIMS, SPLITS, VARIANTS
+from kernel.problem import HEAD_DIMS, SPLITS, CacheKind, Compressed, Layout, Mask, PPath
+from kernel.sm100 import choice
+from kernel.sm100.config import FmhaConfig
+from kernel.sm100.variants import VARIANTS
 from stages.case import Case
 from stages.catalog import CATALOG
 

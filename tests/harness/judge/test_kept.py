@@ -101,7 +101,7 @@ print(keeping.has(configs[0]), kernel.compiled.compile.cache_info().misses)
 
 
 def test_a_changed_source_is_compiled(changed: Path) -> None:
-    with (changed / "kernel/sm100/tiles.py").open("a") as file:
+    with (changed / "kernel/device/tiles.py").open("a") as file:
         file.write("# changed\n")
     assert run(changed, PRELUDE + MARKED) == "compiled"
 
@@ -124,7 +124,7 @@ def test_a_damaged_or_renamed_file_is_not_taken(changed: Path) -> None:
 
 
 def test_a_kernel_that_changes_under_a_process_is_neither_found_nor_kept(changed: Path) -> None:
-    edit = "open('kernel/sm100/tiles.py', 'a').write('# changed')\n"
+    edit = "open('kernel/device/tiles.py', 'a').write('# changed')\n"
     assert run(changed, PRELUDE + edit + MARKED) == "compiled"
     keep = PRELUDE + edit + "kernel.compiled.compile(config); print(len(list(Path('kept').iterdir())))"
     assert run(changed, keep) == "1"

@@ -176,7 +176,7 @@ def test_what_the_clock_predicts_is_recorded_and_shown(accepted: Run) -> None:
     ]
     waits = {(wait.what, wait.where.split(":")[0]) for role in said.roles for wait in role.waits}
     assert {where for what, where in waits if what == "p_full[0]"} <= {
-        "kernel/sm100/barriers.py",
+        "kernel/device/barriers.py",
         "kernel/sm100/mma.py",
     }
     assert Image.open(accepted.folder / said.picture).width == 900

@@ -6,7 +6,7 @@ import torch
 from harness.tools import budget
 from harness.tools.budget import Counts, case_of, counts, emulated, ideal_bytes, ideal_flops, visible_keys
 from kernel import FmhaConfig
-from kernel.budget import CONFIGS
+from kernel.sm100.budget import CONFIGS
 from remote.device import Emulated
 from stages.case import Case
 from stages.d5d import CASES

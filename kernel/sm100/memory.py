@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernel.hardware import BF16_BYTES, FP32_BYTES, SMEM_ALIGN, SMEM_BYTES, SWIZZLE_BYTES, TMEM_COLS, WARP
+from kernel.device import config
+from kernel.device.config import MAX_DEPTH
+from kernel.hardware import BF16_BYTES, FP32_BYTES, SMEM_ALIGN, SMEM_BYTES, SWIZZLE_BYTES, WARP
 from kernel.problem import PPath
-from kernel.variants import Variant
+from kernel.sm100.hardware import TMEM_COLS
+from kernel.sm100.variants import Variant
 
 S_STAGES = 2  # stages of S and P: softmax works on one while the tensor core computes the other
 EXCHANGED = 5  # statistics that softmax warps exchange: maxima of a KV tile and of all, sum, largest logit, a factor
 VALID_BYTES = 4  # swapped: that say whether a key exists, one for each thread that has a part of the key
-MAX_DEPTH = 4  # KV tiles that a ring holds, a power of two
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,8 @@ class TensorMemory:
 
 
 @dataclass(frozen=True)
-class SharedMemory:
-    """Bytes of shared memory: barriers, Q, a ring of K, one of V unless V is read as K, P, O's staging buffer.
-
-    With rotary columns behind those of V, Q has them, too, and K's have a slot of their own.
-    """
+class SharedMemory(config.SharedMemory):
+    """Bytes of the buffers in shared memory."""
 
     variant: Variant
     head_dim: int
@@ -110,21 +109,6 @@ class SharedMemory:
     def exchange_bytes(self) -> int:
         """Swapped: the statistics of each row by each softmax warp."""
         return EXCHANGED * len(self.variant.roles.softmax) * self.variant.tile_m * FP32_BYTES
-
-    @property
-    def q_bytes(self) -> int:
-        """All Q tiles in flight."""
-        return self.variant.q_tiles * self.variant.tile_m * (self.head_dim + self.rope_dim) * BF16_BYTES
-
-    @property
-    def kv_tile_bytes(self) -> int:
-        """A tile of K or V in one CTA: half of it with 2-CTA MMA."""
-        return self.variant.block_n * self.head_dim * BF16_BYTES // self.variant.mma_ctas
-
-    @property
-    def rope_bytes(self) -> int:
-        """The rotary columns of a tile of K."""
-        return self.variant.block_n * self.rope_dim * BF16_BYTES
 
     @property
     def p_bytes(self) -> int:
@@ -159,13 +143,3 @@ class SharedMemory:
         free = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.rope_bytes - self.p_bytes - self.o_bytes
         fits = min(MAX_DEPTH, free // (self.kv_tile_bytes * self.rings))
         return 1 << fits.bit_length() - 1
-
-    @property
-    def kv_bytes(self) -> int:
-        """All rings."""
-        return self.depth * self.kv_tile_bytes * self.rings
-
-    @property
-    def total_bytes(self) -> int:
-        """All buffers."""
-        return self.reserved_bytes + self.q_bytes + self.rope_bytes + self.p_bytes + self.o_bytes + self.kv_bytes

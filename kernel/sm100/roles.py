@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kernel.errors import ArgumentError
 from kernel.hardware import WARPGROUP
@@ -47,10 +46,3 @@ class Roles:
     def warps(self) -> tuple[int, ...]:
         """All warps with a role."""
         return self.softmax + self.mma + self.load + self.values + self.queries
-
-
-def has_role(warps: tuple[int, ...], warp: Any) -> Any:
-    """Return whether a warp, a number or traced, is one of a role's consecutive warps."""
-    first = warps[0]
-    end = warps[-1] + 1
-    return warp < end if first == 0 else (warp >= first) & (warp < end)

@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kernel.errors import ArgumentError
-from kernel.hardware import TMEM_LANES, WARP, WARPGROUP
-from kernel.roles import Roles
-
-HEAD_DIMS = (64, 128, 256, 512)
-SPLITS = (1, 2, 4, 8, 16)  # CTAs that the keys of a row tile may be split over
-FEW_TOKENS = 8  # of a sequence at most: its tokens find few of their top-k keys in L2
+from kernel.hardware import WARP, WARPGROUP
+from kernel.problem import SPLITS
+from kernel.sm100.hardware import TMEM_LANES
+from kernel.sm100.roles import Roles
 
 VariantName = Literal[
     "one Q tile",

@@ -1,6 +1,6 @@
 """The resources of a configuration: tensor memory (drawn), shared memory by buffer, registers, PTX, compile time.
 
-`python -m kernel.budget` prints them for every head dim and memory of P, and for DeepSeek-V4's layers.
+`python -m kernel.sm100.budget` prints them for every head dim and memory of P, and for DeepSeek-V4's layers.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from kernel.compiled import compile
-from kernel.config import FmhaConfig
 from kernel.cubin import resources
-from kernel.hardware import SMEM_BYTES, TMEM_COLS
-from kernel.memory import S_STAGES
+from kernel.hardware import SMEM_BYTES
 from kernel.problem import CacheKind, Compressed, PPath
-from kernel.variants import VariantName, variant
+from kernel.sm100.config import FmhaConfig
+from kernel.sm100.hardware import TMEM_COLS
+from kernel.sm100.memory import S_STAGES
+from kernel.sm100.variants import VariantName, variant
 
 COLS_PER_MARK = 8  # columns of tensor memory per character of the drawing
 

@@ -11,11 +11,10 @@ from cutlass._mlir.dialects import llvm
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
-from kernel.hardware import BF16_BYTES, WARP
+from kernel.device.load import CacheWarp, wait_empty
+from kernel.hardware import BF16_BYTES, VECTOR_BYTES, WARP
 from kernel.layouts import QUANTISED, KeyLayout
-from kernel.sm100.cta import VECTOR_BYTES
-from kernel.sm100.load import CacheWarp, wait_empty
-from kernel.variants import FEW_TOKENS
+from kernel.problem import FEW_TOKENS
 
 WORD_BYTES = 4
 CODES = VECTOR_BYTES  # that a lane converts at a time, a byte each

@@ -14,18 +14,19 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Int32, Int64
+from cutlass import Boolean, Int32, Int64
 from cutlass._mlir.dialects import llvm
+from cutlass.cute.nvgpu import cpasync
 from cutlass.cutlass_dsl import dsl_user_op
 
-from kernel.config import Ring
-from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES
+from kernel.device.config import Ring
+from kernel.device.cta import Cta
+from kernel.device.dequantise import CODES, WORD_BYTES
+from kernel.device.load import CacheWarp, wait_empty
+from kernel.device.operands import CHUNK
+from kernel.device.tiles import LoopInvariant
+from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, VECTOR_BYTES
 from kernel.layouts import CODE_BITS, QUANTISED
-from kernel.sm100.cta import VECTOR_BYTES, Cta
-from kernel.sm100.dequantise import CODES, WORD_BYTES
-from kernel.sm100.load import CacheWarp, wait_empty
-from kernel.sm100.operands import CHUNK
-from kernel.sm100.tiles import LoopInvariant
 
 WORDS = VECTOR_BYTES // WORD_BYTES  # of a vector
 KEYS = 8  # that a warp converts at a time: four lanes a key, each with 16 of a chunk's columns
@@ -178,6 +179,53 @@ class ConvertingWarp(CacheWarp):
         for j, vector in enumerate(vectors):
             address = (first ^ j * VECTOR_BYTES) + offset
             cute.autovec_copy(vector, words_at(address, WORDS, cute.AddressSpace.smem))
+
+
+class KeysWarp(ConvertingWarp):
+    """One of the warps that convert K: it has some of its CTA's keys, all of their columns."""
+
+    copies_others = True
+
+    @cute.jit
+    def begin_slice(
+        self,
+        slice_: cutlass.Constexpr[int],
+        chunks: cutlass.Constexpr[range],
+        keys: list[Key],
+        slot: Int32,
+        number: Int32,
+    ) -> None:
+        """Copy the columns that are bf16. Such copies take less of the port of shared memory than loads and stores."""
+        for c in cutlass.range_constexpr(len(chunks)):
+            if cutlass.const_expr(not keys[0].holds(chunks[c])):
+                for step in cutlass.range_constexpr(self.steps):
+                    self.copy_others(keys[step], self.slot(slot).iterator.toint() + self.row_offset(c, step))
+
+    def copy_others(self, key: Key, rows: Int32) -> None:
+        """Copy the columns of a key that are bf16 to a chunk of a slot, or zeros. rows: address of the step's rows.
+
+        The lanes of a key copy adjacent vectors.
+        """
+        atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), Int32, num_bits_per_copy=128)
+        valid = cute.make_rmem_tensor(cute.make_layout(WORDS, stride=0), Boolean)
+        valid[0] = key.exists
+        source = key.place + Int64(key.layout.others_offset + self.unit * VECTOR_BYTES)
+        target = rows + self.first_key * SWIZZLE_BYTES + (self.unit ^ self.first_key % KEYS) * VECTOR_BYTES
+        for j in range(VECTORS):
+            further = j * LANES * VECTOR_BYTES
+            src = words_at(source + Int64(further), WORDS, cute.AddressSpace.gmem)
+            cute.copy(atom, src, words_at(target ^ further, WORDS, cute.AddressSpace.smem), pred=valid)
+
+    def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
+        """Signal the MMA warp once the copies of the slice are complete, too."""
+        if keys[0].layout.code_columns < keys[0].layout.columns:
+            self.complete_copies(slot)
+        super().publish_slice(slice_, keys, slot, number)
+
+    def complete_copies(self, slot: Int32) -> None:
+        """Wait for the copies."""
+        cute.arch.cp_async_commit_group()
+        cute.arch.cp_async_wait_group(0)
 
 
 class Key(LoopInvariant):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel.config import FmhaConfig
-from kernel.hardware import CLUSTERS_AT_ONCE
-from kernel.problem import PPath, Problem
-from kernel.variants import SPLITS, Variant, VariantName, variant
+from kernel.problem import SPLITS, PPath, Problem
+from kernel.sm100.config import FmhaConfig
+from kernel.sm100.hardware import CLUSTERS_AT_ONCE
+from kernel.sm100.variants import Variant, VariantName, variant
 
 SMEM_P_FROM = 512  # P stays in tensor memory below this head dim
 #: Cycles at head_dim 512 by the clock of the emulated B200. LAUNCH: a launch. ROW_TILE: a row tile beside its KV tiles.

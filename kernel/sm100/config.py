@@ -3,101 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
+from kernel.device.config import Barrier, DeviceConfig, Ring
 from kernel.errors import ArgumentError
-from kernel.hardware import (
-    BF16_BYTES,
-    FP32_BYTES,
-    MBARRIER_BYTES,
-    SMEM_BYTES,
-    TMEM_COLS,
-    TMEM_LANES,
-    WARP,
-    WARPGROUP,
-)
-from kernel.memory import S_STAGES, SharedMemory, TensorMemory
-from kernel.problem import V41, Features, PPath
-from kernel.roles import Roles
-from kernel.variants import SPLITS, ProductOrder, Variant, variant
+from kernel.hardware import WARP, WARPGROUP
+from kernel.problem import SPLITS, V41, PPath
+from kernel.sm100.hardware import TMEM_COLS, TMEM_LANES
+from kernel.sm100.memory import S_STAGES, SharedMemory, TensorMemory
+from kernel.sm100.roles import Roles
+from kernel.sm100.variants import ProductOrder, Variant, variant
 
 P_PARTS = (range(3), range(3, 4))  # quarters of P's keys that are published together: PV starts during the last quarter
-STATS = 2  # fp32 behind a row of U in a partial result: the row's maximum and sum; then its largest logit, if needed
-PARTIAL_PADDING = 4  # fp32 behind a row of U, with those: rows begin in different banks
-
-
-@dataclass(frozen=True)
-class Barrier:
-    """An mbarrier, or one per stage: the arriving warps, the arrivals that complete a phase, the waiting warps."""
-
-    name: str
-    stages: int
-    arrivals: int
-    arrives: str
-    waits: str
-
-
-class Mbarriers:
-    """The mbarriers of a configuration, which says which there are."""
-
-    @property
-    def barriers(self) -> tuple[Barrier, ...]:
-        """Every mbarrier of the kernel, in the order in which they are in shared memory."""
-        raise NotImplementedError
-
-    def barrier_offset(self, name: str) -> int:
-        """Return the index of the first mbarrier called `name`."""
-        offset = 0
-        for barrier in self.barriers:
-            if barrier.name == name:
-                return offset
-            offset += barrier.stages
-        raise KeyError(name)
-
-    @property
-    def mbarriers(self) -> dict[int, str]:
-        """The name of each mbarrier by its offset in bytes in dynamic shared memory, where they come first."""
-        stages = (f"{b.name}[{i}]" if b.stages > 1 else b.name for b in self.barriers for i in range(b.stages))
-        return {MBARRIER_BYTES * i: name for i, name in enumerate(stages)}
-
-    @property
-    def barrier_count(self) -> int:
-        """Number of mbarriers."""
-        return sum(barrier.stages for barrier in self.barriers)
-
-
-@dataclass(frozen=True)
-class Ring:
-    """The slots of K, of V if V is not read as K, or of rotary columns. A KV tile has slices, each loaded by one warp.
-
-    box: keys and dims of a slice. along_keys: slices divide the tile's keys, else its dims. clears_tail: the warp
-    overwrites keys that may be NaN with zeros.
-    """
-
-    name: Literal["k", "v", "rope"]
-    warps: tuple[int, ...]
-    box: tuple[int, int]
-    along_keys: bool
-    clears_tail: bool
-
-    @property
-    def full(self) -> str:
-        """Name of the barrier that says that a slot is full."""
-        return f"{self.name}_full"
-
-    @property
-    def empty(self) -> str:
-        """Name of the barrier that says that a slot is free."""
-        return f"{self.name}_empty"
-
-    @property
-    def slice_bytes(self) -> int:
-        """Bytes of a slice."""
-        return self.box[0] * self.box[1] * BF16_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmhaConfig(Features, Mbarriers):
+class FmhaConfig(DeviceConfig):
     """The features of a problem, and the choices that the kernel made for it.
 
     p_path: the memory through which P goes to the second product; "smem" at head_dim 512. splits: CTAs of a cluster
@@ -107,9 +28,8 @@ class FmhaConfig(Features, Mbarriers):
     """
 
     p_path: PPath = "tmem"
-    splits: int = 1
     block_rows: int | None = None
-    variant: Variant = None  # type: ignore[assignment]  # replaced by __post_init__, which knows the head dim
+    variant: Variant = None  # replaced by __post_init__, which knows the head dim
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,9 +38,7 @@ class FmhaConfig(Features, Mbarriers):
             object.__setattr__(self, "variant", row)
         self._check()
         assert self.tmem.cols <= TMEM_COLS, f"{self.tmem.cols} tensor-memory columns, {self}"
-        assert self.smem.total_bytes <= SMEM_BYTES, f"{self.smem.total_bytes} B of shared memory, {self}"
-        reused = self.smem.q_bytes + self.smem.kv_bytes
-        assert self.splits == 1 or self.partial_bytes <= reused, f"{self.partial_bytes} B of partials, {self}"
+        self.check_memory()
 
     def _check(self) -> None:
         row = self.variant
@@ -161,39 +79,12 @@ class FmhaConfig(Features, Mbarriers):
         parts += ["cta_pair"] * (self.mma_ctas == 2) + [f"swapped{self.tile_m}"] * self.variant.swapped
         return "_".join(parts)
 
-    # The variant's row.
+    # Consequences of the row and the features.
 
     @property
     def roles(self) -> Roles:
         """The warps of each role."""
         return self.variant.roles
-
-    @property
-    def q_tiles(self) -> int:
-        """Q tiles in flight."""
-        return self.variant.q_tiles
-
-    @property
-    def mma_ctas(self) -> int:
-        """CTAs of one MMA."""
-        return self.variant.mma_ctas
-
-    @property
-    def slices(self) -> int:
-        """Slices of a KV tile."""
-        return self.variant.slices
-
-    @property
-    def tile_m(self) -> int:
-        """Rows of a Q tile."""
-        return self.variant.tile_m
-
-    @property
-    def block_n(self) -> int:
-        """Keys of a KV tile."""
-        return self.variant.block_n
-
-    # Consequences of the row and the features
 
     @property
     def loads_v(self) -> bool:
@@ -253,18 +144,6 @@ class FmhaConfig(Features, Mbarriers):
         return self.mma_ctas * self.tile_m, self.head_dim, self.block_n
 
     @property
-    def k_slice(self) -> tuple[int, int]:
-        """Keys and dims of a slice of K in one CTA."""
-        return self.block_n // self.mma_ctas, self.head_dim // self.slices
-
-    @property
-    def v_slice(self) -> tuple[int, int]:
-        """Keys and dims of a slice of V in one CTA: as of K, or with 2-CTA MMA some keys with half of the dims."""
-        if self.mma_ctas == 1:
-            return self.k_slice
-        return self.block_n // self.slices, self.head_dim // 2
-
-    @property
     def p_parts(self) -> tuple[range, ...]:
         """The equal pieces of P in each part that is published at once."""
         return P_PARTS if self.p_path == "tmem" else (range(1),)
@@ -280,16 +159,6 @@ class FmhaConfig(Features, Mbarriers):
     def smem(self) -> SharedMemory:
         """The buffers of shared memory."""
         return SharedMemory(self.variant, self.head_dim, self.p_path, 2 if self.loads_v else 1, self.rope_dim)
-
-    @property
-    def partial_row(self) -> int:
-        """Elements (fp32) from a row of a partial result to the next: U, maximum, sum and padding."""
-        return self.head_dim + PARTIAL_PADDING
-
-    @property
-    def partial_bytes(self) -> int:
-        """Bytes of a CTA's partial result, which takes over the buffers of Q and the keys."""
-        return self.block_m * self.partial_row * FP32_BYTES
 
     # Warps.
 

@@ -1,1 +1,0 @@
-"""The command line: one module for each command, and the formats in which commands write their results."""

@@ -1,0 +1,1 @@
+"""Device code that the kernels of both chips share."""

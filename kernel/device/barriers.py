@@ -1,0 +1,72 @@
+"""The kernel's mbarriers by name: initialize, wait, arrive, expect bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import cutlass.cute as cute
+
+from kernel.device.config import DeviceConfig
+from kernel.device.tiles import LoopInvariant
+
+
+def sync_ctas(ctas: int) -> None:
+    """Synchronize all threads of the CTA, or of the cluster if it has more than one CTA."""
+    if ctas > 1:
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+    else:
+        cute.arch.sync_threads()
+
+
+@dataclass
+class Barriers(LoopInvariant):
+    """Addresses of the mbarriers by name, in the order of DeviceConfig.barriers."""
+
+    config: DeviceConfig
+    base: cute.Pointer
+
+    def at(self, name: str, stage: Any = 0) -> cute.Pointer:
+        """Address of a barrier's stage."""
+        return self.base + (self.config.barrier_offset(name) + stage)
+
+    def slot_and_phase(self, i: Any, slice_: Any = 0) -> tuple[Any, Any]:
+        """Ring slot of a slice of KV tile `i`, and the phase in which the slot is full."""
+        depth = self.config.smem.depth
+        return (i & depth - 1) * self.config.slices + slice_, i >> depth.bit_length() - 1 & 1
+
+    def init(self) -> None:
+        """Set every arrival count. One thread calls this."""
+        for barrier in self.config.barriers:
+            for stage in range(barrier.stages):
+                cute.arch.mbarrier_init(self.at(barrier.name, stage), barrier.arrivals)
+
+    def wait(self, name: str, stage: Any, phase: Any) -> None:
+        """Wait until a phase of a barrier has completed."""
+        cute.arch.mbarrier_wait(self.at(name, stage), phase)
+        self.fence(name, "after_thread_sync")
+
+    def arrive_warp(self, name: str, stage: Any, ctas: int = 1) -> None:
+        """Arrive once for the warp, when all of its lanes are here, at the CTA whose MMA warp waits.
+
+        ctas: above 1, arrive at each of so many CTAs of the cluster instead.
+        """
+        self.fence(name, "before_thread_sync")
+        cute.arch.sync_warp()
+        with cute.arch.elect_one():
+            for cta in range(ctas) if ctas > 1 else (self.config.variant.leader,):
+                cute.arch.mbarrier_arrive(self.at(name, stage), cta)
+
+    def fence(self, name: str, side: Literal["before_thread_sync", "after_thread_sync"]) -> None:
+        """Fence accesses that the barrier orders and an arrival and a wait alone do not; here there are none."""
+
+    def expect(self, name: str, stage: Any, tx_bytes: int, local: bool = False) -> cute.Pointer:
+        """Arrive and expect `tx_bytes`; return the barrier that the load has to signal.
+
+        The arrival goes to the CTA whose MMA warp waits. local: it goes to this CTA, which waits itself.
+        """
+        barrier = self.at(name, stage)
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes, None if local else self.config.variant.leader)
+        return barrier

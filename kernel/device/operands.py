@@ -1,0 +1,131 @@
+"""Layouts of operands and results: shared-memory layouts, TMA atoms and their tensor views.
+
+The host side of a launch builds these while tracing. The device code uses them as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import cutlass.cute as cute
+from cutlass import BFloat16, Int64
+from cutlass.cute.nvgpu import cpasync, tcgen05
+
+from kernel.arguments import Arguments, Operands
+from kernel.device.config import DeviceConfig
+from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES
+
+CHUNK = SWIZZLE_BYTES // BF16_BYTES  # bf16 of a swizzled row
+
+
+class KeyLoads(NamedTuple):
+    """TMA loads of slices of K and V, each an atom and its tensor of coordinates. v: None if V is read as K."""
+
+    k: cpasync.TmaInfo | None = None
+    v: cpasync.TmaInfo | None = None
+    v_local: cpasync.TmaInfo | None = None  # V that signals its own CTA of a pair, which clears keys before use
+
+
+class Copies(NamedTuple):
+    """TMA of Q, of the keys of the window and the compressed ones, and of O and U [G, R, D]. Caches have no TMA."""
+
+    q: cpasync.TmaInfo
+    queries: cute.Tensor  # Q in global memory as (row, dim, group), for prefetches
+    window: KeyLoads
+    compressed: KeyLoads
+    topk_keys: cute.Tensor | None  # compressed keys as (key, dim) where tokens have top-k indices: no TMA then
+    o: cpasync.TmaInfo | cute.Tensor  # the tensor itself where keys are split: no TMA then
+    u: cpasync.TmaInfo | cute.Tensor | None
+
+
+def cta_group(config: DeviceConfig) -> tcgen05.CtaGroup:
+    """Return the CTA group that issues an MMA."""
+    return tcgen05.CtaGroup.TWO if config.mma_ctas == 2 else tcgen05.CtaGroup.ONE
+
+
+def copies(config: DeviceConfig, operands: Operands) -> Copies:
+    """Build the TMA loads and stores of a launch, and the tensors that are accessed without TMA."""
+    queries = view(operands.q, config.qk_dim)
+    q = load_atom(config, queries, (config.tile_m, config.qk_dim))
+    window = KeyLoads() if config.caches else key_loads(config, operands.k, operands.v)
+    compressed = KeyLoads()
+    if config.compressed == "blocks":
+        compressed = key_loads(config, operands.compressed, operands.compressed)
+    topk_keys = view(operands.compressed, config.head_dim)[None, None, 0] if config.compressed == "topk" else None
+    results = operands.o, operands.u
+    if not config.stores_by_tma and config.caches:
+        results = by_group(operands.o), None
+    if config.stores_by_tma:
+        results = tuple(None if each is None else store_atom(config, each) for each in results)
+    return Copies(q, queries, window, compressed, topk_keys, *results)
+
+
+def key_loads(config: DeviceConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:
+    """Build the TMA loads of one branch's keys and values."""
+    k, v = view(k, config.head_dim), view(v, config.head_dim)
+    load_k = load_atom(config, k, config.k_slice)
+    if not config.loads_v:
+        return KeyLoads(load_k)
+    local = load_atom(config, v, config.v_slice, local=True) if config.mma_ctas == 2 else None
+    return KeyLoads(load_k, load_atom(config, v, config.v_slice), local)
+
+
+def view(tensor: cute.Tensor, columns: int) -> cute.Tensor:
+    """`tensor` [B, rows, D] as (rows, D, B), with D = `columns` static and the other strides multiples of 16 bytes.
+
+    [B, T, rows, D] becomes (rows, D, (T, B)), whose last mode counts the groups.
+    """
+    groups, strides = tensor.shape[-3::-1], tuple(cute.assume(Int64(each), divby=8) for each in tensor.stride[-3::-1])
+    row_stride = cute.assume(Int64(tensor.stride[-2]), divby=8)
+    group, stride = (groups, strides) if len(groups) > 1 else (groups[0], strides[0])
+    layout = cute.make_layout((tensor.shape[-2], columns, group), stride=(row_stride, 1, stride))
+    return cute.make_tensor(tensor.iterator, layout)
+
+
+def grouped(args: Arguments) -> Arguments:
+    """Return the arguments with one mode for batch and token of the statistics."""
+    return replace(args, lse=by_group(args.lse), m=None if args.m is None else by_group(args.m))
+
+
+def by_group(tensor: cute.Tensor) -> cute.Tensor:
+    """`tensor` [B, T, rows, ...] as ((T, B), rows, ...), whose first mode counts the groups."""
+    batch, tokens, *shape = tensor.shape
+    batch_stride, token_stride, *stride = tensor.stride
+    layout = cute.make_layout(((tokens, batch), *shape), stride=((token_stride, batch_stride), *stride))
+    return cute.make_tensor(tensor.iterator, layout)
+
+
+def load_atom(config: DeviceConfig, tensor: cute.Tensor, box: tuple[int, int], local: bool = False) -> cpasync.TmaInfo:
+    """TMA load of a box of (row, column, group). It signals the leader CTA of a pair, or with `local` its own CTA."""
+    load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE if local else cta_group(config))
+    return cpasync.make_tiled_tma_atom(load, tensor, box_layout(box), box)
+
+
+def store_atom(config: DeviceConfig, tensor: cute.Tensor) -> cpasync.TmaInfo:
+    """TMA store of 128 bytes of each of a warp's rows."""
+    box = config.variant.rows_per_warp, SWIZZLE_BYTES * 8 // tensor.element_type.width
+    rows = view(tensor, config.head_dim)
+    return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), rows, box_layout(box), box)
+
+
+def box_layout(box: tuple[int, int]) -> cute.ComposedLayout:
+    """Swizzled shared-memory layout of a box: (row, (column, chunk)); a chunk is 128 bytes of every row."""
+    width = min(CHUNK, box[1])  # fp32 rows of a chunk have 32 elements
+    layout = cute.make_layout((box[0], (width, box[1] // width)), stride=(width, (1, width * box[0])))
+    return cute.make_composed_layout(cute.make_swizzle(3, 4, 3), 0, layout)
+
+
+def slice_ring(buffer: cute.Tensor, box: tuple[int, int], slots: int, dtype: Any = BFloat16) -> cute.Tensor:
+    """Return a buffer as a ring of boxes: (row, (column, chunk), slot)."""
+    layout = box_layout(box)
+    shape = (*layout.outer.shape, slots)
+    stride = (*layout.outer.stride, math.prod(box))
+    pointer = cute.recast_ptr(buffer.iterator, layout.inner, dtype)
+    return cute.make_tensor(pointer, cute.make_layout(shape, stride=stride))
+
+
+def tma_partition(atom: cute.CopyAtom, smem: cute.Tensor, gmem: Any) -> tuple[Any, Any]:
+    """Return a box in shared memory and its place in global memory, as operands of a TMA copy."""
+    return cpasync.tma_partition(atom, 0, cute.make_layout(1), *(cute.group_modes(each, 0, 2) for each in (smem, gmem)))
