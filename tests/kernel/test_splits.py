@@ -12,10 +12,10 @@ import emulator
 import kernel
 from kernel import host, reference
 from kernel.compiled import _compiled
-from kernel.device.combine import Combine
 from kernel.device.tiles import Branches, KvTiles, VisibleKeys
 from kernel.problem import SPLITS, Problem
 from kernel.sm100.choice import configuration
+from kernel.sm100.combine import Merge
 from kernel.sm100.hardware import CLUSTERS_AT_ONCE
 
 LAYER: dict[str, Any] = {
@@ -72,14 +72,14 @@ def backwards(merged: Callable[..., Any]) -> Callable[..., Any]:
     ids=["split dropped", "other weights"],
 )
 def test_a_wrong_merge_is_seen(breaks: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Combine, "merged", breaks(Combine.merged))
+    monkeypatch.setattr(Merge, "merged", breaks(Merge.merged))
     monkeypatch.setattr(host, "compile", _compiled)
     assert cosine(attend(4)) < 0.99
 
 
 def test_a_merge_that_does_not_wait_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing orders a peer's stores before the reads of them."""
-    monkeypatch.setattr("kernel.sm100.combine.sync_ctas", lambda config: None)
+    monkeypatch.setattr("kernel.device.combine.sync_ctas", lambda config: None)
     monkeypatch.setattr(host, "compile", _compiled)
     with pytest.raises(emulator.EmulatorError, match=r"ld\.shared::cluster[\s\S]*combine\.py"):
         attend(4)
