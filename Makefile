@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard diff clean-runs resume replay cancel revoke doctor trust provision milestones report notes \
-	layout budget size bench clock perf pin-cycles mutants flashmla-tests survey bugs docs silicon lint formatted test test-long test-thorough $(MILESTONE)
+	layout budget size bench clock perf pin-cycles mutants flashmla-tests survey bugs docs silicon lint formatted test test-long test-all test-thorough $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -178,16 +178,21 @@ formatted: $(READY)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 
-# Two workers more than there are cores: tests wait for SSH, Slurm and other processes a third of the time.
-PYTEST := $(PY) -m pytest --numprocesses=$$($(PY) -c 'import os; print(os.cpu_count() + 2)') --maxprocesses=4 --dist=worksteal
+# Two workers more than there are cores: tests wait for SSH, Slurm and other processes a third of the time. Processes that
+# tests start import the same files, so their bytecode is written even where the environment forbids it.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --durations=15 --dist=worksteal \
+	--numprocesses=$$($(PY) -c 'import os; print(os.cpu_count() + 2)') --maxprocesses=4
 
 # Without its cache mypy takes half a minute of one core, so the tests begin beside it.
-test: $(READY) formatted ## run ruff, mypy and the tests, except the long ones
+test: $(READY) formatted ## run ruff, mypy and the tests of every package, in about 5 minutes of two cores
 	@$(PY) -m mypy & mypy=$$!; $(PYTEST); tested=$$?; \
 		wait $$mypy || { echo "mypy failed: run make lint" >&2; exit 1; }; exit $$tested
 
-test-long: $(READY) ## run the long tests, and those that install packages
-	@$(PYTEST) -m "long or install"
+test-long: $(READY) ## run the tests that make test leaves out: longer ones, other completion modes, packages to install
+	@$(PYTEST) -m long
 
-test-thorough: $(READY) ## run the tests that neither make test nor make test-long runs: more cheats, more inputs
+test-all: test ## run every test that CI runs: make test, then make test-long
+	@$(MAKE) --no-print-directory test-long
+
+test-thorough: $(READY) ## run more inputs of the long tests, which neither make test nor make test-all runs
 	@$(PYTEST) -m thorough

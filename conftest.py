@@ -41,18 +41,32 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 #: Markers of tests that only a marker expression with their name selects. The first that a test has counts.
-ON_REQUEST = ("thorough", "gpu", "install", "long")
+ON_REQUEST = ("thorough", "gpu", "long")
+#: A test that is repeated for every completion mode runs with the default mode of `emulator.emulate` in `make test`.
+OTHER_MODES = {"eager", "random"}
 
 
+def of_another_mode(item: pytest.Item) -> bool:
+    """Whether a parameter of a test is a completion mode that is not the default."""
+    called = getattr(item, "callspec", None)
+    return called is not None and any(
+        value in OTHER_MODES for value in called.params.values() if isinstance(value, str)
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests with a marker of ON_REQUEST unless the marker expression names it.
+    """Deselect tests with a marker of ON_REQUEST unless the marker expression, or the command by their id, names them.
 
     The longest test comes first, or all other workers would end before it.
     """
     selected: list[pytest.Item] = []
     deselected: list[pytest.Item] = []
     for item in items:
+        if of_another_mode(item):
+            item.add_marker("long")
         marker = next(filter(item.get_closest_marker, ON_REQUEST), "")
-        (selected if marker in config.option.markexpr else deselected).append(item)
+        named = item.nodeid in config.args
+        (selected if named or marker in config.option.markexpr else deselected).append(item)
     config.hook.pytest_deselected(items=deselected)
     items[:] = sorted(selected, key=lambda item: item.path.name != "test_milestones.py")

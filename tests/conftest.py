@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,10 +112,11 @@ def kernels() -> Path:
     return ROOT / ".pytest_cache" / "kernels"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def kept_kernels(kernels: Path) -> None:
     """Share compiled kernel configurations between all processes and test runs of this checkout."""
-    kept.use(kept.KeptKernels(kernels, Emulated()))
+    if "kernel" in sys.modules:  # a test imported it
+        kept.use(kept.KeptKernels(kernels, Emulated()))
 
 
 @pytest.fixture

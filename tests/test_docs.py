@@ -106,7 +106,7 @@ def generated() -> list[tuple[Path, str]]:
     return [(page, name) for page in PAGES for _, name, _ in pages.MARK.findall(page.read_text())]
 
 
-@pytest.mark.install
+@pytest.mark.long
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere() -> None:
     command = ["make", "docs", f"PYTHON={sys.executable}"]
     env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}

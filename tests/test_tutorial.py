@@ -65,7 +65,7 @@ def test_every_block_of_the_page_is_executed() -> None:
     assert len(steps("Get", "Walk 1", "Walk 2")) == len(BLOCK.findall(PAGE))
 
 
-@pytest.mark.install
+@pytest.mark.long
 def test_the_first_fault_in_a_kernel_of_ones_own(tmp_path: Path, published: Path) -> None:
     walk(steps("Get", "Walk 1"), tmp_path, REPOSITORY=str(published))
 

@@ -104,7 +104,7 @@ st.global.f32 [%a], %f; ret; }}''', args=[np.zeros(32, np.float32)])
 """
 
 
-@pytest.mark.install
+@pytest.mark.long
 def test_the_scripts_of_the_action(tmp_path: Path) -> None:
     """They install the package, run a project's tests, fail as these do, compare base and head, annotate, summarise."""
     project = tmp_path / "project"

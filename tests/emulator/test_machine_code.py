@@ -14,7 +14,7 @@ import pytest
 
 from emulator.machine_code import assembler, tool
 
-pytestmark = [pytest.mark.install, pytest.mark.thorough]
+pytestmark = [pytest.mark.long, pytest.mark.thorough]
 MODULE = """.version 8.8
 .target {target}
 .address_size 64

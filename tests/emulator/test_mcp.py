@@ -59,7 +59,7 @@ def test_without_the_package_it_says_what_to_install(capsys: pytest.CaptureFixtu
     assert "pip install 'ptx-emulator[mcp]'" in capsys.readouterr().err
 
 
-@pytest.mark.install
+@pytest.mark.long
 def test_the_tools_answer_the_official_client(tmp_path: Path) -> None:
     there = tmp_path / "mcp"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(there), "mcp>=2"], check=True)

@@ -16,7 +16,7 @@ NVCC = (
     "nvidia-cuda-cccl==13.3.5.0.6",
 )
 
-pytestmark = [pytest.mark.install, pytest.mark.compiler, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.compiler, pytest.mark.timeout(1800)]
 
 
 def run(program: Path, folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -76,7 +76,7 @@ def spilling(values: int) -> str:
     return f"{head.rstrip()} .maxnreg 32 {brace}{body}"
 
 
-@pytest.mark.install
+@pytest.mark.long
 def test_the_command_with_the_assembler_of_pypi(tmp_path: Path) -> None:
     """A kernel that has more live values than registers spills, and is over a budget without spills."""
     tools = tmp_path / "tools"

@@ -49,7 +49,7 @@ emulator.launch(PTX, None, [np.ones(4, np.float32)], grid=2, block=1)
 '''
 
 
-@pytest.mark.install
+@pytest.mark.long
 def test_reports_are_valid(tmp_path: Path) -> None:
     """A race with both of its source lines, a finding without a line, a deadlock, and a clean run."""
     there = tmp_path / "tools"

@@ -22,7 +22,7 @@ ptx_emulator.launch(ptx, args=[x])
 assert (x == range(32)).all()
 """
 
-pytestmark = pytest.mark.install
+pytestmark = pytest.mark.long
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:

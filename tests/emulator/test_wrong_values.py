@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "programs/attend.py"
 
-pytestmark = pytest.mark.install
+pytestmark = pytest.mark.long
 
 
 @dataclass(frozen=True)
