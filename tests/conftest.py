@@ -120,14 +120,22 @@ def kept_kernels(kernels: Path) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return make_project(tmp_path / "clone")
+def project(new_project: Callable[[Path], Project], tmp_path: Path) -> Project:
+    return new_project(tmp_path / "clone")
 
 
 @pytest.fixture(scope="session")
-def new_project() -> Callable[[Path], Project]:
-    """Return a function that makes another project."""
-    return make_project
+def new_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Project]:
+    """Make projects: copies of one, which takes a third of the time that writing and committing takes."""
+    first = make_project(tmp_path_factory.mktemp("project") / "first")
+
+    def copied(path: Path) -> Project:
+        shutil.copytree(first.path, path)
+        project = Project(path)
+        project.git("update-index", "--refresh")  # the index knows the inodes of the first
+        return project
+
+    return copied
 
 
 @pytest.fixture

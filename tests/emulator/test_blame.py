@@ -233,6 +233,7 @@ np.save("expected.npy", (x * w[torch.arange(1024, device="cuda") % 32] + 1).cpu(
 """
 
 
+@pytest.mark.long
 def test_source_lines_of_cutedsl(tmp_path: Path) -> None:
     """A report names the kernel's own lines and the script's own tensors, and so does the debugger."""
     (tmp_path / "script.py").write_text(CUTEDSL)

@@ -203,6 +203,7 @@ def test_arguments_of_emulate() -> None:
         pass
 
 
+@pytest.mark.long
 def test_ptx_that_was_not_kept_is_asked_for() -> None:
     """In a separate process, in which CuTeDSL keeps no PTX."""
     script = """

@@ -135,6 +135,7 @@ def test_what_made_the_program_fail_is_raised() -> None:
             raise RuntimeError("no binary for this GPU")
 
 
+@pytest.mark.long
 @pytest.mark.compiler
 def test_a_program_of_another_runtime_is_warned_of(tmp_path: Path) -> None:
     """The other runtime was loaded first, as by a CUDA build of torch. In a process of its own."""

@@ -36,7 +36,7 @@ def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     ("options", "variables", "said"),
     [
         (["--device", "h200"], {}, H200),
-        ([], {"EMULATOR_DEVICE": "b300"}, B300),
+        pytest.param([], {"EMULATOR_DEVICE": "b300"}, B300, marks=pytest.mark.long),
         ([], {"EMULATOR_SMS": "8"}, SMALL_B200),
         pytest.param([], {}, B200, marks=pytest.mark.long),
     ],

@@ -315,9 +315,8 @@ def weaker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[float],
     return limited
 
 
-@pytest.mark.parametrize(
-    ("columns", "least", "most"), [pytest.param(32, 1.0, 1.04, marks=pytest.mark.long), (256, 1.1, 1.15)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("columns", "least", "most"), [(32, 1.0, 1.04), (256, 1.1, 1.15)])
 def test_power_lengthens_what_the_tensor_cores_bound(
     weaker: Callable[[float], str], columns: int, least: float, most: float
 ) -> None:

@@ -142,7 +142,10 @@ def gathering(source: str, warps: int, groups: int, chip: Chip) -> float:
     return bench.round_cycles(microbenchmarks.cp_async(row), chip)
 
 
-@pytest.mark.parametrize("part", GATHERS_FASTER)
+@pytest.mark.parametrize(
+    "part",
+    [part if part == "l2_bytes_per_us" else pytest.param(part, marks=pytest.mark.long) for part in GATHERS_FASTER],
+)
 def test_a_faster_part_makes_gathers_faster(part: str) -> None:
     faster = replace(B200, **{part: getattr(B200, part) * GATHERS_FASTER[part]})
     cases = [(source, *load) for source in ("L2", "HBM") for load in ((4, 1), (4, 4), (12, 4))]
@@ -251,6 +254,7 @@ def test_loads_of_warps_come_sooner_from_a_warm_l2() -> None:
     assert cold - warm == pytest.approx(4 * (B200.global_latency - B200.l2_latency), rel=0.02)
 
 
+@pytest.mark.long
 def test_power_limits_only_continuous_work() -> None:
     text, idesc = bench.mma_program("BF16", False, 1), bench.KIND["BF16"][1] | 256 >> 3 << 17 | 128 >> 4 << 24
     short = predicted(text, [idesc, 100, 8, 0], 148, 128)
@@ -264,6 +268,7 @@ def test_power_limits_only_continuous_work() -> None:
     assert given.seconds == pytest.approx(given.cycles / 1.5e9 + 1e-6 * B200.launch_us) == given.sustained.seconds
 
 
+@pytest.mark.long
 def test_power_limits_the_rest_of_a_long_launch() -> None:
     text, idesc = bench.mma_program("BF16", False, 1), bench.KIND["BF16"][1] | 256 >> 3 << 17 | 128 >> 4 << 24
     long = predicted(text, [idesc, 40, 8, 0], 148 * 2000, 128)

@@ -222,9 +222,23 @@ OVERWRITES = st.builds(
 KNOWN: list[Step] = [Overwrite(key, NEW, "copy") for key in AT]
 
 
-@given(st.lists(st.one_of(MMAS, MMAS, OVERWRITES), max_size=12), st.sampled_from(MODES), st.integers(0, 9))
-@settings(max_examples=60)
+DRAWN = (st.lists(st.one_of(MMAS, MMAS, OVERWRITES), max_size=12), st.sampled_from(MODES), st.integers(0, 9))
+
+
+@given(*DRAWN)
+@settings(max_examples=10)
 def test_sequences_agree_with_a_model(drawn: list[Step], completion: str, seed: int) -> None:
+    agrees_with_a_model(drawn, completion, seed)
+
+
+@pytest.mark.long
+@given(*DRAWN)
+@settings(max_examples=60)
+def test_more_sequences_agree_with_a_model(drawn: list[Step], completion: str, seed: int) -> None:
+    agrees_with_a_model(drawn, completion, seed)
+
+
+def agrees_with_a_model(drawn: list[Step], completion: str, seed: int) -> None:
     steps = KNOWN + drawn
     last = first_fault(steps)
     if last is None:

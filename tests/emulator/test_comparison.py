@@ -135,6 +135,7 @@ def test_launches_are_paired_by_kernel(commits: Compared) -> None:
     assert "1 work " in said and "only in head: first, last" in said and said.count("launch 1: work") == 1
 
 
+@pytest.mark.long
 def test_a_script_of_the_working_tree_and_a_commit(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (there / "bench/other.py").write_text(SCRIPT.replace("import work", "sys.path.insert(0, 'x'); import kept as work"))
     (there / "bench/kept.py").write_text(WORK)
@@ -151,8 +152,10 @@ def test_a_script_of_the_working_tree_and_a_commit(there: Path, capsys: pytest.C
         (("nope", "v1", "bench/script.py"), 2, "BASE is 'nope', which is neither a file nor a commit of"),
         (("v1", "v6", "bench/script.py"), 2, "HEAD v6 ("),
         (("v1", "v2"), 2, "no SCRIPT for two commits"),
-        (("v4", "v5", "bench/script.py"), 3, "bogus"),
-        (("v4", "v1", "bench/script.py"), 2, "launched nothing on the emulated device"),
+        pytest.param(("v4", "v5", "bench/script.py"), 3, "bogus", marks=pytest.mark.long),
+        pytest.param(
+            ("v4", "v1", "bench/script.py"), 2, "launched nothing on the emulated device", marks=pytest.mark.long
+        ),
     ],
 )
 def test_errors(
@@ -168,6 +171,7 @@ def test_a_script_outside_of_a_repository(tmp_path: Path, capsys: pytest.Capture
     assert "is in no git repository" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_script_that_compares_results_is_told_why_it_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

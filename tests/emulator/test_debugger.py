@@ -347,6 +347,7 @@ def test_the_prompt_at_a_terminal(tmp_path: Path) -> None:
     assert (tmp_path / ".ptx-emulator-history").read_text().splitlines()[:2] == ["where ", "watch smem buffer"]
 
 
+@pytest.mark.long
 def test_the_end_of_input_runs_the_script_to_its_end(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

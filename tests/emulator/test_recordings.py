@@ -116,6 +116,7 @@ def test_operations_make_a_limited_amount_of_memory(op: HostOp) -> None:
         replayed(recording(one, wide, op))
 
 
+@pytest.mark.long
 def test_operations_that_each_make_little_have_the_same_limit_together() -> None:
     made = [HostOp("aten.empty.memory_format", [[100 << 20]], {}, (number,)) for number in range(2, 9)]
     with pytest.raises(NotRecordable, match="than the at most 1 GiB"):

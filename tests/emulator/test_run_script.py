@@ -347,6 +347,7 @@ def test_an_instruction_that_is_not_implemented_is_no_success(run):
     assert finished.stderr.startswith("UnknownInstruction: ")
 
 
+@pytest.mark.long
 def test_a_fault_of_a_child_process_counts(tmp_path):
     """In a process of its own: the parent ignores the exit code of its child, which caught the error itself."""
     child = tmp_path / "child.py"
@@ -549,6 +550,7 @@ def test_time_names_its_chips(capsys):
     assert all(name in said for name in ("b200", "b300", "gb300", "h100", "h200"))
 
 
+@pytest.mark.long
 def test_time_emulates_the_chip_that_it_predicts_for(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import torch\nprint(torch.cuda.get_device_name(), torch.cuda.get_device_capability())\n")

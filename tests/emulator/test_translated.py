@@ -19,6 +19,7 @@ print(json.dumps({str(path): text for path, text in translated().items()}))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86-64: LLVM optimises for its vectors")
 def test_the_translations_are_of_these_sources() -> None:
     """Translate in a process of its own, because numba numbers what it compiles."""

@@ -58,6 +58,7 @@ def close(
     torch.testing.assert_close(found[1].double(), lse.transpose(1, 2), atol=4e-6, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_rows_of_a_captured_batch_with_padded_heads() -> None:
     """vLLM: a row per token, eight heads of 64, a schedule for two layers, and stale lists where lengths are 0."""
     window, kv = pool(4, 64, 3)
@@ -96,6 +97,7 @@ def test_rows_of_a_captured_batch_with_padded_heads() -> None:
     assert torch.equal(out[0], out[1]) and not out[0, 2].any() and (lse[2] == math.inf).all()
 
 
+@pytest.mark.long
 def test_a_slice_of_a_pool_and_a_schedule_that_the_engine_made() -> None:
     """SGLang: pages of 128 keys whose bytes are rounded up, lists padded with -1, and tensors set in the schedule."""
     window, kv = pool(5, 128, 5)

@@ -30,6 +30,11 @@ def numbers(seed: int, low: int, high: int, *shape: int) -> torch.Tensor:
     return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.int32)
 
 
+def long(*values: Any) -> Any:
+    """Parameters that `make test` leaves out."""
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
 def thorough(*values: Any) -> Any:
     """Parameters between two that every run of the tests has."""
     return pytest.param(*values, marks=pytest.mark.thorough)
@@ -143,10 +148,12 @@ LAYERS = {
     "window hd=512": ("window", 512, (2, 1, 64), [1, 200], {}),
 }
 #: Both kinds of compressed keys, at both ends of the head dims. `test_sinks_of_any_size` runs layers of a window only.
-EVERY_RUN = ("HCA hd=512", "CSA hd=64")
+EVERY_RUN, LONG = "CSA hd=64", "HCA hd=512"
 
 
-@pytest.mark.parametrize("name", [name if name in EVERY_RUN else thorough(name) for name in LAYERS])
+@pytest.mark.parametrize(
+    "name", [EVERY_RUN, long(LONG), *(thorough(name) for name in LAYERS if name not in (EVERY_RUN, LONG))]
+)
 def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
     kind, d, shape, lens, sizes = LAYERS[name]
     case = layer(kind, d, shape, lens, **sizes)
@@ -157,7 +164,7 @@ def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
 @pytest.mark.parametrize(
     ("d", "heads", "kind"),
     [
-        (64, 256, "window"),
+        long(64, 256, "window"),
         (512, 128, "topk"),
         *(thorough(64, 64, kind) for kind in KINDS),
         *(thorough(64, 256, kind) for kind in ("blocks", "topk")),
@@ -177,7 +184,7 @@ def test_every_mode_gives_the_same_bits(d: int, heads: int, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [thorough("blocks"), "topk"])
 @pytest.mark.parametrize(
-    ("d", "p_path"), [thorough(64, "smem"), thorough(128, "tmem"), thorough(256, "smem"), (512, "smem")]
+    ("d", "p_path"), [thorough(64, "smem"), thorough(128, "tmem"), thorough(256, "smem"), long(512, "smem")]
 )
 def test_partials_over_both_branches(kind: str, d: int, p_path: kernel.problem.PPath) -> None:
     """Without a window's mask: U and m are those of all keys, O has the sink besides."""
@@ -195,7 +202,7 @@ def test_partials_over_both_branches(kind: str, d: int, p_path: kernel.problem.P
 
 
 @pytest.mark.parametrize("sink", [-math.inf, -1e4, -80.0, 80.0, 1e4, math.inf])
-@pytest.mark.parametrize("d", [64, 512])
+@pytest.mark.parametrize("d", [64, long(512)])
 def test_sinks_of_any_size(sink: float, d: int) -> None:
     """An empty sequence stands beside one that is not."""
     case = layer("window", d, (2, 1, 16), [0, 40])
@@ -283,7 +290,7 @@ PAIRS: dict[str, tuple[str, tuple[int, int, int], list[int], dict[str, int], boo
 }
 
 
-@pytest.mark.parametrize("name", [thorough("window"), thorough("blocks"), "topk", "four row tiles a token"])
+@pytest.mark.parametrize("name", [thorough("window"), thorough("blocks"), long("topk"), "four row tiles a token"])
 def test_a_pair_takes_row_tile_after_row_tile(name: str) -> None:
     """One pair of CTAs has all of them: some see no key, some end in poisoned tiles."""
     kind, shape, lens, sizes, partials, mode = PAIRS[name]

@@ -35,21 +35,13 @@ TWO_TILES = [
         (64, 128), get_args(Mask), (False, True), get_args(Compressed)[:2]
     )
 ]
-#: Checked in every run: those that other tests compile too, and of each variant the one with most features.
+#: Checked by `make test`: configurations that other tests compile too, and one with caches.
 EVERY_RUN = {
     "fmha_hd64_smem_partials",
     "fmha_hd64_tmem_partials",
-    "fmha_hd128_smem_partials",
-    "fmha_hd128_tmem_causal_shared_kv_blocks_two_q_tiles_sink_partials",
-    "fmha_hd256_smem_partials",
-    "fmha_hd256_tmem_partials_cta_pair",
     "fmha_hd512_smem_partials",
     "fmha_hd512_smem_causal_shared_kv_topk_sink_cta_pair",
-    "fmha_hd512_smem_causal_shared_kv_topk_sink",
-    "fmha_hd512_smem_causal_shared_kv_topk_sink_splits16_rows32",
     "fmha_hd512_smem_shared_kv_v4_lens_v4_lens_maxima_sink_swapped32",
-    "fmha_hd512_smem_shared_kv_v4_lens_v4_lens_maxima_sink_splits16_swapped32",
-    "fmha_hd512_smem_shared_kv_v4_lens_v4_lens_maxima_sink_cta_pair",
 }
 COMPILED = [pytest.param(each, marks=[] if each.name in EVERY_RUN else pytest.mark.long) for each in (*ALL, *TWO_TILES)]
 

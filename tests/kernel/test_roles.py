@@ -27,7 +27,7 @@ SLICED = ("slices, softmax last", "slices, two idle warps")
 #: With the head dim and the heads; at 256, and at 512 with 128 heads, one MMA is of two CTAs.
 SHAPES = [(name, d, 130) for d in (64, 256) for name in PLAIN] + [("two Q tiles, softmax last", 64, 130)]
 SHAPES += [(name, 512, heads) for heads in (128, 130) for name in SLICED]
-EVERY_RUN = {("two Q tiles, softmax last", 64, 130), ("slices, two idle warps", 512, 128)}
+EVERY_RUN, LONG = ("two Q tiles, softmax last", 64, 130), ("slices, two idle warps", 512, 128)
 
 
 PLAIN_ROLES = [roles for name, roles in PERMUTED.items() if "slices" not in name]
@@ -45,7 +45,11 @@ def test_participant_counts_follow_the_roles(roles: Roles) -> None:
 
 @pytest.mark.parametrize(
     ("name", "head_dim", "heads"),
-    [pytest.param(*each, marks=[] if each in EVERY_RUN else pytest.mark.thorough) for each in SHAPES],
+    [
+        EVERY_RUN,
+        pytest.param(*LONG, marks=pytest.mark.long),
+        *(pytest.param(*each, marks=pytest.mark.thorough) for each in SHAPES if each not in (EVERY_RUN, LONG)),
+    ],
 )
 def test_permuted_roles_give_the_same_bits(
     name: str, head_dim: int, heads: int, monkeypatch: pytest.MonkeyPatch

@@ -72,6 +72,7 @@ def test_dense_queries(layout: str) -> None:
     torch.testing.assert_close(out.view(1, 4, HEADS, 512).double(), want, atol=2e-3, rtol=2e-2)
 
 
+@pytest.mark.long
 def test_queries_of_different_lengths() -> None:
     """One token of the first sequence, and two of the second; scales in tensors; the window's entries alone."""
     given = arguments(3)
@@ -111,6 +112,7 @@ def test_storage_offsets() -> None:
     torch.testing.assert_close(found[None].double(), expected(given, [3, 199, 200]), atol=2e-3, rtol=2e-2)
 
 
+@pytest.mark.long
 def test_caches_and_queries_in_fp8() -> None:
     """One scale of each tensor: those of queries and keys in bmm1_scale, that of values in bmm2_scale."""
     given = arguments(3) | {"cum_seq_lens_q": torch.tensor([0, 1, 3], dtype=torch.int32), "max_q_len": 2}
@@ -123,7 +125,11 @@ def test_caches_and_queries_in_fp8() -> None:
 
 @pytest.mark.parametrize(
     ("kv_cache_format", "layouts"),
-    [("fp8", (V4(), V4())), ("fp8_dsv41", (V41(), V41())), ("fp8_dsv41_fp4_ca", (V41(), V41Fp4()))],
+    [
+        pytest.param("fp8", (V4(), V4()), marks=pytest.mark.long),
+        pytest.param("fp8_dsv41", (V41(), V41()), marks=pytest.mark.long),
+        ("fp8_dsv41_fp4_ca", (V41(), V41Fp4())),
+    ],
 )
 def test_packed_caches(kv_cache_format: Any, layouts: tuple[Layout, Layout]) -> None:
     """Each cache has indices and lengths of its own."""

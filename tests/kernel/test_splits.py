@@ -66,11 +66,8 @@ def backwards(merged: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, parts, weights: merged(self, parts[::-1], weights)
 
 
-@pytest.mark.parametrize(
-    "breaks",
-    [without_last, pytest.param(backwards, marks=pytest.mark.long)],
-    ids=["split dropped", "other weights"],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("breaks", [without_last, backwards], ids=["split dropped", "other weights"])
 def test_a_wrong_merge_is_seen(breaks: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Merge, "merged", breaks(Merge.merged))
     monkeypatch.setattr(host, "compile", _compiled)
@@ -126,7 +123,8 @@ def test_refuses_what_no_cluster_holds(splits: int) -> None:
         kernel.FmhaConfig(head_dim=512, p_path="smem", splits=splits)
 
 
-@pytest.mark.parametrize("heads", [pytest.param(24, marks=pytest.mark.long), 128])
+@pytest.mark.long
+@pytest.mark.parametrize("heads", [24, 128])
 def test_ctas_may_have_fewer_rows_than_a_row_tile(heads: int) -> None:
     """And more CTAs, each of which merges less."""
     problem = Problem(head_dim=512, heads=heads, tokens=2, keys=300, shared_kv=True, partials=False)

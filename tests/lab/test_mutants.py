@@ -102,6 +102,7 @@ def test_a_result_lasts_until_its_own_function_changes(monkeypatch: pytest.Monke
     assert [place for place, x, y in zip(places, before, after, strict=True) if x != y] == ["Warp.end"]
 
 
+@pytest.mark.long
 def test_every_mutant_of_the_kernel_is_a_program_and_has_an_id_of_its_own() -> None:
     found = generated()
     assert len(found) >= 400 and len({each.id for each in found}) == len(found)

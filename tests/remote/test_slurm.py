@@ -16,7 +16,7 @@ from remote.faulty import Faulty
 from remote.slurm import SUBMITTER, Slurm
 from tests.remote.person import Person
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.long]
 
 
 class Desk(Person):
@@ -83,7 +83,6 @@ def test_waits_in_the_queue_and_says_so(desk, cluster):
     assert results[0].verdict == "ACCEPT", desk.said
 
 
-@pytest.mark.long
 def test_ctrl_c_leaves_a_job_in_the_queue(desk, cluster, monkeypatch):
     monkeypatch.setattr("harness.client.driver.CANCEL_WITHIN_S", 0.0)
     busy = [cluster.occupy() for _ in cluster.NODES]
@@ -171,7 +170,6 @@ def test_job_that_cannot_start_gets_advice(desk, cluster, limit, options, said):
         cluster.ask("scontrol", "update", "PartitionName=urgent", f"{name}={before[name]}")
 
 
-@pytest.mark.long  # advice on jobs that cannot start is shorter
 def test_full_queue_and_short_arrays_are_named(desk, cluster, monkeypatch):
     monkeypatch.setattr("remote.slurm.SUBMITTER", submitter_that_waits(desk.place.root.parent, 3.0))
     desk.project.kernel(cosine=1.0)
@@ -196,7 +194,6 @@ def submitter_that_waits(folder, answer_s):
     return made
 
 
-@pytest.mark.long  # test_driver.py has it without Slurm
 def test_a_sweep_of_a_branch_behind_accepted_is_not_stale(desk, cluster):
     desk.project.kernel(cosine=1.0)
     assert desk.stage().verdict == "ACCEPT"
@@ -218,7 +215,6 @@ def test_killed_supervisor(desk, cluster):
     assert len(Repository(desk.place.repository).git("worktree", "list").splitlines()) == 1
 
 
-@pytest.mark.long
 def test_time_limit(desk, cluster):
     desk.project.kernel(cosine=1.0, sleep=600)
     thread, results = desk.in_background()
@@ -230,7 +226,6 @@ def test_time_limit(desk, cluster):
     desk.nothing_accepted()
 
 
-@pytest.mark.long
 def test_out_of_memory(desk, cluster):
     if not cluster.limits_memory:
         pytest.skip("Slurm keeps no job to its memory here: needs cgroup v1 with a memory controller")
@@ -243,7 +238,6 @@ def test_out_of_memory(desk, cluster):
     desk.nothing_accepted()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("options", "verdict"), [("", "ACCEPT"), ("--no-requeue", "INFRA")])
 def test_preempted(desk, cluster, options, verdict):
     """A preempted run starts again from the beginning; with --no-requeue it ends with INFRA."""
@@ -263,7 +257,6 @@ def test_preempted(desk, cluster, options, verdict):
         desk.nothing_accepted()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("options", "verdict"), [("", "ACCEPT"), ("--no-requeue", "INFRA")])
 def test_node_that_dies(desk, cluster, options, verdict):
     desk.target = replace(desk.target, options=options)
@@ -281,7 +274,6 @@ def test_node_that_dies(desk, cluster, options, verdict):
         assert any("restarted from the beginning" in text for text in desk.said)
 
 
-@pytest.mark.long
 def test_controller_that_is_away_for_a_while(desk, cluster):
     desk.project.kernel(cosine=1.0, sleep=4)
     thread, results = desk.in_background()
@@ -306,7 +298,6 @@ def test_full_file_system(desk, cluster):
         subprocess.run(["umount", "--lazy", desk.place.root], check=True)
 
 
-@pytest.mark.long
 def test_two_users(desk, other_clone, tmp_path):
     """Both run at the same time, on different nodes. The later one is merged, tested again and accepted."""
     other = Desk(other_clone, tmp_path / "work", desk.target)
@@ -320,7 +311,6 @@ def test_two_users(desk, other_clone, tmp_path):
     assert any("merged with it" in text for text in desk.said + other.said)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("cut_at", [9, 10, 12, 14, 16])
 def test_cut_link(desk, cluster, monkeypatch, cut_at):
     """If the link breaks around the submission, exactly one job is submitted and its verdict is fetched."""
@@ -336,7 +326,6 @@ def test_cut_link(desk, cluster, monkeypatch, cut_at):
     assert len(named.split()) == 1
 
 
-@pytest.mark.long
 def test_killed_client(desk, cluster):
     desk.project.kernel(cosine=1.0, sleep=2)
     desk.stage_until_killed()
@@ -361,7 +350,6 @@ def test_node_that_is_marked_broken_is_not_asked_for(desk, cluster):
     assert any("on n2" in text for text in desk.said), desk.said
 
 
-@pytest.mark.long
 def test_out_of_a_shell_that_is_a_job_itself(desk, monkeypatch):
     """SLURM variables in the client's environment have no effect on runs on this machine."""
     monkeypatch.setenv("SLURM_JOB_ID", "1")
@@ -384,7 +372,6 @@ def test_many_milestones_are_one_job_array(desk, cluster):
     assert entry.verdict == "REJECT_STAGE" and entry.reason.startswith("D1.3: "), entry.reason
 
 
-@pytest.mark.long  # test_cancelled_by_others is shorter
 def test_task_of_an_array_that_others_cancel(desk, cluster, monkeypatch):
     monkeypatch.setattr("remote.slurm.VISIBLE_S", 600.0)
     desk.project.kernel(cosine=1.0, sleep_D1_2=60)

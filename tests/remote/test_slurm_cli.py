@@ -10,7 +10,7 @@ from harness.report.record import load
 from remote import targets
 from tests.remote.typed import typed
 
-pytestmark = [pytest.mark.slurm, pytest.mark.sshd]
+pytestmark = [pytest.mark.slurm, pytest.mark.sshd, pytest.mark.long]
 
 
 def commands(clone, cluster, sshd, tmp_path, monkeypatch, disk_mb):
@@ -43,7 +43,6 @@ def test_doctor(command, cluster):
     assert "login node" in done.output and "the node sees the work folder" in done.output
 
 
-@pytest.mark.long
 def test_doctor_names_busy_nodes_and_wrong_options(command, cluster):
     for _ in cluster.NODES:
         cluster.occupy()
@@ -64,7 +63,6 @@ def test_runs_of_everybody(command, project, cluster):
     assert "REJECT_GATE" in listed and "D1.1" in listed
 
 
-@pytest.mark.long
 def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, cluster, sshd, tmp_path, monkeypatch):
     command = commands(checkout, cluster, sshd, tmp_path, monkeypatch, 64)
     done = command("stage", "D1.1")

@@ -184,6 +184,7 @@ def test_what_the_clock_predicts_is_recorded_and_shown(accepted: Run) -> None:
         assert html.escape(str(said)) in (accepted.folder / page).read_text()
 
 
+@pytest.mark.long
 def test_a_kernel_slower_than_its_pin_is_refused_by_name(one_case: Run, tmp_path: Path) -> None:
     pinned = one_case.checkout.path / "stages/cycles.toml"
     pinned.write_text(re.sub(r'"D1.1" = \d+', '"D1.1" = 5000', pinned.read_text()))
@@ -244,6 +245,7 @@ def test_a_browser_shows_figures_and_pictures(accepted: Run) -> None:
         assert image.width > 600 and colours is not None and len(colours) > 100
 
 
+@pytest.mark.long
 def test_a_killed_run_leaves_what_it_had(one_case: Run, tmp_path: Path) -> None:
     command = judging(one_case, tmp_path)
     process = subprocess.Popen(command, cwd=one_case.checkout.path, stdout=subprocess.DEVNULL)
@@ -273,6 +275,7 @@ def run(checkout: Checkout, out: Path) -> tuple[int, Record]:
     return done.returncode, load(out)
 
 
+@pytest.mark.long
 def test_a_kernel_that_is_no_python_is_refused(checkout: Checkout, tmp_path: Path) -> None:
     (checkout.path / "kernel/fmha.py").write_text("def (:\n")
     run_id = "20261121-093012-D1.2-ab12cd"
@@ -286,17 +289,14 @@ def test_a_kernel_that_is_no_python_is_refused(checkout: Checkout, tmp_path: Pat
 NOTHING = '"""Nothing."""\n\nCASES = ()\nSEEDS = (1,)\n\n\n'
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("module", "verdict"),
     [
         (NOTHING, Verdict.INFRA),
-        pytest.param(NOTHING + "def test_own() -> None:\n    pass\n", Verdict.INFRA, marks=pytest.mark.long),
+        (NOTHING + "def test_own() -> None:\n    pass\n", Verdict.INFRA),
         (ONE_CASE + "def test_own(recorder) -> None:\n    pytest.skip('not today')\n", Verdict.REJECT_GATE),
-        pytest.param(
-            ONE_CASE + "@pytest.mark.xfail\ndef test_own(recorder) -> None:\n    assert False\n",
-            Verdict.REJECT_GATE,
-            marks=pytest.mark.long,
-        ),
+        (ONE_CASE + "@pytest.mark.xfail\ndef test_own(recorder) -> None:\n    assert False\n", Verdict.REJECT_GATE),
     ],
     ids=["no case", "a test that measures nothing", "a skipped test", "a test expected to fail"],
 )

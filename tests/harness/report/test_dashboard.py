@@ -107,6 +107,7 @@ def test_what_failed_comes_first_and_once_with_its_source(opened: Browser, pages
     assert opened.errors == []
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1200])
@@ -126,6 +127,7 @@ def test_a_milestone_is_drawn_on_any_screen(opened: Browser, pages: Path, width:
     assert opened.errors == []
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_no_table_of_the_first_page_is_cut_off(opened: Browser, pages: Path) -> None:
     """On a phone a table scrolls, and its first column stays."""
