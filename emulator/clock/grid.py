@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,16 +17,16 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from ..chip import CTAS_AN_SM, LANES, REGISTERS_AN_SM, SHARED_BYTES_AN_SM, THREADS_AN_SM, TMEM_COLUMNS
-from ..errors import Deadlock
 from ..ptx.kinds import Kind
 from .chips import Chip
 from .conditions import Conditions
 from .registers import Registers
 from .reuse import Loads, held_before
 from .stretch import LSU
-from .timeline import STEP_LIMIT, Timeline
+from .timeline import Timeline
 from .trace import Recorder
 from .uncertainty import BY_WARPS, GATHERS, NARROW, STORES
+from .walk import Walk
 from .warps import Sm, TimedCluster
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ class Grid:
     def _probed(self) -> tuple[Occupancy, Sequence[int], Sequence[Work]]:
         """(occupancy, indices of sampled clusters, the amount of work of each)."""
         for index in self._indices[:PROBES]:  # a cluster that has no work tells nothing of the others
-            whole = self._timeline(len(self._indices), untimed=True)
-            first = self._walk(index, whole, None)
+            whole = self._walk()
+            first = whole.cluster(index, self._in_order)
             if whole.loaded or whole.loaded_by_warps:
                 break
         self._in_order = self._pass_values(whole.passed)
@@ -177,7 +177,7 @@ class Grid:
         A few clusters of the middle wave stand for all, and a cluster's first load of a tensor for its loads of that
         tensor.
         """
-        count, timeline = len(self._indices), self._timeline(len(self._indices), untimed=True)
+        count, walk = len(self._indices), self._walk()
         start = max(count // slots // 2, 1) * slots
         asked = range(start, min(start + slots, count), -(-min(slots, count - start) // PROBES))
         before = range(max(start - MAX_SAMPLES, 0), start)
@@ -185,9 +185,9 @@ class Grid:
         def first_loads(clusters: Sequence[int]) -> list[Loads]:
             found = []
             for i in clusters:
-                timeline.boxes = {}
-                self._walk(self._indices[i], timeline, loader, lambda: len(timeline.boxes) == len(self._merged))
-                found.append(Loads(i // slots, {tensor: boxes[:1] for tensor, boxes in timeline.boxes.items()}))
+                walk.boxes = {}
+                walk.cluster(self._indices[i], self._in_order, loader, lambda: len(walk.boxes) == len(self._merged))
+                found.append(Loads(i // slots, {tensor: boxes[:1] for tensor, boxes in walk.boxes.items()}))
             return found
 
         later = 1 - slots / count
@@ -204,7 +204,8 @@ class Grid:
         together = min(occupancy.resident, -(-count * self._size // self._chip.sms))
         for work in _spread(sorted(set(works)), 1 if count <= slots else MAX_EXECUTED):
             index = self._indices[sampled[works.index(work)]]
-            timeline = self._timeline(count, recorder if not executed else None, ghz=ghz, has_code=count > slots)
+            shown = recorder if not executed else None
+            timeline = Timeline(**self._sharing(count), recorder=shown, ghz=ghz, has_code=count > slots)
             ran = timeline.run([index] * together, together)
             times[work.instructions] = sum(c.end - c.start for c in ran) / len(ran)
             executed.append((work, ran[0], timeline.sms))
@@ -212,7 +213,7 @@ class Grid:
         if count > slots and (left := count % slots):
             alone = min(together, -(-left * self._size // self._chip.sms))
             if alone < together or _waits_for_memory(timeline):  # the last wave's clusters share with fewer others
-                timeline = self._timeline(left, ghz=ghz, has_code=True)
+                timeline = Timeline(**self._sharing(left), ghz=ghz, has_code=True)
                 ran = timeline.run([index] * alone, alone)
                 faster = sum(c.end - c.start for c in ran) / len(ran) / times[work.instructions]
                 each[-left:] = [cycles * min(faster, 1.0) for cycles in each[-left:]]
@@ -249,12 +250,24 @@ class Grid:
         least = max(hbm, l2, port) * time.occupancy.clusters / chip.sms
         return replace(time, cycles=max(time.cycles, least))
 
-    def _timeline(self, clusters: int, recorder: Recorder | None = None, **how: Any) -> Timeline:
-        """Return a timeline of SMs that share the chip with those of `clusters` clusters in all."""
-        sharers = min(self._chip.sms, clusters * self._size)
-        how |= {"recorder": recorder, "first_misses": self._first_misses, "merged": self._merged}
-        how |= {"holds": self._holds, "ordinary_misses": self._ordinary, "outcomes": self.outcomes}
-        return Timeline(self._chip, self._launch, self._program, self._skeleton.stretches, sharers, self._misses, **how)
+    def _sharing(self, clusters: int) -> dict[str, Any]:
+        """Return the arguments of a timeline whose SMs share the chip with those of `clusters` clusters in all."""
+        return {
+            "chip": self._chip,
+            "launch": self._launch,
+            "program": self._program,
+            "stretches": self._skeleton.stretches,
+            "sharers": min(self._chip.sms, clusters * self._size),
+            "misses": self._misses,
+            "first_misses": self._first_misses,
+            "merged": self._merged,
+            "holds": self._holds,
+            "ordinary_misses": self._ordinary,
+            "outcomes": self.outcomes,
+        }
+
+    def _walk(self) -> Walk:
+        return Walk(**self._sharing(len(self._indices)))
 
     def _occupancy(self, tmem_columns: int) -> Occupancy:
         launch = self._launch
@@ -283,17 +296,17 @@ class Grid:
         """
         if self._steals:
             return (), (), ()
-        count, timeline = len(self._indices), self._timeline(len(self._indices), untimed=True)
+        count, walk = len(self._indices), self._walk()
         loads: list[Loads] = []
 
         def works(sampled: list[int]) -> list[Work]:
             found = []
             for i in sampled:
-                timeline.boxes = {}
-                warp = self._walk(self._indices[i], timeline, loader).ctas[0].warps[loader]
+                walk.boxes = {}
+                warp = walk.cluster(self._indices[i], self._in_order, loader).ctas[0].warps[loader]
                 found.append(Work(warp.executed, warp.loaded))
                 if len(loads) < len(few):
-                    loads.append(Loads(0, timeline.boxes))
+                    loads.append(Loads(0, walk.boxes))
             return found
 
         probes, samples = (PROBES_IN_ORDER, SAMPLES_IN_ORDER) if self._in_order else (PROBES, MAX_SAMPLES)
@@ -323,33 +336,12 @@ class Grid:
         """True if clusters take over the work of others that were not launched yet."""
         return any(instr.kind is Kind.WORK_STEALING for instr in self._launch.kernel.instrs)
 
-    def _walk(
-        self, index: Dim3, timeline: Timeline, only: int | None, enough: Callable[[], bool] = lambda: False
-    ) -> TimedCluster:
-        """Run a cluster's warps with every wait satisfied at once.
-
-        only: run just this warp of the first CTA. enough: returns True if the rest of it need not run.
-        If warps pass each other what decides their work, all of them run in the order that their waits give.
-        """
-        if self._in_order:
-            return timeline.walk(index, enough)
-        cluster = TimedCluster(self._launch, index, timeline.sms, 0.0)
-        for warp in cluster.warps if only is None else [cluster.ctas[0].warps[only]]:
-            timeline.prepare(warp)
-            while not (warp.done or enough()):
-                self._program.advance(warp)
-                warp.ops.clear()
-                warp.yielded, warp.wait_result = False, True
-                if warp.executed > STEP_LIMIT:
-                    raise Deadlock(f"{warp} does not end even if every wait is satisfied at once", ())
-        return cluster
-
     def _time_with_work_stealing(self, occupancy: Occupancy, ghz: float, recorder: Recorder | None) -> GridTime:
         """Return the time of a grid with work stealing (clusterlaunchcontrol).
 
         The resident clusters of one set of SMs process all the work that this set gets.
         """
-        timeline = self._timeline(len(self._indices), recorder, ghz=ghz)
+        timeline = Timeline(**self._sharing(len(self._indices)), recorder=recorder, ghz=ghz)
         mine = self._indices[:: occupancy.slots // occupancy.resident]
         ran = timeline.run(mine, occupancy.resident)
         cycles = max(cluster.end for cluster in ran)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -11,10 +10,11 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from ..errors import Deadlock
+from ..chip import RANK_SHIFT
+from ..errors import BarrierError, Deadlock
 from .chips import Chip
 from .stretch import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, Stretch
-from .warps import Prefetch, Sm, Tensor, TimedCluster, TimedWarp
+from .warps import Prefetch, Sm, Tensor, TimedCluster, TimedCta, TimedWarp
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +31,6 @@ SHARED = 0.5
 """L2 miss rate up to which each byte of a tensor is assumed to be loaded by several SMs at the same time."""
 STUCK: Final = 1.1
 """In a trace, the end of a wait without end, as a multiple of the time of the last event."""
-
-STEP_LIMIT: Final = 4_000_000
-"""The instruction limit of a warp that runs only to determine its work."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,6 @@ class Timeline:
     ordinary_misses: the shares of the bytes of warps' own loads that come from L2 and from HBM.
     outcomes: of comparisons of data; without them they are false.
     has_code: earlier clusters have run on the SMs, so that their instruction caches hold the code.
-    untimed: warps only run through their programs. Stretches take no time.
     """
 
     def __init__(
@@ -76,7 +72,6 @@ class Timeline:
         sharers: int,
         misses: Mapping[int, float],
         recorder: Recorder | None = None,
-        untimed: bool = False,
         ghz: float | None = None,
         first_misses: Mapping[int, float] = MappingProxyType({}),
         merged: Mapping[int, float] = MappingProxyType({}),
@@ -87,8 +82,7 @@ class Timeline:
     ) -> None:
         self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
         self.misses, self.first_misses, self.merged = misses, first_misses, merged
-        self.recorder, self.untimed = recorder, untimed
-        self.holds, self.outcomes = holds, outcomes
+        self.recorder, self.holds, self.outcomes = recorder, holds, outcomes
         self.fetch_cycles = 0.0 if has_code else chip.fetch_cycles
         self.ordinary_l2, self.ordinary_hbm = ordinary_misses
         self.ghz = ghz or chip.max_clock_ghz
@@ -104,21 +98,6 @@ class Timeline:
         self.finished: list[TimedCluster] = []
         self.tensors: dict[int, Tensor] = {}
         """The tensor of each tensor map, by the map's address."""
-        self.loaded: dict[Tensor, int] = {}
-        """Bytes that TMA was requested to load of each tensor."""
-        self.loaded_by_warps = 0.0
-        """Bytes that a walk's warps load from global memory by ordinary loads."""
-        self.stored = 0
-        """Bytes that a walk's warps store to global memory."""
-        self.moved: Counter[str] = Counter()
-        """Bytes that a walk's warps load and store in ways that may never have been compared with the chip, by name."""
-        self.gathered: dict[Tensor, set[tuple[int, int]]] = {}
-        """In a walk, the (column, row) of each gathered box's first line, or (0, address) of each cp.async, by tensor.
-        """
-        self.boxes: dict[int, list[tuple[int, ...]]] = {}
-        """In a walk, the coordinates of loaded boxes in order, by tensor address, if they follow from the launch."""
-        self.passed: dict[int, bool] = {}
-        """In a walk, whether a load from shared memory found what another warp had stored, by its PTX line."""
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
         self._number = 0
         self._next: Iterator[Dim3] = iter(())
@@ -151,6 +130,36 @@ class Timeline:
         """The SM's bytes per cycle of stores to L2."""
         return min(self.chip.l2_store_share(self._sharers), self.chip.sm_bytes_per_cycle)
 
+    # A walk records what warps issue. A timed run does not need it.
+
+    def issues_copy(
+        self,
+        warp: TimedWarp,
+        tensor: Tensor | None,
+        size: int,
+        rows: Iterable[tuple[int, int]] = (),
+        box: Iterable[int] = (),
+        how: str = "",
+    ) -> None:
+        """Record a load by TMA or cp.async.
+
+        rows: the (column, row) of each gathered row, or (0, address) of each lane's cp.async. box: the coordinates of
+        a box. how: the kind of a load that may never have been compared with the chip.
+        """
+
+    def issues_store(self, size: int, how: str) -> None:
+        """Record a store to global memory. how: the kind of store."""
+
+    def issues_stretch(self, number: int) -> None:
+        """Record the ordinary loads of a stretch."""
+
+    def loads_shared(self, warp: TimedWarp, line: int, stored_by: np.ndarray) -> None:
+        """Record a load from shared memory. stored_by: the warps that stored the bytes, by their numbers."""
+
+    def unknown_mbarrier(self, warp: TimedWarp, cta: TimedCta, offset: int, instr: Instr) -> TimedMBarrier:
+        """Return the mbarrier at an offset at which none was initialised."""
+        raise BarrierError(f"no mbarrier at {cta.rank << RANK_SHIFT | offset:#x}", instr, warp)
+
     def run(self, indices: Iterable[Dim3], resident: int) -> list[TimedCluster]:
         """Run clusters, each when another has ended; return them in the order in which they ended. Raises Deadlock."""
         self._next = iter(indices)
@@ -167,18 +176,6 @@ class Timeline:
             rows = tuple(f"  {w}: waits for {w.since[2]} at PTX line {w.since[1].line}" for w in stuck if w.since)
             raise Deadlock("deadlock in modelled time: every warp waits and no operation is in flight", rows)
         return self.finished
-
-    def walk(self, index: Dim3, enough: Callable[[], bool]) -> TimedCluster:
-        """Run one cluster until it ends or `enough` returns True."""
-        self._next = iter((index,))
-        self._start(0.0)
-        (cluster,) = self._live
-        self._perform(enough)
-        if cluster.running and not enough():
-            raise Deadlock(f"cluster {index} waits for something that no warp of it does", ())
-        self._heap.clear()
-        self._live.clear()
-        return cluster
 
     def _perform(self, enough: Callable[[], bool]) -> float:
         """Let events happen until there are none, or `enough` returns True; return the time of the last one."""
@@ -216,6 +213,11 @@ class Timeline:
         self.program.start((warp,))
         warp.timeline, warp.go = self, partial(self._run, warp)
 
+    def advance(self, warp: TimedWarp) -> None:
+        """Run a warp until it has issued an operation or ended."""
+        self.program.advance(warp)
+        warp.yielded = False
+
     def _run(self, warp: TimedWarp, now: float) -> None:
         """Run a warp until another event comes first or the warp waits."""
         heap = self._heap
@@ -232,10 +234,7 @@ class Timeline:
                 self._leave(warp, now)
                 return
             else:
-                self.program.advance(warp)
-                warp.yielded = False
-                if self.untimed and warp.executed > STEP_LIMIT:
-                    raise Deadlock(f"{warp} does not end, even if its computations take no time", ())
+                self.advance(warp)
                 continue
             if heap and heap[0][0] < now:
                 self.at(now, warp.go)
@@ -307,8 +306,6 @@ class Timeline:
 
     def begin(self, warp: TimedWarp, number: int, now: float) -> float:
         """Start a stretch on a warp; return the time at which its code is there."""
-        if self.untimed:
-            return now
         warp.stretch, warp.at = self.stretches[number], 0
         warp.sm.stretches[number] += 1
         if flops := warp.stretch.flops:
@@ -320,12 +317,6 @@ class Timeline:
         if number not in warp.sm.code:
             warp.sm.code[number] = now + warp.stretch.demand[ISSUE] * self.fetch_cycles
         return max(now, warp.sm.code[number])
-
-    def note_passed(self, warp: TimedWarp, line: int, stored_by: np.ndarray) -> None:
-        """Note whether another warp stored what a warp loads from shared memory. stored_by: the numbers of warps."""
-        if self.untimed:
-            others = (stored_by != 0) & (stored_by != warp.number)
-            self.passed[line] = self.passed.get(line, False) or bool(others.any())
 
     def wake(self, warps: Iterable[TimedWarp], now: float, latency: float, by: Track | None = None) -> None:
         """End waits at `now`; the warps continue after `latency`. by: the track of the cause."""

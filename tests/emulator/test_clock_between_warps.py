@@ -10,7 +10,7 @@ from test_clock_laws import B200, predicted
 from test_cp_async_bulk_tensor import tensor_map
 
 from emulator.clock.grid import PROBES_IN_ORDER
-from emulator.clock.timeline import Timeline
+from emulator.clock.walk import Walk
 from emulator.clock.warps import TimedCluster
 from emulator.machine.launch.launch import Dim3
 from lab import clock as bench
@@ -103,12 +103,12 @@ END: ret;""",
     )
     walked: list[object] = []
 
-    def walk(timeline: Timeline, index: Dim3, enough: Callable[[], bool]) -> TimedCluster:
+    def walk(walker: Walk, index: Dim3, enough: Callable[[], bool]) -> TimedCluster:
         walked.append(index)
-        return original(timeline, index, enough)
+        return original(walker, index, enough)
 
-    original = Timeline.walk
-    monkeypatch.setattr(Timeline, "walk", walk)
+    original = Walk.in_order
+    monkeypatch.setattr(Walk, "in_order", walk)
     predicted(text, [np.zeros(1, np.uint32)], 149, 64)
     first, *others = walked
     assert first == (0, 0, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import prod
 from typing import Any, Final
@@ -89,25 +89,27 @@ def _tma(ins: Instr) -> Action:
             tensor = _tensor(warp, ins, of_lane(at, lane))
             chosen = of_lane(rest[0], lane) if multicast else None
             destinations = _destinations(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, paired)
-            if gathers and warp.timeline.untimed:
-                column, *rows = (of_lane(each, lane) for each in rest[-1 - TMA_ROWS :])
-                read = warp.timeline.gathered.setdefault(tensor, set())
-                read.update((column, row) for row in rows if 0 <= row < PAST_ROWS)
-            if warp.timeline.untimed and rest[box]:
-                place = tuple(of_lane(each, lane) for each in rest[box])
-                warp.timeline.boxes.setdefault(tensor.address, []).append(place)
-            _load(warp, ins, destinations, tensor.box_bytes * boxes, tensor, tensor.box_lines * boxes)
-            if gathers or tensor.row_bytes < NARROW_BYTES:
-                warp.timeline.moved[GATHERS if gathers else NARROW] += tensor.box_bytes * boxes
+            place = (of_lane(each, lane) for each in rest[box])
+            rows = _gathered(*rest[-1 - TMA_ROWS :], lane=lane) if gathers else ()
+            how = GATHERS if gathers else NARROW if tensor.row_bytes < NARROW_BYTES else ""
+            size = tensor.box_bytes * boxes
+            warp.timeline.issues_copy(warp, tensor, size, rows, place, how)
+            warp.ops.append((_fetch, ins, destinations, size, tensor, tensor.box_lines * boxes))
 
     def store(warp: TimedWarp, mask: Any, at: Any, source: Any) -> None:
         """Issue one copy for lanes that store the same bytes."""
         for (place, _), lane in {(of_lane(at, n), of_lane(source, n)): n for n in active_lanes(mask)}.items():
             tensor = _tensor(warp, ins, place)
-            _count_store(warp, tensor.box_bytes * boxes)
+            warp.timeline.issues_store(tensor.box_bytes * boxes, STORES)
             warp.ops.append((_store_by_engine, lane, tensor.box_bytes * boxes, tensor.box_lines * boxes))
 
     return store if "bulk_group" in ins.modifiers else load
+
+
+def _gathered(column: Any, *rows: Any, lane: int) -> Iterator[tuple[int, int]]:
+    """Yield (column, row) of each row of a gather that is read."""
+    at = of_lane(column, lane)
+    yield from ((at, row) for each in rows if 0 <= (row := of_lane(each, lane)) < PAST_ROWS)
 
 
 def tensor_bytes(tensor: TensorMap) -> int:
@@ -135,24 +137,6 @@ def _destinations(
         copies = [(r, r & ~1 | signalled & 1 if paired else r) for r in range(16) if ranks >> r & 1]
     offset = barrier & OFFSET_MASK
     return [(ctas[to].sm, mbarrier(warp, offset | rank << RANK_SHIFT, ins)) for to, rank in copies]
-
-
-def _load(
-    warp: TimedWarp, ins: Instr, destinations: Destinations, size: int, tensor: Tensor | None, lines: int
-) -> None:
-    _count(warp, tensor, size)
-    warp.ops.append((_fetch, ins, destinations, size, tensor, lines))
-
-
-def _count(warp: TimedWarp, tensor: Tensor | None, size: int) -> None:
-    warp.loaded += size
-    if tensor is not None:
-        warp.timeline.loaded[tensor] = warp.timeline.loaded.get(tensor, 0) + size
-
-
-def _count_store(warp: TimedWarp, size: int) -> None:
-    warp.timeline.stored += size
-    warp.timeline.moved[STORES] += size
 
 
 def _allocation(warp: TimedWarp, address: int, box_bytes: int = 0) -> Tensor | None:
@@ -226,14 +210,16 @@ def _bulk(ins: Instr) -> Action:
             count = of_lane(size, lane)
             if far:
                 _copy_values(warp, of_lane(target, lane), of_lane(source, lane), count)
-                _load(warp, ins, destinations, count, _allocation(warp, of_lane(source, lane)), lines_of(count))
+                tensor = _allocation(warp, of_lane(source, lane))
+                warp.timeline.issues_copy(warp, tensor, count)
+                warp.ops.append((_fetch, ins, destinations, count, tensor, lines_of(count)))
             else:
                 warp.ops.append((_copy_to_peer, ins, *destinations[0], count))
 
     def store(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
             count = of_lane(size, lane)
-            _count_store(warp, count)
+            warp.timeline.issues_store(count, STORES)
             warp.ops.append((_store_by_engine, lane, count, lines_of(count)))
 
     return store if "bulk_group" in ins.modifiers else load
@@ -297,10 +283,7 @@ def _copy(ins: Instr) -> Action:
         for lane in lanes:
             _copy_values(warp, of_lane(target, lane), of_lane(source, lane), size)
         tensor = _allocation(warp, of_lane(source, lanes[0]), size)
-        _count(warp, tensor, size * len(lanes))
-        if tensor is not None and warp.timeline.untimed:
-            read = warp.timeline.gathered.setdefault(tensor, set())
-            read.update((0, of_lane(source, lane)) for lane in lanes)
+        warp.timeline.issues_copy(warp, tensor, size * len(lanes), ((0, of_lane(source, lane)) for lane in lanes))
         warp.ops.append((perform, size * len(lanes), tensor))
 
     return run

@@ -74,7 +74,7 @@ def _ld(ins: Instr) -> Action:
         if op.space == "shared":
             view, stored_by, index = _memory(op, warp, addresses)
             values = view[index]
-            warp.timeline.note_passed(warp, ins.line, stored_by[index])
+            warp.timeline.loads_shared(warp, ins.line, stored_by[index])
         elif op.space == "global":
             values = _loaded(op, ins, warp, addresses)
         else:
@@ -122,8 +122,7 @@ def _st(ins: Instr) -> Action:
                 values = lane_rows(value, op.count, np.dtype(f"u{op.width}"))[lanes]
                 warp.cta.launch.memory.store(addresses, values, ins, warp, op.what)
             size = op.bytes * active
-            warp.timeline.stored += size
-            warp.timeline.moved[BY_WARPS] += size
+            warp.timeline.issues_store(size, BY_WARPS)
             warp.ops.append((leave, size, sectors * active / LANES, max(1.0, lines * active / LANES)))
 
         return store
@@ -169,7 +168,7 @@ def _update_shared(op: Atomic, warp: TimedWarp, addresses: np.ndarray, operands:
     """Update elements of shared memory; return the old ones as unsigned[n, count]."""
     view, stored_by, index = _memory(op, warp, addresses)
     old: np.ndarray = view[index]
-    warp.timeline.note_passed(warp, op.ins.line, stored_by[index])
+    warp.timeline.loads_shared(warp, op.ins.line, stored_by[index])
     view[index], stored_by[index] = op.new_bits(old, operands), warp.number
     return old
 

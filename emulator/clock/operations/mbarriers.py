@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...chip import RANK_SHIFT
-from ...errors import BarrierError
 from ...isa.lane_values import active_lanes, of_lane, same
 from ...isa.registry import BLOCK, Action, if_sources_uniform
 from ...machine.launch.shared_names import mbarrier_name
@@ -23,11 +22,7 @@ from .registry import SPIN, first, timed
 def mbarrier(warp: TimedWarp, address: int, ins: Instr) -> TimedMBarrier:
     cta, offset = warp.cta.cluster.ctas[address >> RANK_SHIFT & 0xFF], address & OFFSET_MASK
     found = cta.mbarriers.get(offset)
-    if found is None and warp.timeline.untimed:
-        found = cta.mbarriers[offset] = TimedMBarrier("", 1, ins)
-    if found is None:
-        raise BarrierError(f"no mbarrier at {address:#x}", ins, warp)
-    return found
+    return warp.timeline.unknown_mbarrier(warp, cta, offset, ins) if found is None else found
 
 
 def groups(address: Any, mask: Any) -> Sequence[tuple[int, Sequence[int]]]:

@@ -12,7 +12,6 @@ from ...isa.ld_st import STRONG
 from ...isa.registry import Action, Handler, Lowering, never_communicates
 from ...ptx.kinds import Kind
 from ...ptx.syntax import Instr, Operand
-from ..uncertainty import BY_WARPS
 from ..warps import TimedWarp
 
 STRETCH: Final = "clock.stretch"
@@ -120,10 +119,7 @@ def _stretch(ins: Instr) -> Action:
         return float(warp.timeline.begin(warp, number, now))
 
     def run(warp: TimedWarp, mask: Any, number: int) -> None:
-        timeline = warp.timeline
-        if timeline.untimed:
-            timeline.loaded_by_warps += timeline.stretches[number].loaded
-            timeline.moved[BY_WARPS] += timeline.stretches[number].loaded
+        warp.timeline.issues_stretch(number)
         warp.ops.append((begin, number))
 
     return run

@@ -1,0 +1,122 @@
+"""Walks: run a cluster's warps through their programs to find out what they load and store.
+
+Computations take no time, and outputs are not timed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import Deadlock
+from .barriers import TimedMBarrier
+from .timeline import Timeline
+from .uncertainty import BY_WARPS
+from .warps import Tensor, TimedCluster, TimedCta, TimedWarp
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..machine.launch.launch import Dim3
+    from ..ptx.syntax import Instr
+
+STEP_LIMIT: Final = 4_000_000
+"""The instruction limit of a warp."""
+
+
+class Walk(Timeline):
+    """A walk of clusters, one after the other, and what their warps issued."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.loaded: Counter[Tensor] = Counter()
+        """Bytes that copies load of each tensor."""
+        self.loaded_by_warps = 0.0
+        """Bytes that ordinary loads of warps load from global memory."""
+        self.stored = 0
+        """Bytes that are stored to global memory."""
+        self.moved = defaultdict[str, float](float)
+        """Bytes that are loaded and stored in ways that may never have been compared with the chip, by name."""
+        self.gathered: dict[Tensor, set[tuple[int, int]]] = {}
+        """The (column, row) of each gathered row, or (0, address) of each cp.async, by tensor."""
+        self.boxes: dict[int, list[tuple[int, ...]]] = {}
+        """The coordinates of loaded boxes in order, by tensor address, if they follow from the launch."""
+        self.passed: dict[int, bool] = {}
+        """Whether a load from shared memory found what another warp had stored, by its PTX line."""
+
+    def cluster(
+        self, index: Dim3, in_order: bool, only: int | None = None, enough: Callable[[], bool] = lambda: False
+    ) -> TimedCluster:
+        """Run the warps of a cluster.
+
+        in_order: all of them, in the order that their waits give. Otherwise every wait is satisfied at once.
+        only: run just this warp of the first CTA, if not in order. enough: returns True if the rest need not run.
+        """
+        if in_order:
+            return self.in_order(index, enough)
+        cluster = TimedCluster(self.launch, index, self.sms, 0.0)
+        for warp in cluster.warps if only is None else [cluster.ctas[0].warps[only]]:
+            self.prepare(warp)
+            while not (warp.done or enough()):
+                self.advance(warp)
+                warp.ops.clear()
+                warp.wait_result = True
+        return cluster
+
+    def in_order(self, index: Dim3, enough: Callable[[], bool]) -> TimedCluster:
+        """Run all warps of a cluster in the order that their waits give, until `enough` returns True."""
+        self._next = iter((index,))
+        self._start(0.0)
+        (cluster,) = self._live
+        self._perform(enough)
+        if cluster.running and not enough():
+            raise Deadlock(f"cluster {index} waits for something that no warp of it does", ())
+        self._heap.clear()
+        self._live.clear()
+        return cluster
+
+    def advance(self, warp: TimedWarp) -> None:
+        super().advance(warp)
+        if warp.executed > STEP_LIMIT:
+            raise Deadlock(f"{warp} does not end, even if its computations take no time", ())
+
+    def begin(self, warp: TimedWarp, number: int, now: float) -> float:
+        return now
+
+    def issues_copy(
+        self,
+        warp: TimedWarp,
+        tensor: Tensor | None,
+        size: int,
+        rows: Iterable[tuple[int, int]] = (),
+        box: Iterable[int] = (),
+        how: str = "",
+    ) -> None:
+        warp.loaded += size
+        if how:
+            self.moved[how] += size
+        if tensor is None:
+            return
+        self.loaded[tensor] += size
+        if found := {*rows}:
+            self.gathered.setdefault(tensor, set()).update(found)
+        if place := (*box,):
+            self.boxes.setdefault(tensor.address, []).append(place)
+
+    def issues_store(self, size: int, how: str) -> None:
+        self.stored += size
+        self.moved[how] += size
+
+    def issues_stretch(self, number: int) -> None:
+        self.loaded_by_warps += self.stretches[number].loaded
+        self.moved[BY_WARPS] += self.stretches[number].loaded
+
+    def loads_shared(self, warp: TimedWarp, line: int, stored_by: np.ndarray) -> None:
+        others = (stored_by != 0) & (stored_by != warp.number)
+        self.passed[line] = self.passed.get(line, False) or bool(others.any())
+
+    def unknown_mbarrier(self, warp: TimedWarp, cta: TimedCta, offset: int, instr: Instr) -> TimedMBarrier:
+        """Return a new one: the warp that initialises it may not run, or run later."""
+        found = cta.mbarriers[offset] = TimedMBarrier("", 1, instr)
+        return found
