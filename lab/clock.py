@@ -156,7 +156,7 @@ def cycles(
         (cluster, 1, 1),
         shared,
     )
-    timeline = Timeline(chip, launch, program, made.stretches, **{"sharers": chip.sms, "misses": {}, **shares})
+    timeline = Timeline(chip, launch, program, made.segments, **{"sharers": chip.sms, "misses": {}, **shares})
     timeline.run([(i, 0, 0) for i in range(resident)], resident)
     return timeline
 

@@ -113,9 +113,9 @@ class Chip:
     mma_least: float = 0.0
     mma_issue: float = 0.0
     mma_delay: float = 0.0
-    fma_beside_mma: float = 1.0
-    alu_beside_mma: float = 1.0
-    mufu_beside_mma: float = 1.0
+    fma_during_mma: float = 1.0
+    alu_during_mma: float = 1.0
+    mufu_during_mma: float = 1.0
     fetch_cycles: float = 0.0
     start_cycles: float = 0.0
 
@@ -149,7 +149,7 @@ class Chip:
 
 
 class ReadFigures:
-    """A stand-in for a chip that notes which figures are read.
+    """A stand-in for a chip that records which figures are read.
 
     A figure is looked up once and then is an attribute of this object.
     """
@@ -171,9 +171,9 @@ class ReadFigures:
 
 
 def reading(chip: Chip) -> tuple[Chip, set[str]]:
-    """Return (a chip that notes which of its figures are read, their names as they are read)."""
-    noting = ReadFigures(chip)
-    return cast(Chip, noting), noting.names
+    """Return (a chip that records which of its figures are read, their names as they are read)."""
+    recording = ReadFigures(chip)
+    return cast(Chip, recording), recording.names
 
 
 def parent_of(name: str) -> str | None:

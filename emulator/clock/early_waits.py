@@ -1,7 +1,7 @@
 """Waits for wgmma where ptxas puts them: before computations that do not need the products.
 
 ptxas moves `wgmma.wait_group` to the start of its basic block, or behind the last instruction before it that is not
-plain computation. That takes overlap away: exponentials that the program computes beside a product come after it.
+plain computation. That takes overlap away: exponentials that the program computes during a product come after it.
 Read from the machine code of this project's kernel and of CUDA C++ (ptxas 13.0).
 """
 

@@ -22,7 +22,7 @@ from .chips import Chip
 from .conditions import Conditions
 from .registers import Registers
 from .reuse import Loads, held_before
-from .stretch import LSU
+from .segment import LSU
 from .timeline import Timeline
 from .trace import Recorder
 from .uncertainty import BY_WARPS, GATHERS, NARROW, STORES
@@ -256,7 +256,7 @@ class Grid:
             "chip": self._chip,
             "launch": self._launch,
             "program": self._program,
-            "stretches": self._skeleton.stretches,
+            "segments": self._skeleton.segments,
             "sharers": min(self._chip.sms, clusters * self._size),
             "misses": self._misses,
             "first_misses": self._first_misses,

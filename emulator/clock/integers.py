@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Instr
 from .operations import operation
-from .stretch import FLOATS
+from .segment import FLOATS
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Launch

@@ -78,7 +78,7 @@ def _polls(instr: Instr) -> bool:
 
 
 def _may_poll(instr: Instr) -> bool:
-    """Return True for what a polling loop may have in it: no operation but polls, so that its rounds are equal."""
+    """Return True for an instruction of a polling loop: no operation but polls, so that its rounds are equal."""
     return instr.kind is not Kind.EXIT and (operation(instr) is None or _polls(instr))
 
 

@@ -14,7 +14,7 @@ from .grid import Grid, GridTime
 from .power import Pace, at_first, balanced, frequency
 from .prediction import Prediction, Roofline
 from .profile import Places, issued, lines, roles
-from .stretch import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, WARP_MMA
+from .segment import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, WARP_MMA
 from .trace import Recorder
 from .uncertainty import LAUNCH, extremes, never_compared
 
@@ -78,12 +78,12 @@ def predict(
     places = Places(launch)
     if recorder is not None:
         recorder.source = places.source
-    noting, figures = reading(chip)
-    grid = Grid(noting, launch, program, skeleton, conditions)
+    recording, figures = reading(chip)
+    grid = Grid(recording, launch, program, skeleton, conditions)
     if grid.holds:
         skeleton, program = skeletons(_warm(chip))
-        grid = grid.on(noting, program, skeleton)
-    timed = Timed(noting, grid, conditions)
+        grid = grid.on(recording, program, skeleton)
+    timed = Timed(recording, grid, conditions)
     time = timed.grid.time(timed.ghz, recorder)
     sustained = timed.sustained(time)
     pace = timed.pace(time, sustained)
@@ -109,8 +109,8 @@ def predict(
         occupancy.limit,
         timed.grid.registers,
         tuple(roles(time, places)),
-        tuple(lines(time, skeleton.stretches, places)),
-        issued(time, skeleton.stretches, places),
+        tuple(lines(time, skeleton.segments, places)),
+        issued(time, skeleton.segments, places),
         tuple(_assumptions(chip, skeleton, time, figures, timed.grid.outcomes)),
         tuple(never_compared(chip, figures, shares)),
         pace.why,
@@ -121,7 +121,7 @@ def predict(
 
 
 def _warm(chip: Chip) -> Chip:
-    """Return a chip for stretches of instructions whose loads hit L2."""
+    """Return a chip for segments of instructions whose loads hit L2."""
     return replace(chip, global_latency=chip.l2_latency)
 
 
@@ -174,7 +174,7 @@ def busy(chip: Chip, time: GridTime, ghz: float) -> dict[str, float]:
 def _assumptions(
     chip: Chip, skeleton: Skeleton, time: GridTime, figures: set[str], outcomes: Outcomes | None
 ) -> Iterator[str]:
-    """Yield what this launch's prediction takes for granted."""
+    """Yield the assumptions of this launch's prediction."""
     if skeleton.decided:
         at = ", ".join(str(instr.line) for instr in skeleton.decided)
         if outcomes is None:

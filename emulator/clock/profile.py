@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..ptx.kinds import Kind
 from .grid import Executed, GridTime
-from .stretch import Stretch
+from .segment import Segment
 from .warps import TimedWarp, Waiting
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _merged(warps: Sequence[TimedWarp], places: Places) -> Sequence[Wait]:
     return sorted(found, key=lambda wait: -wait.cycles)
 
 
-def lines(time: GridTime, stretches: Sequence[Stretch], places: Places) -> Sequence[Line]:
+def lines(time: GridTime, segments: Sequence[Segment], places: Places) -> Sequence[Line]:
     """Return the source lines of the typical cluster's first CTA, those with the largest shares first."""
     executed = typical(time)
     cta = executed.cluster.ctas[0]
@@ -168,8 +168,8 @@ def lines(time: GridTime, stretches: Sequence[Stretch], places: Places) -> Seque
         for i, cost in enumerate(costs):
             sums[i] += cost
 
-    for number, times in cta.sm.stretches.items():
-        for cost in stretches[number].lines:
+    for number, times in cta.sm.segments.items():
+        for cost in segments[number].lines:
             each = times / executed.together
             add(cost.line, *(each * c for c in (cost.issued, cost.stalled, 0.0, cost.conflicts, cost.wasted)))
     for warp in cta.warps:
@@ -179,15 +179,15 @@ def lines(time: GridTime, stretches: Sequence[Stretch], places: Places) -> Seque
     return sorted(made, key=lambda m: -m.share)
 
 
-def issued(time: GridTime, stretches: Sequence[Stretch], places: Places) -> dict[str, float]:
+def issued(time: GridTime, segments: Sequence[Segment], places: Places) -> dict[str, float]:
     """Return the instructions that the warps of the typical cluster's first CTA issue, by opcode, the most first.
 
     Instructions of which ptxas is taken to leave nothing are left out.
     """
     executed = typical(time)
     sm, found = executed.cluster.ctas[0].sm, defaultdict[str, float](float)
-    for number, times in sm.stretches.items():
-        for cost in stretches[number].lines:
+    for number, times in sm.segments.items():
+        for cost in segments[number].lines:
             if cost.issued:
                 found[places.opcode(cost.line)] += cost.issued * times / executed.together
     for line, times in sm.executed.items():

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 AT_ONCE: Final = 0.02
-"""The share of a cluster's loads by which two clusters that run beside each other may be apart: what one of them is
-fetching from HBM, the other waits for as well."""
+"""The share of a cluster's loads by which one of two concurrent clusters may lag behind the other: bytes that one of
+them is fetching from HBM, the other waits for as well."""
 Box = tuple[int, ...]
 Boxes = Mapping[int, Sequence[Box]]
 """The coordinates of the boxes that a cluster loads in order, by tensor address."""

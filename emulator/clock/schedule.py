@@ -4,7 +4,7 @@ ptxas reorders instructions within a block. The model is a list schedule of what
 cycle and pipes of finite width. Instructions that the first operation needs have priority, then those on the longest
 latency chain.
 Operations (a copy, an MMA, a store to tensor memory, an arrival) keep their program order. They issue as soon as their
-inputs are ready, while other instructions fill the latencies. They cut the schedule into stretches.
+inputs are ready, while other instructions fill the latencies. They cut the schedule into segments.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..ptx.syntax import Reg
 from .chips import Chip
 from .lane_addresses import LaneAddresses
 from .operations import waits_at_first_use
-from .stretch import ISSUE, LSU, PIPES, SLICE, TMEM, Folding, LineCost, Slice, Stretch
+from .segment import ISSUE, LSU, PIPES, SLICE, TMEM, Folding, LineCost, Segment, Slice
 
 NEVER: Final = 1 << 30
 NOTHING: Final = frozenset[int]()
@@ -67,7 +67,7 @@ class Node:
     slack: float = 0.0
 
 
-Between = Sequence[Stretch | AwaitedLoad]
+Between = Sequence[Segment | AwaitedLoad]
 
 
 class Scheduler:
@@ -91,7 +91,7 @@ class Scheduler:
         return waits_at_first_use(effect.instr) and (id(effect) in self._operations)
 
     def block(self, effects: Sequence[Effect]) -> list[Between]:
-        """Return what precedes each operation, and what follows the last.
+        """Return the segments and waits before each operation, and those after the last.
 
         A wait for a load directly precedes its first use.
         """
@@ -103,7 +103,7 @@ class Scheduler:
             if node.load is not None:
                 issued[i] = min(at for at, later in zip(issued, nodes, strict=True) if i in later.after)
         between: list[Between] = []
-        parts: list[Stretch | AwaitedLoad] = []
+        parts: list[Segment | AwaitedLoad] = []
         pending: list[tuple[float, Node]] = []
         start = end = 0.0
         for i in sorted(range(len(nodes)), key=lambda i: (issued[i], nodes[i].load is None)):
@@ -113,14 +113,14 @@ class Scheduler:
                 end = max(end, at + (node.latency if i not in needed and node.latency > SLICE else node.width))
                 continue
             over = max((at + node.width for at, node in pending), default=start)
-            parts += stretches(pending, start, at if node.load is None else min(at, over), first)
+            parts += segments(pending, start, at if node.load is None else min(at, over), first)
             pending, start = [], at
             if node.load is not None:
                 parts.append(AwaitedLoad(node.load))
             else:
                 between.append(parts)
                 parts, start = [], at + 1
-        parts += stretches(pending, start, end, first)
+        parts += segments(pending, start, end, first)
         return [*between, parts]
 
     def _nodes(self, effects: Sequence[Effect]) -> list[Node]:
@@ -201,12 +201,10 @@ def _is_ordered(effect: Effect) -> bool:
     return in_memory and {*effect.instr.modifiers}.isdisjoint({"nc", "param", "const", "local"})
 
 
-def stretches(
-    pending: Sequence[tuple[float, Node]], start: float, end: float, line: int
-) -> list[Stretch | AwaitedLoad]:
-    """Return what is issued from `start` to `end` as a stretch, or nothing if no time passes.
+def segments(pending: Sequence[tuple[float, Node]], start: float, end: float, line: int) -> list[Segment | AwaitedLoad]:
+    """Return the nodes that are issued from `start` to `end` as a segment; no segment if no time passes.
 
-    line: the PTX line of a stretch in which nothing is issued.
+    line: the PTX line of a segment in which nothing is issued.
     """
     if end <= start:
         return []
@@ -238,11 +236,11 @@ def stretches(
     )
     first = pending[0][1].line if pending else line
     lines = tuple(_line_costs(pending, start, end, first))
-    return [Stretch(first, slices, end - start, tuple(demand), sum(loaded), flops, lines)]
+    return [Segment(first, slices, end - start, tuple(demand), sum(loaded), flops, lines)]
 
 
 def _line_costs(pending: Sequence[tuple[float, Node]], start: float, end: float, line: int) -> Iterator[LineCost]:
-    """Yield the costs of each instruction. What is left at the end is waited for by the last one."""
+    """Yield the costs of each instruction. The last one waits for the rest of the time."""
     for at, node in pending:
         yield LineCost(node.line, 1.0, max(at - start, 0.0), node.conflicts, node.wasted)
         start, line = max(start, at) + 1, node.line

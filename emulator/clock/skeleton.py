@@ -1,7 +1,7 @@
 """The skeleton of a kernel: the instructions that decide control flow and what warps request of the machine.
 
 The time of a launch depends on control flow, synchronisation and the shapes of operations. A computed value is kept
-only if one of these depends on it. All other instructions become stretches, which take time and compute nothing.
+only if one of these depends on it. All other instructions become segments, which take time and compute nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..ptx.syntax import Imm, Instr, Kernel, Reg
 from .chips import Chip, reading
 from .early_waits import with_early_waits
 from .lane_addresses import LaneAddresses
-from .operations import AWAIT_LOAD, OUTCOME, SPIN, STRETCH, is_global_store, operation, waits_at_first_use
+from .operations import AWAIT_LOAD, OUTCOME, SEGMENT, SPIN, is_global_store, operation, waits_at_first_use
 from .outcomes import Recording
 from .polls import without_polls
 from .registers import Registers, estimated
 from .schedule import AwaitedLoad, Between, Scheduler
+from .segment import FLOATS, Segment, touched
 from .spins import repeats
-from .stretch import FLOATS, Stretch, touched
 
 PREDICATED = 8
 """The maximum length of a skipped block that ptxas is assumed to predicate instead of branching around it."""
@@ -34,17 +34,17 @@ MATRICES = frozenset({Kind.TENSOR_LOAD, Kind.MATRIX_LOAD, Kind.WARP_MMA})
 
 @dataclass(frozen=True)
 class Skeleton:
-    """A kernel that `Program` runs with `operations.find`, and its stretches by number.
+    """A kernel that `Program` runs with `operations.find`, and its segments by number.
 
     polls: the branches that repeat a poll of global memory.
     decided: floating-point comparisons that decide a branch. recording: executes a cluster to record their outcomes;
     without these they are taken to be false.
-    figures: the names of the chip's figures that the stretches depend on.
+    figures: the names of the chip's figures that the segments depend on.
     registers: returns those of a thread.
     """
 
     kernel: Kernel
-    stretches: tuple[Stretch, ...]
+    segments: tuple[Segment, ...]
     decided: tuple[Instr, ...]
     recording: Recording
     polls: tuple[Instr, ...]
@@ -65,18 +65,18 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
         id(kernel.instrs[i]) for i, made in operations.items() if made.delays and not waits_at_first_use(found[i].instr)
     }
     flow = Flow(kernel, lambda instr: id(instr) in alone)
-    noting, figures = reading(chip)
-    before, after = _listed(flow, found, operations.keys(), alone, noting)
+    recording_chip, figures = reading(chip)
+    before, after = _listed(flow, found, operations.keys(), alone, recording_chip)
     recording = Recording(kernel, sliced.compared, variables)
     instrs: list[Instr] = []
-    stretches: list[Stretch] = []
+    segments: list[Segment] = []
     moved: dict[int, int] = {}
 
     def spend(between: Between) -> None:
         for part in between:
-            opcode, number = (AWAIT_LOAD, part.line) if isinstance(part, AwaitedLoad) else (STRETCH, len(stretches))
-            if isinstance(part, Stretch):
-                stretches.append(part)
+            opcode, number = (AWAIT_LOAD, part.line) if isinstance(part, AwaitedLoad) else (SEGMENT, len(segments))
+            if isinstance(part, Segment):
+                segments.append(part)
             instrs.append(Instr(opcode, (), (Imm(number),), None, part.line, f"{opcode} {number}"))
 
     def leave(i: int) -> None:
@@ -107,7 +107,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
     decided = tuple(kernel.instrs[i] for i in recording.compared)
     names = frozenset(figures)
-    return Skeleton(left, tuple(stretches), decided, recording, polls, names, lambda: estimated(kernel, found, flow))
+    return Skeleton(left, tuple(segments), decided, recording, polls, names, lambda: estimated(kernel, found, flow))
 
 
 def _changed(
@@ -198,7 +198,7 @@ def _zeros(instr: Instr, written: Sequence[Reg]) -> Iterator[Instr]:
 
 
 def _outcomes(recording: Recording, i: int) -> Iterator[Instr]:
-    """Yield what gives each predicate of a comparison of data its recorded value."""
+    """Yield instructions that give each predicate of a comparison of data its recorded value."""
     for register in recording.compared[i]:
         number = recording.number(i, register)
         yield Instr(OUTCOME, (), (register, Imm(number)), None, recording.kernel.instrs[i].line, f"{OUTCOME} {number}")

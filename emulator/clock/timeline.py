@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ..chip import RANK_SHIFT
 from ..errors import BarrierError, Deadlock
 from .chips import Chip
-from .stretch import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, Stretch
+from .segment import ALU, FMA, ISSUE, LSU, MUFU, SUB_PARTITIONS, Segment
 from .warps import Prefetch, Sm, Tensor, TimedCluster, TimedCta, TimedWarp
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Timeline:
         chip: Chip,
         launch: Launch,
         program: Program,
-        stretches: Sequence[Stretch],
+        segments: Sequence[Segment],
         sharers: int,
         misses: Mapping[int, float],
         recorder: Recorder | None = None,
@@ -80,7 +80,7 @@ class Timeline:
         outcomes: Outcomes | None = None,
         has_code: bool = False,
     ) -> None:
-        self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
+        self.chip, self.launch, self.program, self.segments = chip, launch, program, segments
         self.misses, self.first_misses, self.merged = misses, first_misses, merged
         self.recorder, self.holds, self.outcomes = recorder, holds, outcomes
         self.fetch_cycles = 0.0 if has_code else chip.fetch_cycles
@@ -89,11 +89,7 @@ class Timeline:
         self.hbm_share = min(chip.hbm_share(sharers, self.ghz), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
         self._sharers = sharers
-        self._beside = [1.0] * len(PIPES)
-        for pipe, factor in {
-            FMA: chip.fma_beside_mma, ALU: chip.alu_beside_mma, MUFU: chip.mufu_beside_mma
-        }.items():  # fmt: skip
-            self._beside[pipe] = factor
+        self._during_mma = {FMA: chip.fma_during_mma, ALU: chip.alu_during_mma, MUFU: chip.mufu_during_mma}
         self.sms = [Sm() for _ in range(prod(launch.cluster))]
         self.finished: list[TimedCluster] = []
         self.tensors: dict[int, Tensor] = {}
@@ -150,8 +146,8 @@ class Timeline:
     def issues_store(self, size: int, how: str) -> None:
         """Record a store to global memory. how: the kind of store."""
 
-    def issues_stretch(self, number: int) -> None:
-        """Record the ordinary loads of a stretch."""
+    def issues_segment(self, number: int) -> None:
+        """Record the ordinary loads of a segment."""
 
     def loads_shared(self, warp: TimedWarp, line: int, stored_by: np.ndarray) -> None:
         """Record a load from shared memory. stored_by: the warps that stored the bytes, by their numbers."""
@@ -222,7 +218,7 @@ class Timeline:
         """Run a warp until another event comes first or the warp waits."""
         heap = self._heap
         while True:
-            if warp.stretch is not None:
+            if warp.segment is not None:
                 now = self._spend(warp, now)
             elif warp.ops:
                 perform, *arguments = warp.ops.popleft()
@@ -241,11 +237,11 @@ class Timeline:
                 return
 
     def _spend(self, warp: TimedWarp, now: float) -> float:
-        """Reserve slices of a stretch until another event comes first."""
-        stretch, free, sm = warp.stretch, warp.free, warp.sm
-        assert stretch is not None
+        """Reserve slices of a segment until another event comes first."""
+        segment, free, sm = warp.segment, warp.free, warp.sm
+        assert segment is not None
         horizon = self._heap[0][0] if self._heap else INFINITY
-        began, slices = now, stretch.slices
+        began, slices = now, segment.slices
         i, count = warp.at, len(slices)
         delay, port, late = self.chip.mma_delay, warp.index % SUB_PARTITIONS, warp.late
         while i < count and now <= horizon:
@@ -255,13 +251,13 @@ class Timeline:
             part = slices[i]
             warp.progress += part.cycles
             end = now + part.cycles
-            beside = delay and sm.products[port] > now
+            during_mma = delay and sm.products[port] > now
             for pipe, cycles, over in part.demands:
-                if beside:
+                if during_mma:
                     if pipe == FMA:
                         sm.products[port] += cycles * delay
                         sm.delays[port] += cycles * delay
-                    cycles *= self._beside[pipe]
+                    cycles *= self._during_mma.get(pipe, 1.0)
                 if pipe == LSU:
                     taken = (sm.lsu if sm.lsu > now else now) + cycles
                     sm.lsu = taken
@@ -283,13 +279,13 @@ class Timeline:
             self.recorder.ran(warp, began, now)
         warp.at = i
         if i == count:
-            warp.stretch = None
+            warp.segment = None
         return now
 
     def _load_by_warp(self, sm: Sm, now: float, size: float) -> float:
         """Load bytes by ordinary loads; return when the warp may continue.
 
-        Their latency is part of the stretch. A warp is held up if the bytes take longer than that.
+        Their latency is part of the segment. A warp is held up if the bytes take longer than that.
         """
         chip = self.chip
         in_l2, in_hbm = size * self.ordinary_l2, size * self.ordinary_hbm
@@ -305,17 +301,17 @@ class Timeline:
         sm.use("products", flops / self.chip.mma_flops_per_cycle)
 
     def begin(self, warp: TimedWarp, number: int, now: float) -> float:
-        """Start a stretch on a warp; return the time at which its code is there."""
-        warp.stretch, warp.at = self.stretches[number], 0
-        warp.sm.stretches[number] += 1
-        if flops := warp.stretch.flops:
+        """Start a segment on a warp; return the time at which its code is there."""
+        warp.segment, warp.at = self.segments[number], 0
+        warp.sm.segments[number] += 1
+        if flops := warp.segment.flops:
             self._multiply_by_warp(warp.sm, flops)
         busy = warp.sm.busy
-        for pipe, cycles in enumerate(warp.stretch.demand):
+        for pipe, cycles in enumerate(warp.segment.demand):
             if cycles:
                 busy[pipe] = busy.get(pipe, 0.0) + cycles
         if number not in warp.sm.code:
-            warp.sm.code[number] = now + warp.stretch.demand[ISSUE] * self.fetch_cycles
+            warp.sm.code[number] = now + warp.segment.demand[ISSUE] * self.fetch_cycles
         return max(now, warp.sm.code[number])
 
     def wake(self, warps: Iterable[TimedWarp], now: float, latency: float, by: Track | None = None) -> None:

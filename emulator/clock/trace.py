@@ -68,7 +68,7 @@ class Recorder:
             open_[2] = end
             return
         self._close(open_)
-        self._running[id(warp)] = [warp, start, end, warp.stretch.line]
+        self._running[id(warp)] = [warp, start, end, warp.segment.line]
 
     def waited(self, warp: Any, instr: Instr, what: str, start: float, end: float) -> None:
         """Record a wait of a warp."""

@@ -108,9 +108,9 @@ class Walk(Timeline):
         self.stored += size
         self.moved[how] += size
 
-    def issues_stretch(self, number: int) -> None:
-        self.loaded_by_warps += self.stretches[number].loaded
-        self.moved[BY_WARPS] += self.stretches[number].loaded
+    def issues_segment(self, number: int) -> None:
+        self.loaded_by_warps += self.segments[number].loaded
+        self.moved[BY_WARPS] += self.segments[number].loaded
 
     def loads_shared(self, warp: TimedWarp, line: int, stored_by: np.ndarray) -> None:
         others = (stored_by != 0) & (stored_by != warp.number)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..machine.launch.special_registers import of_cta, of_warp
 from .barriers import TimedBarrier, TimedMBarrier
-from .stretch import PIPES, SUB_PARTITIONS, Stretch
+from .segment import PIPES, SUB_PARTITIONS, Segment
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Dim3, Launch
@@ -87,15 +87,15 @@ class Sm:
         """True if an asynchronous load from HBM was requested."""
         self.busy: dict[str | int, float] = {}
         """Cycles (or bytes) of use, by the number of a pipe or the name of a part."""
-        self.stretches: Counter[int] = Counter()
-        """Number of times that warps began each stretch, by its number."""
+        self.segments: Counter[int] = Counter()
+        """Number of times that warps began each segment, by its number."""
         self.code: dict[int, float] = {}
-        """The time at which the code of each stretch was there, by its number."""
+        """The time at which the code of each segment was there, by its number."""
         self.executed: Counter[int] = Counter()
         """Number of times that warps executed each operation, by its PTX line."""
 
     def occupy_port(self, cycles: float) -> None:
-        """Take cycles of the shared memory port beside the operands of MMAs."""
+        """Take cycles of the shared memory port for other accesses than operands of MMAs."""
         self.port_backlog += cycles
         self.use("shared memory", cycles)
 
@@ -202,9 +202,9 @@ class TimedWarp:
         self.executed, self.until = 0, sys.maxsize
         self.local: tuple[np.ndarray, np.ndarray] | None = None
         self.ops: deque[Op] = deque()
-        self.stretch: Stretch | None = None
+        self.segment: Segment | None = None
         self.at = 0
-        """The next slice of the current stretch."""
+        """The next slice of the current segment."""
         self.progress = 0.0
         """The cycles of schedules that the warp has passed."""
         self.late: list[tuple[float, float]] = []

@@ -31,7 +31,7 @@ B200 = chip("b200")
 NOT_TIMES = {
     "gpc_sms", "max_clock_ghz", "busy_ghz", "other_power", "zeros_power", "boost_ms", "l2_bytes", "mma_flops_per_cycle",
     "smem_bytes_per_cycle", "smem_backlog_cycles", "max_operands", "try_wait_hint_us", "burst_cycles", "mma_pair_smem",
-    "mma_pair_least", "mma_delay", "fma_beside_mma", "alu_beside_mma", "mufu_beside_mma",
+    "mma_pair_least", "mma_delay", "fma_during_mma", "alu_during_mma", "mufu_during_mma",
 }  # fmt: skip
 """Figures that ranges leave as they are: sizes, power, and what other figures imply."""
 

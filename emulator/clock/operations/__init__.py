@@ -3,13 +3,13 @@
 import importlib
 import pkgutil
 
-from .registry import AWAIT_LOAD, OUTCOME, SPIN, STRETCH, find, is_global_store, operation, waits_at_first_use
+from .registry import AWAIT_LOAD, OUTCOME, SEGMENT, SPIN, find, is_global_store, operation, waits_at_first_use
 
 __all__ = [
     "AWAIT_LOAD",
     "OUTCOME",
+    "SEGMENT",
     "SPIN",
-    "STRETCH",
     "find",
     "is_global_store",
     "operation",

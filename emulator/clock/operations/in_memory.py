@@ -90,7 +90,7 @@ def _ld(ins: Instr) -> Action:
 
 
 def _loaded(op: MemoryOp, ins: Instr, warp: TimedWarp, addresses: np.ndarray) -> np.ndarray:
-    """Return what a load of global memory reads: 0 outside all memory, as the clock does not check accesses."""
+    """Return the values of a load of global memory: 0 outside all memory, as the clock does not check accesses."""
     try:
         return warp.cta.launch.memory.load(addresses, op.width, op.count, ins, warp, op.what)
     except OutOfBounds:

@@ -14,7 +14,7 @@ from ...ptx.kinds import Kind
 from ...ptx.syntax import Instr, Operand
 from ..warps import TimedWarp
 
-STRETCH: Final = "clock.stretch"
+SEGMENT: Final = "clock.segment"
 AWAIT_LOAD: Final = "clock.loaded"
 OUTCOME: Final = "clock.outcome"
 """A predicate that a comparison of data computes."""
@@ -66,7 +66,7 @@ def timed(
     def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
         for opcode in opcodes:
             _OPERATIONS[opcode] = Operation(
-                make=make if opcode in (STRETCH, AWAIT_LOAD, OUTCOME) else partial(_counted, make),
+                make=make if opcode in (SEGMENT, AWAIT_LOAD, OUTCOME) else partial(_counted, make),
                 keep=keep,
                 hints=hints,
                 blocking=blocking,
@@ -113,13 +113,13 @@ def waits_at_first_use(instr: Instr) -> bool:
     return instr.kind is Kind.TENSOR_LOAD or (instr.kind is Kind.LOAD and kinds.isdisjoint({*STRONG, "mmio", "param"}))
 
 
-@timed(STRETCH, keep=everything)
-def _stretch(ins: Instr) -> Action:
+@timed(SEGMENT, keep=everything)
+def _segment(ins: Instr) -> Action:
     def begin(warp: TimedWarp, now: float, number: int) -> float:
         return float(warp.timeline.begin(warp, number, now))
 
     def run(warp: TimedWarp, mask: Any, number: int) -> None:
-        warp.timeline.issues_stretch(number)
+        warp.timeline.issues_segment(number)
         warp.ops.append((begin, number))
 
     return run

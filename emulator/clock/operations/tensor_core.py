@@ -16,7 +16,7 @@ from ...ptx.kinds import Kind
 from ...ptx.syntax import Address, Imm, Instr
 from ..barriers import TimedMBarrier
 from ..chips import Chip
-from ..stretch import SUB_PARTITIONS, transferred
+from ..segment import SUB_PARTITIONS, transferred
 from ..trace import TENSOR_CORE
 from ..warps import TimedWarp
 from .mbarriers import mbarrier

@@ -7,7 +7,7 @@ from typing import Final
 from ...isa.registry import Action
 from ...isa.wgmma import K_BYTES, ROWS, ROWS_A_WARP
 from ...ptx.syntax import Imm, Instr, Vector
-from ..stretch import SUB_PARTITIONS
+from ..segment import SUB_PARTITIONS
 from ..warps import IN_FLIGHT, Copies, TimedWarp
 from .registry import everything, idle, timed
 
@@ -51,7 +51,7 @@ def _multiply(ins: Instr) -> Action:
 
 @timed("wgmma.fence")
 def _fence(ins: Instr) -> Action:
-    """Do nothing: the four warps' rendezvous is not modelled, and earlier instructions are in earlier stretches."""
+    """Do nothing: the four warps' rendezvous is not modelled, and earlier instructions are in earlier segments."""
     return lambda warp, mask: None
 
 

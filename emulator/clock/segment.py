@@ -1,7 +1,7 @@
-"""Stretches of ordinary instructions: their use of a sub-partition's pipes, after what ptxas folds away.
+"""Segments, straight-line runs of ordinary instructions: their use of a sub-partition's pipes.
 
-ptxas removes moves, merges two instructions into one with three operands where the machine has it, and tests eight bits
-of a word at a time.
+ptxas folds instructions into others: it removes moves, merges two instructions into one with three operands where the
+machine has it, and tests eight bits of a word at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .lane_addresses import LINE_BYTES, SECTOR_BYTES, LaneAddresses, lines, sect
 SLICE: Final = 16
 """The cycles of a schedule that are reserved at once: the granularity at which warps share a sub-partition's pipes.
 
-A longer latency is waited for at the end of a stretch; a shorter one is hidden by the next instructions.
+A warp waits for a longer latency at the end of a segment. The next instructions cover a shorter one.
 """
 FLOATS: Final = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2", "tf32"})
 OTHER_SPACES: Final = ("shared", "local", "param", "const")
@@ -33,7 +33,7 @@ MOST_OPERANDS: Final = 3
 """The maximum operands of max and min."""
 ISSUE, FMA, ALU, MUFU, LSU, WARP_MMA, TMEM = range(7)
 PIPES: Final = ("issue slots", "FMA", "ALU", "MUFU", "LSU", "mma.sync")
-"""TMEM, the path to tensor memory, is modelled by the timeline: stretches do not use it."""
+"""TMEM, the path to tensor memory, is modelled by the timeline: segments do not use it."""
 SUB_PARTITIONS: Final = 4
 BF16_BITS: Final = 16
 OPERAND_BITS: Final = {"tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
@@ -61,7 +61,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
-    """The costs of one PTX line each time a warp runs through its stretch.
+    """The costs of one PTX line each time a warp runs through its segment.
 
     issued: issue slots; stalled: cycles in which the warp waits to issue it; conflicts: cycles that bank conflicts add;
     wasted: bytes of the sectors of global memory that no lane asked for.
@@ -75,8 +75,8 @@ class LineCost:
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """A scheduled stretch.
+class Segment:
+    """A straight-line run of ordinary instructions, scheduled.
 
     line: its first PTX line; demand: cycles of use by pipe; loaded: bytes of global memory; flops: of mma.sync; lines:
     the costs of its PTX lines.
