@@ -1,8 +1,8 @@
-"""`python -m emulator`: run a script on the emulated B200, or show the supported instructions."""
+"""`python -m emulator`: run a command, such as `run SCRIPT`."""
 
 import sys
 
-from .cli import main
+from .commands.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

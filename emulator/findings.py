@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import fill
 from typing import Any, Final, Literal
@@ -124,6 +124,12 @@ class Verdict:
             "options": self.options,
             "findings": [finding.as_json() for finding in self.findings],
         }
+
+
+def findings_in(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All findings of a report in JSON: its own, and those of child processes and of tests."""
+    parts = (report, *report.get("children", ()), *report.get("tests", ()))
+    return [finding for part in parts for finding in part.get("findings", ())]
 
 
 def causes(device: EmulatedDevice) -> Iterator[Finding]:

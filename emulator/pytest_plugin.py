@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import pytest
 
 from .bridge.patches import CACHE_WARNING
+from .commands.sarif import as_text
 from .errors import EmulatorError
 from .machine.launch.launch import Diagnostics, LevelName, Numerics
 from .machine.order.completion import Completion
-from .sarif import as_text
 
 if TYPE_CHECKING:
     from .bridge.device import EmulatedDevice

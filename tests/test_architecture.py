@@ -41,18 +41,8 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"host"},
         {"coverage"},
         {"launching", "findings"},
-        {
-            "comparison",
-            "sarif",
-            "scripts",
-            "debug_cli",
-            "time_cli",
-            "replay_cli",
-            "resources_cli",
-            "annotate_cli",
-            "mcp_cli",
-        }
-        | {"", "cli", "__main__", "pytest_plugin"},
+        {"commands"},
+        {"", "__main__", "pytest_plugin"},
     ),
     "emulator.machine": (
         {"launch"},

@@ -60,10 +60,10 @@ def _attach(_torch: Any) -> None:
     package = Path(__file__).parents[1]
     sys.path.insert(0, str(package.parent))
     try:
-        cli = import_module(f"{package.name}.cli")
+        run = import_module(f"{package.name}.commands.run")
     finally:
         sys.path.remove(str(package.parent))
-    cli.attach(session["options"], session["reports"])
+    run.attach(session["options"], session["reports"])
 
 
 def _run_hidden() -> None:

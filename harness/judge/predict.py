@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from emulator.clock.uncertainty import mean_error
-from emulator.comparison.places import source_text
+from emulator.commands.comparison.places import source_text
 from harness.report import timeline
 from harness.report.record import LineTime, Prediction, Role, Wait
 from remote.device import Emulated

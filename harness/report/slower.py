@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.comparison.differences import Change, line_changes
-from emulator.comparison.text import difference, notable, shown
+from emulator.commands.comparison.differences import Change, line_changes
+from emulator.commands.comparison.text import difference, notable, shown
 from harness.report.record import Prediction, Record, RecordError, Role, load
 
 MOST_LINES = 15

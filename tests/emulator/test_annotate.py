@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.annotate_cli import command_of, findings, summary
-from emulator.cli import main
+from emulator.commands.annotate import command_of, findings, summary
+from emulator.commands.main import main
 
 ROOT = Path(__file__).parents[2]
 FOUND = {

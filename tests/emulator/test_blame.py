@@ -17,7 +17,7 @@ from planted import PLANTED, PROBLEMS, PRODUCT, SOFTMAX, Planted, Problem
 from ptx_launch import kernel
 
 import emulator
-from emulator.cli import main
+from emulator.commands.main import main
 from emulator.debug.blame import pattern
 from emulator.debug.recording import Recording
 from emulator.debug.report import Question, report

@@ -13,7 +13,7 @@ import pytest
 from ptx_launch import kernel
 
 import emulator
-from emulator.cli import REPORT_EXIT
+from emulator.commands.run import REPORT_EXIT
 from emulator.errors import OutOfBounds
 from emulator.host.c_library import FOLDER
 from emulator.host.session import emulated_host

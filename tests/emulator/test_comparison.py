@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from emulator.cli import main
-from emulator.comparison.differences import Change, line_changes, pairs, role_changes
-from emulator.comparison.measured import of_working_tree, timeline
-from emulator.comparison.text import difference
+from emulator.commands.comparison.differences import Change, line_changes, pairs, role_changes
+from emulator.commands.comparison.measured import of_working_tree, timeline
+from emulator.commands.comparison.text import difference
+from emulator.commands.main import main
 from tests.browser import Browser, browser
 
 SCRIPT = """

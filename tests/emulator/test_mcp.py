@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.cli import main
+from emulator.commands.main import main
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = '''

@@ -264,7 +264,9 @@ def test_a_script_without_torch_is_predicted_where_torch_is_missing(tmp_path: Pa
     """`launch` needs the emulated host no more than torch does."""
     script, found = tmp_path / "script.py", tmp_path / "found.json"
     script.write_text(f"from emulator import launch\nlaunch({SIMPLE!r}, args=[1], grid=1, block=32)")
-    hidden = "import sys; sys.modules['torch'] = None; from emulator.cli import main; sys.exit(main(sys.argv[1:]))"
+    hidden = (
+        "import sys; sys.modules['torch'] = None; from emulator.commands.main import main; sys.exit(main(sys.argv[1:]))"
+    )
     command = [sys.executable, "-c", hidden, "time", "--json", str(found), str(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

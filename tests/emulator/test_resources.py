@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from ptx_launch import kernel
 
+from emulator.commands.resources import as_budget, excesses, read_budget
 from emulator.machine_code import Resources, parsed
-from emulator.resources_cli import as_budget, excesses, read_budget
 
 ROOT = Path(__file__).parents[2]
 SAID = """\

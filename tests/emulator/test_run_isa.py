@@ -2,7 +2,7 @@
 
 import pytest
 
-from emulator.cli import main
+from emulator.commands.main import main
 from emulator.coverage import families, markdown, read_forms
 from emulator.coverage.forms import Form, expand
 

@@ -12,10 +12,11 @@ import pytest
 
 import emulator
 from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
-from emulator.cli import REPORT_EXIT, main
+from emulator.commands.main import main
+from emulator.commands.run import REPORT_EXIT
+from emulator.commands.sarif import sarif
 from emulator.errors import EmulatorError
 from emulator.leniency import Leniency
-from emulator.sarif import sarif
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.sarif import SCHEMA, as_text
+from emulator.commands.sarif import SCHEMA, as_text
 
 ROOT = Path(__file__).parents[2]
 VALIDATE = """

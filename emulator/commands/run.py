@@ -1,4 +1,4 @@
-"""The emulator's command line: `run` a GPU script, predict its `time`, print the `isa` coverage."""
+"""The command `run`: run a script or CUDA program on the emulated device."""
 
 from __future__ import annotations
 
@@ -16,31 +16,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, get_args
 
-from . import annotate_cli, mcp_cli, replay_cli, resources_cli, time_cli
-from .bridge.device import EmulatedDevice
-from .bridge.result import worst
-from .chip import DEVICES, NAME, VARIABLE
-from .debug_cli import add_commands
-from .findings import Verdict, report_lines
-from .machine.order.completion import Completion
+from ..bridge.device import EmulatedDevice
+from ..bridge.result import worst
+from ..chip import VARIABLE
+from ..errors import EmulatorError
+from ..findings import Verdict, report_lines
+from ..machine.launch.launch import Diagnostics, LevelName, Numerics
+from ..machine.order.completion import Completion
+from . import scripts
 from .sarif import as_text
-from .scripts import elsewhere, prepare
 
 REPORT_EXIT: Final = 3
+OPTIONS: Final = ("completion", "schedule", "seed", "budget", "level", "numerics", "diagnostics", "processes")
+"""The options that are those of `emulate`."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code. argv: without the program's name; None: the process's own."""
-    options = _parser().parse_args(argv)
-    code: int = options.do(options)
-    return code
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description="A functional emulator of the B200.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    run = commands.add_parser(
+def add_command(commands: Any) -> None:
+    """Add the command to those of the command line."""
+    command = commands.add_parser(
         "run",
         allow_abbrev=False,
         help="run a Python script or a CUDA program, unmodified, on the emulated device",
@@ -49,84 +42,66 @@ def _parser() -> argparse.ArgumentParser:
         f"Exit code {REPORT_EXIT} means that SCRIPT uses an unsupported feature or that a finding has the level given "
         "by --level, even if SCRIPT or a child process caught the error. Formal findings are always listed.",
     )
-    run.add_argument(
+    command.add_argument(
         "--completion",
         choices=get_args(Completion),
         default="lazy",
         help="asynchronous work completes immediately, as late as PTX allows, or at random; all: run each launch in "
         "every order of its synchronisation events that can have another effect (default: %(default)s)",
     )
-    run.add_argument("--schedule", default="", help="the one order to run with --completion all, as an error notes it")
-    run.add_argument("--seed", type=int, default=0, help="seed of --completion random (default: %(default)s)")
-    run.add_argument(
+    command.add_argument(
+        "--schedule", default="", help="the one order to run with --completion all, as an error notes it"
+    )
+    command.add_argument("--seed", type=int, default=0, help="seed of --completion random (default: %(default)s)")
+    command.add_argument(
         "--level",
-        choices=("fault", "formal", "pedantic"),
+        choices=get_args(LevelName),
         default="fault",
         help="which findings are errors. fault: some legal timing breaks the program; formal: also violations of PTX "
         "that no known hardware shows; pedantic: also recommended habits, such as tcgen05.fence (default: %(default)s)",
     )
-    run.add_argument(
+    command.add_argument(
         "--numerics",
-        choices=("fp32", "tc"),
+        choices=get_args(Numerics),
         default="fp32",
         help="tcgen05.mma accumulates in float32 or rounds as the tensor core does (default: %(default)s)",
     )
-    run.add_argument(
+    command.add_argument(
         "--diagnostics",
-        choices=("stop", "report"),
+        choices=get_args(Diagnostics),
         default="stop",
         help="stop at the first error, or continue after a missing wait or fence and list the errors at the end "
         "(default: %(default)s)",
     )
-    run.add_argument(
-        "--device",
-        choices=tuple(DEVICES),
-        default=NAME,
-        help=f"the emulated chip (default: %(default)s). Outside this command the variable {VARIABLE} chooses it",
+    command.add_argument(
+        "--budget", type=int, metavar="N", help="stop a launch when a warp has executed N instructions"
     )
-    run.add_argument("--budget", type=int, metavar="N", help="stop a launch when a warp has executed N instructions")
-    run.add_argument(
+    command.add_argument(
         "--processes",
         type=_positive,
         metavar="N",
         help="split the clusters of a launch between N processes; the results do not depend on N. A kernel whose "
         "clusters communicate through global memory runs in one process (default: chosen per launch)",
     )
-    run.add_argument(
+    command.add_argument(
         "--report",
         type=Path,
         metavar="FILE",
         help="write the verdict and all findings to FILE: as SARIF if it ends in .sarif, else as JSON",
     )
-    run.add_argument(
+    command.add_argument(
         "--explain", action="store_true", help="say under each finding why it has its level, and the evidence for that"
     )
-    run.add_argument(
+    command.add_argument(
         "--html",
         type=_folder,
         metavar="FOLDER",
         help="write a page of each launch to FOLDER: its predicted timeline, what bounds it, its accesses by source "
         "line, its memory over time, its findings. Such a launch takes some 50 times as long",
     )
-    run.add_argument("script", type=Path, metavar="SCRIPT")
-    run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
-    run.set_defaults(do=_run)
-
-    time_cli.add_command(commands)
-    add_commands(commands)
-
-    replay_cli.add_command(commands)
-    resources_cli.add_command(commands)
-    annotate_cli.add_command(commands)
-    mcp_cli.add_command(commands)
-
-    isa = commands.add_parser(
-        "isa",
-        help="print the instruction coverage as Markdown",
-        description="Check every listed instruction form for support and print the results as a table.",
-    )
-    isa.set_defaults(do=_isa)
-    return parser
+    chip = f"the emulated chip (default: %(default)s). Outside this command the variable {VARIABLE} chooses it"
+    scripts.add_script(command, chip)
+    command.set_defaults(do=_run)
 
 
 def _positive(text: str) -> int:
@@ -141,31 +116,19 @@ def _folder(text: str) -> Path:
     return Path(text)
 
 
-def _isa(_options: argparse.Namespace) -> int:
-    from .coverage import families, markdown, read_forms
-
-    print(markdown(families(read_forms())), end="")
-    return 0
-
-
 def _run(options: argparse.Namespace) -> int:
-    script: Path = options.script
-    if (code := elsewhere(options.device)) is not None:
-        return code
-    if not prepare(script, options.args):
-        return 2
-    from .host.session import emulated_gpu
+    scripts.prepare(options.script, options.args)
+    from ..host.session import emulated_gpu
 
-    names = ("completion", "schedule", "seed", "budget", "level", "numerics", "diagnostics", "processes")
     with (
         TemporaryDirectory(prefix="emulator-reports-") as folder,
-        emulated_gpu(Path(folder), **{name: getattr(options, name) for name in names}) as device,
+        emulated_gpu(Path(folder), **{name: getattr(options, name) for name in OPTIONS}) as device,
     ):
         if options.html is not None:
             device.view(options.html)
         end = partial(_end_run, device, Path(folder), options.report, explain=options.explain)
-        raised = _run_script(device, script, options.args, end)
-        code = end(_exit_code(raised))
+        raised = _run_script(device, options.script, options.args, end)
+        code = end(scripts.exit_code(raised))
         if raised is None or code == REPORT_EXIT:
             if isinstance(raised, Exception):
                 _print_traceback(raised)
@@ -176,17 +139,12 @@ def _run(options: argparse.Namespace) -> int:
 def _run_script(
     device: EmulatedDevice, script: Path, arguments: Sequence[str], end: Callable[[int], int]
 ) -> BaseException | None:
-    """Run a Python script and return what ended it: SystemExit or its own error. None if the device's error did.
+    """Run a script and return the exception that ended it: SystemExit or its own error. None if the device's error did.
 
-    A linked program ends this process with what `end` makes of its exit code, unless it cannot be loaded.
+    A CUDA program ends this process with what `end` returns for its exit code, unless it cannot be loaded.
     """
-    from . import EmulatorError
-    from .host.executable import is_executable, run_main
-
     try:
-        if is_executable(script):
-            run_main(script, arguments, end)
-        runpy.run_path(str(script), run_name="__main__")
+        scripts.run_script(script, arguments, end)
     except EmulatorError as error:
         device.error = device.error or error
     except (Exception, SystemExit) as error:
@@ -194,17 +152,11 @@ def _run_script(
     return None
 
 
-def _exit_code(raised: BaseException | None) -> int:
-    """Return the exit code with which Python ends after an exception."""
-    if isinstance(raised, SystemExit):
-        return raised.code if isinstance(raised.code, int) else int(raised.code is not None)
-    return int(raised is not None)
-
-
 def _print_traceback(error: Exception) -> None:
     """Print the traceback of a script's own error, from the script's first frame on."""
+    own = (__file__, scripts.__file__, runpy.__file__, "<frozen runpy>")
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
+    while trace is not None and trace.tb_frame.f_code.co_filename in own:
         trace = trace.tb_next
     traceback.print_exception(error.with_traceback(trace))
 
@@ -214,7 +166,7 @@ def attach(options: Mapping[str, Any], reports: str | None) -> None:
 
     reports: the folder into which its verdict is written, for the process that started it; None for none.
     """
-    from .host.session import emulated_gpu
+    from ..host.session import emulated_gpu
 
     folder = None if reports is None else Path(reports)
     report = None if folder is None else folder / f"{os.getpid()}.json"

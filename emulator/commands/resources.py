@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import runpy
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +13,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from .bridge.modules import load
-from .bridge.result import LaunchResult
-from .chip import DEVICES, NAME
-from .errors import AssemblerError
-from .machine_code import Resources, assembler, resources
-from .scripts import elsewhere, launches_of, prepare
+from ..bridge.modules import load
+from ..bridge.result import LaunchResult
+from ..errors import AssemblerError
+from ..machine_code import Resources, assembler, resources
+from .scripts import InvalidInput, add_script, is_program, prepare
 
 OVER: Final = 3
 LIMITS: Final = ("registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "barriers", "instructions")
@@ -47,24 +47,18 @@ def add_command(commands: Any) -> None:
         "--write-budget", type=Path, metavar="FILE.toml", help="write what the kernels need as their budget"
     )
     command.add_argument("--report", type=Path, metavar="FILE.json", help="write the table as JSON")
-    command.add_argument("--device", choices=tuple(DEVICES), default=NAME, help="the chip (default: %(default)s)")
-    command.add_argument("script", type=Path, metavar="SCRIPT")
-    command.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
+    add_script(command, "the chip (default: %(default)s)")
     command.set_defaults(do=_resources)
 
 
 def _resources(options: argparse.Namespace) -> int:
-    if (code := elsewhere(options.device)) is not None:
-        return code
-    if not prepare(options.script, options.args):
-        return 2
+    prepare(options.script, options.args)
     try:
         budget = {} if options.budget is None else read_budget(options.budget)
         _, version = assembler()
-        found = needed(launches_of(options.script))
+        found = needed(_launches(options.script))
     except (AssemblerError, ValueError, OSError) as why:
-        print(f"resources: {why}", file=sys.stderr)
-        return 2
+        raise InvalidInput(f"resources: {why}") from why
     if not found:
         print("nothing was launched on the emulated device", file=sys.stderr)
     for line in table(found, version):
@@ -79,8 +73,25 @@ def _resources(options: argparse.Namespace) -> int:
     return OVER if over else 0
 
 
+def _launches(script: Path) -> list[LaunchResult]:
+    """Run a prepared script on an emulated device. Its errors are printed.
+
+    Raises ValueError for a CUDA program, which ends the process.
+    """
+    from ..host.session import emulated_gpu
+
+    if is_program(script):
+        raise ValueError(f"{script} is a CUDA program; allowed is a Python script. For a program use nvcc's -Xptxas -v")
+    with emulated_gpu(diagnostics="report") as device:
+        try:
+            runpy.run_path(str(script), run_name="__main__")
+        except (Exception, SystemExit) as error:
+            print(f"{script} ended with {type(error).__name__}: {error}", file=sys.stderr)
+    return device.launches
+
+
 def needed(launches: Sequence[LaunchResult]) -> list[Resources]:
-    """Return the resources of each kernel that was launched, in order. Raises AssemblerError."""
+    """Resources of each kernel that was launched, in order. Raises AssemblerError."""
     found: dict[tuple[str, str], Resources] = {}
     modules: dict[str, dict[str, Resources]] = {}
     for launch in launches:
@@ -103,7 +114,7 @@ def table(found: Sequence[Resources], version: str) -> Iterator[str]:
 
 
 def read_budget(file: Path) -> Budget:
-    """Return the budgets of a TOML file by pattern. Raises ValueError for other than limits, OSError for no file."""
+    """Read the budgets of a TOML file, by pattern. Raises ValueError for other than limits, OSError for no file."""
     budgets = tomllib.loads(file.read_text())
     for name, limits in budgets.items():
         known = isinstance(limits, dict) and all(isinstance(each, int) for each in limits.values())
@@ -130,12 +141,12 @@ def excesses(found: Sequence[Resources], budget: Budget) -> Iterator[str]:
 
 
 def as_json(found: Sequence[Resources], version: str, over: Sequence[str]) -> dict[str, Any]:
-    """Return the table as values that JSON can represent. docs/reference/options.md lists the keys."""
+    """Table as values that JSON can represent. docs/reference/options.md lists the keys."""
     return {"format": 1, "ptxas": version, "kernels": [asdict(each) for each in found], "over_budget": list(over)}
 
 
 def as_budget(found: Sequence[Resources], version: str) -> str:
-    """Return the budget that the kernels need exactly, as TOML. A name that several kernels have gets their most."""
+    """Budget that the kernels need exactly, as TOML. A name that several kernels have gets their largest values."""
     lines = [f"# What the kernels need by ptxas {version}.\n"]
     for name in dict.fromkeys(each.kernel for each in found):
         same = [each for each in found if each.kernel == name]

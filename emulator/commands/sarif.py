@@ -8,7 +8,8 @@ from pathlib import PurePath
 from typing import Any, Final
 from urllib.parse import quote
 
-from . import errors
+from .. import errors
+from ..findings import findings_in
 
 VERSION: Final = "2.1.0"
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -19,9 +20,8 @@ Json = dict[str, Any]
 
 
 def sarif(verdict: Mapping[str, Any]) -> Json:
-    """Return a verdict, as `run --report` or pytest's `--emulator-report` writes it as JSON, as SARIF."""
-    parts = (verdict, *verdict.get("children", ()), *verdict.get("tests", ()))
-    every = [finding for one in parts for finding in one.get("findings", ())]
+    """Convert a report of `run --report` or pytest's `--emulator-report` from JSON to SARIF."""
+    every = findings_in(verdict)
     classes = list(dict.fromkeys(finding["class"] for finding in every))
     return {
         "$schema": SCHEMA,
@@ -37,7 +37,7 @@ def sarif(verdict: Mapping[str, Any]) -> Json:
 
 
 def as_text(verdict: Mapping[str, Any], file: PurePath) -> str:
-    """Return a verdict as the text of a file: SARIF if its name ends in .sarif, else JSON."""
+    """Text of a report's file: SARIF if its name ends in .sarif, else JSON."""
     return json.dumps(sarif(verdict) if file.suffix == SUFFIX else verdict, indent=2) + "\n"
 
 
@@ -74,7 +74,7 @@ def _related(finding: Mapping[str, Any]) -> Iterator[Json]:
 
 
 def _location(source: Mapping[str, Any] | None, ptx_line: int | None, instruction: str | None) -> Json | None:
-    """Return a source line, or a line of the PTX as a logical location; None if neither is known."""
+    """Source line, or a line of the PTX as a logical location; None if neither is known."""
     if source is None:
         if ptx_line is None:
             return None

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import runpy
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from .bridge.device import EmulatedDevice
-from .chip import NAME
-from .clock.chips import names
-from .clock.conditions import USUAL, Branches, Conditions, Data, L2State
-from .errors import EmulatorError
-from .findings import report_lines
-from .scripts import NO_OUTPUTS, elsewhere, has_torch, prepare
+from ..bridge.device import EmulatedDevice
+from ..chip import NAME
+from ..clock.chips import names
+from ..clock.conditions import USUAL, Branches, Conditions, Data, L2State
+from ..errors import EmulatorError
+from ..findings import report_lines
+from .scripts import NO_OUTPUTS, InvalidInput, has_torch, prepare, run_script
 
 if TYPE_CHECKING:
-    from .bridge.result import LaunchResult
+    from ..bridge.result import LaunchResult
 
 FAILED: Final = 3
 NOTHING: Final = (
@@ -41,7 +40,11 @@ def add_command(commands: Any) -> None:
         "and its errors.",
     )
     timed.add_argument(
-        "--chip", choices=names(), default=NAME, help="the chip to emulate and to predict for (default: %(default)s)"
+        "--chip",
+        dest="device",
+        choices=names(),
+        default=NAME,
+        help="the chip to emulate and to predict for (default: %(default)s)",
     )
     timed.add_argument(
         "--l2",
@@ -88,8 +91,6 @@ def add_command(commands: Any) -> None:
 
 def _checked(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     """Predict, or compare, after a check of which options belong together."""
-    if (code := elsewhere(options.chip)) is not None:
-        return code
     if options.compare is not None:
         if options.trace is not None:
             parser.error("--trace does not go with --compare: allowed are --json and --html")
@@ -108,17 +109,15 @@ def _compare(options: argparse.Namespace) -> int:
     from .comparison.sides import ComparisonError, NotPredicted
     from .comparison.text import text
 
-    conditions = {name: getattr(options, name) for name in ("chip", "l2", "data", "ghz", "branches")}
+    names = ("l2", "data", "ghz", "branches")
+    conditions = {"chip": options.device} | {name: getattr(options, name) for name in names}
     rest = [*([options.script] if options.script is not None else []), *options.args]
+    _conditions(options)  # raises InvalidInput now
     try:
-        _conditions(options)
         found = compare(options.compare[0], options.compare[1], rest, conditions)
     except ComparisonError as why:
         print(f"time --compare: {why}", file=sys.stderr)
         return FAILED if isinstance(why, NotPredicted) else 2
-    except ValueError as why:
-        print(f"time: {why}", file=sys.stderr)
-        return 2
     print(*text(found), sep="\n")
     if options.json is not None:
         options.json.write_text(json.dumps(found.as_json(), indent=2) + "\n")
@@ -129,36 +128,29 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _conditions(options: argparse.Namespace) -> Conditions:
-    """Return the conditions of a launch that the options name. Raises ValueError for a wrong one."""
-    return Conditions(options.l2, options.data, options.ghz, options.branches)
+    """Conditions of the launches. Raises InvalidInput for an invalid one."""
+    try:
+        return Conditions(options.l2, options.data, options.ghz, options.branches)
+    except ValueError as why:
+        raise InvalidInput(f"time: {why}") from why
 
 
 def _time(options: argparse.Namespace) -> int:
-    try:
-        conditions = _conditions(options)
-    except ValueError as why:
-        print(f"time: {why}", file=sys.stderr)
-        return 2
-    if not prepare(options.script, options.args, needs_host=options.script.suffix != ".py"):
-        return 2
+    conditions = _conditions(options)
+    prepare(options.script, options.args, needs_host=options.script.suffix != ".py")
     return _predicted(options, conditions)
 
 
 def _predicted(options: argparse.Namespace, conditions: Conditions) -> int:
     """Run the script, and print the predictions and the errors of its launches. Return the exit code."""
-    from . import emulate
+    from ..bridge.patches import emulate
 
     trace, device = options.trace is not None, None
     try:
-        with _host(), emulate(clock=options.chip, trace=trace, conditions=conditions) as device:
+        with _host(), emulate(clock=options.device, trace=trace, conditions=conditions) as device:
             end = partial(_end, device, options.trace, options.json)
-            if has_torch():
-                from .host.executable import is_executable, run_main
-
-                if is_executable(options.script):
-                    run_main(options.script, options.args, end)
             try:
-                runpy.run_path(str(options.script), run_name="__main__")
+                run_script(options.script, options.args, end)
             except EmulatorError as error:
                 device.error = device.error or error
             except (Exception, SystemExit) as error:
@@ -178,7 +170,7 @@ def _host() -> AbstractContextManager[object]:
     """Return the emulated host. Without torch a script can only call `emulator.launch`, which needs none."""
     if not has_torch():
         return nullcontext()
-    from .host.session import emulated_host
+    from ..host.session import emulated_host
 
     return emulated_host()
 

@@ -7,14 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .bridge.patches import emulate
-from .errors import EmulatorError
-from .findings import report_lines
+from ..bridge.patches import emulate
+from ..errors import EmulatorError
+from ..findings import report_lines
+from .scripts import InvalidInput, add_completion
 
 if TYPE_CHECKING:
     import torch
 
-    from .recordings.format import Layout
+    from ..recordings.format import Layout
 
 FAILED = 3
 
@@ -27,28 +28,19 @@ def add_command(commands: Any) -> None:
         description="Run the launches of FILE, a recording such as results/RUN/recordings/0.json, on inputs drawn from "
         f"--seed. CuTeDSL is not needed. Exit code {FAILED} means that a launch ended with an error.",
     )
-    replayed.add_argument(
-        "--completion",
-        choices=("eager", "lazy", "random"),
-        default="lazy",
-        help="asynchronous work completes immediately, as late as PTX allows, or at random (default: %(default)s)",
-    )
-    replayed.add_argument(
-        "--seed", type=int, default=0, help="seed of the inputs and of --completion random (default: %(default)s)"
-    )
+    add_completion(replayed, seeded="the inputs and of --completion random")
     replayed.add_argument("recording", type=Path, metavar="FILE")
     replayed.set_defaults(do=_replay)
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from .recordings import Emulated, RecordingError, replay
-    from .recordings.format import load_file
+    from ..recordings import Emulated, RecordingError, replay
+    from ..recordings.format import load_file
 
     try:
         recording = load_file(options.recording)
     except RecordingError as error:
-        print(error, file=sys.stderr)
-        return 2
+        raise InvalidInput(str(error)) from error
     tensors = {name: _drawn(layout, options.seed + i) for i, (name, layout) in enumerate(recording.tensors.items())}
     results: dict[str, torch.Tensor] = {}
     with emulate(completion=options.completion, seed=options.seed) as device:
@@ -69,7 +61,7 @@ def _drawn(layout: Layout, seed: int) -> torch.Tensor:
     """Return a tensor of a layout: its example, or normal numbers; integers without an example are 0."""
     import torch
 
-    from .recordings.values import dtype
+    from ..recordings.values import dtype
 
     kind = dtype(layout.dtype)
     storage = torch.zeros(layout.storage_bytes, dtype=torch.uint8).view(kind)

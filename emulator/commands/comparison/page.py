@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from ..html import collapsible
-from ..viewer.page import document
+from ...html import collapsible
+from ...viewer.page import document
 from .differences import Change, Comparison, LaunchChange
 from .text import ALWAYS, difference, notable, numbered, shown, visible
 

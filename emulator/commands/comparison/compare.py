@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from ..errors import AssemblerError
-from ..machine_code import Resources, assembler, resources
+from ...errors import AssemblerError
+from ...machine_code import Resources, assembler, resources
 from .differences import Comparison, launch_change, pairs, totals
 from .measured import finished, start
 from .sides import BASE, HEAD, ComparisonError, Side, sides

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+from ..findings import findings_in
+from .scripts import InvalidInput
 
 LEVELS: Final = {"fault": "error", "incomplete": "error", "formal": "warning", "pedantic": "notice"}
 """The command of a GitHub workflow by the level of a finding."""
@@ -34,12 +36,8 @@ def add_command(commands: Any) -> None:
 
 
 def _annotate(options: argparse.Namespace) -> int:
-    try:
-        report = _read(options.report)
-        needed, compared = (None if file is None else _read(file) for file in (options.resources, options.compare))
-    except ValueError as why:
-        print(f"annotate: {why}", file=sys.stderr)
-        return 2
+    report = _read(options.report)
+    needed, compared = (None if file is None else _read(file) for file in (options.resources, options.compare))
     for finding in findings(report):
         print(command_of(finding))
     if options.summary is not None:
@@ -49,26 +47,24 @@ def _annotate(options: argparse.Namespace) -> int:
 
 
 def _read(file: Path) -> Any:
-    """Return the contents of a JSON file. Raises ValueError, which names the file."""
+    """Read a JSON file."""
     try:
         return json.loads(file.read_text())
     except OSError as error:
-        raise ValueError(f"{file}: {error.strerror}") from error
+        raise InvalidInput(f"annotate: {file}: {error.strerror}") from error
     except ValueError as error:
-        raise ValueError(
-            f"{file} is not JSON ({error}): write it with --report FILE.json or --json FILE.json"
-        ) from error
+        hint = "write it with --report FILE.json or --json FILE.json"
+        raise InvalidInput(f"annotate: {file} is not JSON ({error}): {hint}") from error
 
 
 def findings(report: Json) -> list[Json]:
-    """Return the findings of a report, each cause at a place once."""
-    parts = (report, *report.get("children", ()), *report.get("tests", ()))
-    every = [finding for part in parts for finding in part.get("findings", ())]
+    """One finding of a report for each cause at a place."""
+    every = findings_in(report)
     return list({(each["class"], each["message"], json.dumps(each.get("source"))): each for each in every}.values())
 
 
 def command_of(finding: Json) -> str:
-    """Return the workflow command that shows a finding; without a line if its source is not known."""
+    """Workflow command that shows a finding; without a line if its source is not known."""
     properties = {"title": f"{finding['class']} in {finding['kernel'][:60]}"}
     source = finding.get("source")
     if source is not None:
@@ -78,7 +74,7 @@ def command_of(finding: Json) -> str:
 
 
 def _escaped(text: str, more: str = "") -> str:
-    """Return text as a workflow command has it. more: characters that separate properties."""
+    """Escape text for a workflow command. more: characters that separate properties."""
     return "".join(f"%{ord(each):02X}" if each in "%\r\n" + more else each for each in text)
 
 
@@ -137,7 +133,7 @@ def _figure(changes: Sequence[Json], name: str, side: str) -> float:
 
 
 def _both(changes: Sequence[Json], name: str) -> str:
-    """Return a value of base and head as text, "" if it is not known."""
+    """Value of base and head as text, "" if it is not known."""
     values = [str(each[side]) for each in changes if each["name"] == name for side in ("base", "head")]
     return " -> ".join(dict.fromkeys(values))
 

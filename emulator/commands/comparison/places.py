@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..machine.launch.source import source_line
+from ...machine.launch.source import source_line
 
 PLACE: Final = re.compile(r"^(?:near )?(?P<file>.+):(?P<line>\d+)(?: in (?P<function>.*))?$")
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Final
 
-from ..clock.profile import warp_names
-from ..machine_code import Resources
+from ...clock.profile import warp_names
+from ...machine_code import Resources
 from .places import PLACE
 
 Json = Mapping[str, Any]

@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .chip import DEVICES, NAME
-from .errors import EmulatorError
-from .findings import titled
-from .scripts import elsewhere, prepare
+from ..errors import EmulatorError
+from ..findings import titled
+from .scripts import InvalidInput, add_completion, add_script, prepare, run_script
 
 if TYPE_CHECKING:
-    from .bridge.device import EmulatedDevice
-    from .debug.recording import Recording
+    from ..debug.recording import Recording
 
 FAILED = 3
 
 
-def add_commands(commands: Any) -> None:
+def add_command(commands: Any) -> None:
     """Add the commands to those of the command line."""
+    _add_debug(commands)
+    _add_blame(commands)
+
+
+def _add_debug(commands: Any) -> None:
     debug = commands.add_parser(
         "debug",
         allow_abbrev=False,
@@ -41,9 +44,9 @@ def add_commands(commands: Any) -> None:
     debug.add_argument(
         "--launch", action="append", type=int, metavar="N", help="debug only the N-th launch, from 1 (default: all)"
     )
-    _add_machine(debug)
+    add_completion(debug)
+    add_script(debug)
     debug.set_defaults(do=_debug)
-    _add_blame(commands)
 
 
 def _add_blame(commands: Any) -> None:
@@ -71,7 +74,8 @@ def _add_blame(commands: Any) -> None:
         "--atol", type=float, help="absolute difference that is not wrong (default: by the output's size)"
     )
     blame.add_argument("--launch", type=int, metavar="N", help="record only the N-th launch, from 1")
-    _add_machine(blame)
+    add_completion(blame)
+    add_script(blame)
     blame.set_defaults(do=_blame)
 
 
@@ -82,61 +86,27 @@ def _index(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _add_machine(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose the machine, and the script."""
-    parser.add_argument(
-        "--completion",
-        choices=("eager", "lazy", "random"),
-        default="lazy",
-        help="asynchronous work completes immediately, as late as PTX allows, or at random (default: %(default)s)",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of --completion random (default: %(default)s)")
-    parser.add_argument(
-        "--device",
-        choices=tuple(DEVICES),
-        default=NAME,
-        help="the emulated chip (default: %(default)s)",
-    )
-    parser.add_argument("script", type=Path, metavar="SCRIPT")
-    parser.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
-
-
 def _debug(options: argparse.Namespace) -> int:
-    if (code := elsewhere(options.device)) is not None:
-        return code
-    if not prepare(options.script, options.args):
-        return 2
-    from .host.session import emulated_gpu
+    """Run the script under the debugger. Return FAILED after an error of the emulator, which was printed."""
+    prepare(options.script, options.args)
+    from ..host.session import emulated_gpu
 
     which = None if options.launch is None else frozenset(options.launch)
     with emulated_gpu(completion=options.completion, seed=options.seed) as device:
         device.debug(options.command, launches=which)
-        return _run_script(options, device)
-
-
-def _run_script(options: argparse.Namespace, device: EmulatedDevice) -> int:
-    """Run the script or CUDA program. Return FAILED after an error of the emulator, which was printed."""
-    from .host.executable import is_executable, run_main
-
-    try:
-        if is_executable(options.script):
-            run_main(options.script, options.args, lambda code: code)
-        runpy.run_path(str(options.script), run_name="__main__")
-    except EmulatorError as error:
-        print(titled(error), file=sys.stderr)
-        return FAILED
+        try:
+            run_script(options.script, options.args, lambda code: code)
+        except EmulatorError as error:
+            print(titled(error), file=sys.stderr)
+            return FAILED
     return 0
 
 
 def _blame(options: argparse.Namespace) -> int:
-    if (code := elsewhere(options.device)) is not None:
-        return code
     if options.expected is None and options.against is None and options.element is None:
-        print("blame needs --expected, --against or --element, to know which element is wrong", file=sys.stderr)
-        return 2
-    if not prepare(options.script, options.args):
-        return 2
-    from .debug.report import Question, report
+        raise InvalidInput("blame needs --expected, --against or --element, to know which element is wrong")
+    prepare(options.script, options.args)
+    from ..debug.report import Question, report
 
     wrong = _recorded(options.script, options)
     right = None if options.against is None else _recorded(options.against, options)
@@ -146,14 +116,13 @@ def _blame(options: argparse.Namespace) -> int:
         for line in report(wrong, asked, right):
             print(line)
     except (ValueError, OSError) as why:
-        print(f"blame: {why}", file=sys.stderr)
-        return 2
+        raise InvalidInput(f"blame: {why}") from why
     return 0
 
 
 def _recorded(script: Path, options: argparse.Namespace) -> dict[int, Recording]:
     """Run a script and return the recordings of its launches. Its errors are printed."""
-    from .host.session import emulated_gpu
+    from ..host.session import emulated_gpu
 
     with emulated_gpu(completion=options.completion, seed=options.seed) as device:
         recorder = device.record(None if options.launch is None else {options.launch})

@@ -16,6 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
+from ..findings import findings_in
+from .scripts import InvalidInput
+
 LONGEST: Final = 30_000
 """The most characters of a command's output that a tool returns: its beginning and its end."""
 PATIENCE_S: Final = 600
@@ -61,14 +64,14 @@ class Tools:
             if not file.exists():
                 raise NoAnswer(f"the run wrote no report and exited with {code}:\n{said}")
             self._report = json.loads(file.read_text())
-        short = [_short(number, each) for number, each in enumerate(_findings(self._report), 1)]
+        short = [_short(number, each) for number, each in enumerate(findings_in(self._report), 1)]
         return {"verdict": self._report["verdict"], "exit_code": code, "findings": short, "output": said}
 
     def findings(self, number: int | None = None) -> list[Json]:
         """Return the findings of the last `run` with their whole reports; number: only that one, from 1."""
         if self._report is None:
             raise NoAnswer("nothing was run yet: call the tool `run` first")
-        found = _findings(self._report)
+        found = findings_in(self._report)
         if number is None:
             return found
         if not 1 <= number <= len(found):
@@ -135,7 +138,7 @@ class Tools:
 
     def coverage(self, family: str = "") -> list[Json]:
         """Return which PTX instructions are emulated. family: those whose name begins with it, such as "tcgen05"."""
-        from .coverage import families, read_forms
+        from ..coverage import families, read_forms
 
         rows = [row for row in families(read_forms()) if row.name.startswith(family)]
         return [
@@ -166,8 +169,7 @@ def add_command(commands: Any) -> None:
 
 def _serve(_options: argparse.Namespace) -> int:
     if find_spec("mcp") is None or find_spec("mcp.server.mcpserver") is None:
-        print("mcp needs the package mcp, version 2: pip install 'ptx-emulator[mcp]'", file=sys.stderr)
-        return 2
+        raise InvalidInput("mcp needs the package mcp, version 2: pip install 'ptx-emulator[mcp]'")
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
 
@@ -191,7 +193,7 @@ def _serve(_options: argparse.Namespace) -> int:
 
 def _command(arguments: Sequence[str], timeout_s: int) -> tuple[int, str]:
     """Run a command of this package; return its exit code and what it printed. Raises NoAnswer after `timeout_s`."""
-    command = [sys.executable, "-m", __package__, *arguments]
+    command = [sys.executable, "-m", __package__.rpartition(".")[0], *arguments]
     try:
         done = subprocess.run(
             command,
@@ -212,19 +214,14 @@ def _command(arguments: Sequence[str], timeout_s: int) -> tuple[int, str]:
 
 
 def _said(arguments: Sequence[str], timeout_s: int) -> str:
-    """Return what a command printed. Raises NoAnswer with it if the command rejects its arguments."""
+    """Output of a command. Raises NoAnswer with it if the command rejects its arguments."""
     code, text = _command(arguments, timeout_s)
     if code == 2:
         raise NoAnswer(text)
     return text if code == 0 else f"{text}\nexit code {code}"
 
 
-def _findings(report: Mapping[str, Any]) -> list[Json]:
-    """Return the findings of a run and of its child processes."""
-    return [each for part in (report, *report["children"]) for each in part["findings"]]
-
-
 def _short(number: int, finding: Mapping[str, Any]) -> Json:
-    """Return the number, class, message and place of a finding."""
+    """Summary of a finding: number, class, message and place."""
     kept = ("class", "level", "message", "missing", "source", "ptx_line", "kernel", "times")
     return {"number": number} | {name: finding[name] for name in kept if finding.get(name)}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,21 +14,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..bridge.modules import load
-from ..scripts import NO_OUTPUTS, prepare
+from ...bridge.modules import load
+from ..scripts import NO_OUTPUTS, InvalidInput, exit_code, prepare, run_script
 from .places import source_text
 from .sides import NotPredicted, Side
 
 if TYPE_CHECKING:
-    from ..bridge.device import EmulatedDevice
-    from ..bridge.result import LaunchResult
+    from ...bridge.device import EmulatedDevice
+    from ...bridge.result import LaunchResult
 
 PTX_LINE: Final = "PTX line "
 NARROW: Final = 1 / 1000
 """Gaps narrower than this share of a launch are closed in its timeline."""
 LAST: Final = 25
 """Lines of a failed script's output that are shown."""
-HERE: Final = Path(__file__).parents[1]
+HERE: Final = Path(__file__).parents[2]
 Json = dict[str, Any]
 
 
@@ -70,23 +69,23 @@ def main() -> int:
     sys.path[0] = asked["folder"]  # python -m puts the emulator's parent there
     if copied is not None:
         sys.path[:] = [moved(each, Path(copied), Path(checkout)) for each in sys.path]
-    if not prepare(Path(asked["script"]), asked["arguments"]):
+    try:
+        prepare(Path(asked["script"]), asked["arguments"])
+    except InvalidInput as why:
+        print(why)
         return 2
-    from .. import emulate
-    from ..clock.conditions import Conditions
-    from ..host.executable import is_executable, run_main
-    from ..host.session import emulated_host
+    from ...bridge.patches import emulate
+    from ...clock.conditions import Conditions
+    from ...host.session import emulated_host
 
     conditions = dict(asked["conditions"])
     chip = conditions.pop("chip")
     with emulated_host(), emulate(clock=chip, trace=True, conditions=Conditions(**conditions)) as device:
         end = partial(_end, device, asked)
-        if is_executable(Path(asked["script"])):
-            run_main(Path(asked["script"]), asked["arguments"], end)
         try:
-            runpy.run_path(asked["script"], run_name="__main__")
+            run_script(Path(asked["script"]), asked["arguments"], end)
         except SystemExit as left:
-            return end(left.code if isinstance(left.code, int) else int(left.code is not None))
+            return end(exit_code(left))
         return end(0)
 
 
