@@ -9,11 +9,11 @@
 Import it before compiling with CuTeDSL, so that CuTeDSL keeps the PTX.
 """
 
-from .bridge.device import EmulatedDevice
 from .bridge.driver import NotEmulated, is_entered
-from .bridge.patches import emulate, keep_ptx
+from .bridge.patches import keep_ptx
 from .bridge.result import LaunchResult
 from .bridge.saved import SavedFunction, save
+from .emulation import EmulatedDevice, emulate
 from .errors import EmulatorError
 from .findings import Finding, Verdict
 from .launching import launch

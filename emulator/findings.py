@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from textwrap import fill
 from typing import Any, Final, Literal
 
-from .bridge.device import EmulatedDevice
+from .bridge.device import LaunchingDevice
 from .bridge.result import WORDS, LaunchResult, Word, worst
 from .errors import Deadlock, Fault, LaunchError, Level, Stopped, same_cause
 from .machine.launch.source import SourcePlace
@@ -105,7 +105,7 @@ class Verdict:
     options: dict[str, Any]
 
     @classmethod
-    def of(cls, device: EmulatedDevice) -> Verdict:
+    def of(cls, device: LaunchingDevice) -> Verdict:
         """Return the verdict on the launches that a device has run until now."""
         found = tuple(causes(device))
         asked = Level[device.level.upper()]
@@ -132,7 +132,7 @@ def findings_in(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [finding for part in parts for finding in part.get("findings", ())]
 
 
-def causes(device: EmulatedDevice) -> Iterator[Finding]:
+def causes(device: LaunchingDevice) -> Iterator[Finding]:
     """Yield the errors that ended launches, then the findings after which launches went on, one per cause."""
     ended = [Finding(f.error, f.kernel, ended=True, times=f.times, test=f.test) for f in device.failures]
     if device.error is not None and all(f.error is not device.error for f in ended):
@@ -141,7 +141,7 @@ def causes(device: EmulatedDevice) -> Iterator[Finding]:
     yield from _merged([*_noted(device.failures), *_noted(device.launches)])
 
 
-def report_lines(device: EmulatedDevice, explain: bool = False) -> Iterator[str]:
+def report_lines(device: LaunchingDevice, explain: bool = False) -> Iterator[str]:
     """Yield the errors that ended launches with their notes, and then `finding_lines`."""
     for finding in (f for f in causes(device) if f.ended):
         yield "\n".join([titled(finding.error), *_notes(finding.error), ""])
@@ -150,7 +150,7 @@ def report_lines(device: EmulatedDevice, explain: bool = False) -> Iterator[str]
     yield from finding_lines(device, explain)
 
 
-def finding_lines(device: EmulatedDevice, explain: bool = False) -> Iterator[str]:
+def finding_lines(device: LaunchingDevice, explain: bool = False) -> Iterator[str]:
     """Yield the findings after which launches went on, by level, and then suspicious counts.
 
     explain: also yield why each finding has its level.

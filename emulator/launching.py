@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from .bridge.allocations import ADDRESSES_FROM, Allocation, Memory
-from .bridge.device import EmulatedDevice
+from .bridge.device import LaunchingDevice
 from .bridge.driver import current
 from .bridge.launchconfig import LaunchConfig
-from .bridge.modules import LoadedModule, load
 from .bridge.result import LaunchResult
 from .chip import DEVICE, VARIABLE
 from .errors import LaunchError
 from .machine.launch.launch import Dim3
+from .modules import LoadedModule, load
 from .ptx.syntax import Param
 
 _FLOATS = {2: "<e", 4: "<f", 8: "<d"}
@@ -57,8 +57,8 @@ def launch(
     pointers = (ctypes.c_void_p * len(copies))(*map(ctypes.addressof, copies))
     shape = None if cluster is None else _dim3(cluster)
     config = LaunchConfig(_dim3(grid), _dim3(block), shape, dynamic_shared_bytes, (), 0)
-    device = current() or EmulatedDevice()
-    assert isinstance(device, EmulatedDevice)
+    device = current() or LaunchingDevice()
+    assert isinstance(device, LaunchingDevice)
     with device.calling(None, _memory(args, [param.name for param in params])):
         device.launch(device.handle(module, kernel), config, ctypes.addressof(pointers))
     return device.launches[-1]

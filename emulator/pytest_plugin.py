@@ -21,7 +21,7 @@ from .machine.launch.launch import Diagnostics, LevelName, Numerics
 from .machine.order.completion import Completion
 
 if TYPE_CHECKING:
-    from .bridge.device import EmulatedDevice
+    from .emulation import EmulatedDevice
 
 FIXTURE: Final = "emulated_device"
 MARKER: Final = "emulator"

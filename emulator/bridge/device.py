@@ -6,36 +6,26 @@ import ctypes
 import os
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 from .. import chip
 from ..errors import EmulatorError, Fault, Incomplete, LaunchError, Level, same_cause
-from ..machine.execution.scheduler import RunOptions, run
+from ..machine.execution.scheduler import RunOptions
 from ..machine.launch.globalmem import Allocation as GlobalAllocation
 from ..machine.launch.launch import Diagnostics, Launch, LevelName, Numerics
 from ..machine.order.completion import Completion
-from ..program import Program
+from ..modules import LoadedKernel, LoadedModule, Runner, execute, load
 from ..ptx.syntax import Kernel
+from ..tensors import tensors_of_callers
 from .allocations import Memory
 from .driver import NotEmulated
 from .hostcode import HostCode
 from .launchconfig import UNDERSTOOD, LaunchConfig
-from .modules import LoadedModule, load
 from .result import Failure, LaunchResult
 from .tensormap import encode_im2col, encode_tiled
-
-if TYPE_CHECKING:
-    from ..clock.chips import Chip
-    from ..clock.conditions import Conditions
-    from ..clock.prediction import Prediction
-    from ..clock.trace import Recorder as TraceRecorder
-    from ..debug.recording import Recorder
-    from ..viewer.pages import Pages, Timed
 
 OPTIONS: Final = {
     "completion": get_args(Completion),
@@ -52,10 +42,6 @@ Names = Callable[[str], Mapping[int, str]]
 """Maps a kernel's name in PTX to the names of its mbarriers, by byte offset in dynamic shared memory."""
 
 
-Runner = Callable[[Launch, Program, RunOptions], object]
-"""Runs a launch."""
-
-
 def no_names(kernel: str) -> Mapping[int, str]:
     """Return no mbarrier names. Reports then number the mbarriers in order of initialisation."""
     return {}
@@ -63,12 +49,12 @@ def no_names(kernel: str) -> Mapping[int, str]:
 
 _host_code: weakref.WeakKeyDictionary[Any, HostCode] = weakref.WeakKeyDictionary()
 _libraries: list[LoadedModule] = []
-_kernels: list[tuple[LoadedModule, str]] = []
+_kernels: list[LoadedKernel] = []
 
 
 @dataclass
-class EmulatedDevice:
-    """A device that runs each launch synchronously in this process."""
+class LaunchingDevice:
+    """A device that runs each launch synchronously in this process, by its `runner`."""
 
     completion: Completion = "lazy"
     seed: int = 0
@@ -78,10 +64,6 @@ class EmulatedDevice:
     diagnostics: Diagnostics = "stop"
     processes: int | None = None
     names: Names = no_names
-    clock: str | None = None
-    trace: bool = False
-    conditions: Conditions | None = None
-    schedule: str = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid option."""
@@ -94,11 +76,7 @@ class EmulatedDevice:
             raise ValueError(f"budget is {self.budget!r}; allowed: None or a number of instructions from 1")
         if self.processes is not None and (not isinstance(self.processes, int) or self.processes < 1):
             raise ValueError(f"processes is {self.processes!r}; allowed: None or a number of processes from 1")
-        self._chip = None if self.clock is None else _chip(self.clock)
-        self.runner: Runner = self._search() if self.completion == "all" else run
-        """The function that runs a launch: the scheduler's, or a debugger's."""
-        self.recordings: Recorder | None = None
-        self.pages: Pages | None = None
+        self.runner: Runner = execute
         self.launches: list[LaunchResult] = []
         self.failures: list[Failure] = []
         """The errors that ended launches, also those that a program caught or saw only as a CUDA error."""
@@ -108,21 +86,8 @@ class EmulatedDevice:
         """The newest recorded error."""
         self.error: BaseException | None = None
         """The first error of an entry point that compiled code saw only as a CUDA error."""
-        self.recorder: TraceRecorder | None = None
-        """The trace of the newest launch under a clock, even if the launch failed."""
         self._visible = NO_MEMORY
         self._loading: LoadedModule | None = None
-
-    def _check_one_order(self) -> None:
-        """Raise ValueError if each launch runs in several orders."""
-        if self.completion == "all":
-            raise ValueError("completion is 'all'; allowed for debugging and recording: 'eager', 'lazy' or 'random'")
-
-    def _search(self) -> Runner:
-        from ..exploration.explorer import by_schedule, explore
-
-        by_schedule(self.schedule)  # raises ValueError now
-        return partial(explore, self.schedule)
 
     @contextmanager
     def calling(self, module: LoadedModule | None, visible: Memory = NO_MEMORY) -> Iterator[None]:
@@ -153,49 +118,6 @@ class EmulatedDevice:
                 code = _host_code[compiled] = HostCode(compiled)
             return code(list(arguments))
 
-    def debug(
-        self,
-        commands: Iterable[str] | None = None,
-        out: IO[str] | None = None,
-        launches: Collection[int] | None = None,
-    ) -> None:
-        """Stop the launches that follow in a debugger, each before its first instruction.
-
-        commands: of the debugger, executed in place of a prompt; after the last one launches run without stops. out:
-        where answers go, default standard output. launches: their numbers, counted from 1 from now on; None for all.
-        Raises ValueError with completion "all".
-        """
-        from ..debug.console import Console
-        from ..debug.session import Session
-
-        self._check_one_order()
-        which = None if launches is None else frozenset(launches)
-        self.runner = Session(Console(commands, out).stopped, which, commands is None).execute
-
-    def record(self, launches: Collection[int] | None = None) -> Recorder:
-        """Record the launches that follow, for `LaunchResult.blame`: every instruction with its results.
-
-        launches: their numbers, counted from 1 from now on; None for all. A recorded launch takes some 30 to 100 times
-        as long and keeps every value that was computed.
-        """
-        from ..debug.recording import Recorder
-
-        self._check_one_order()
-        which = None if launches is None else frozenset(launches)
-        self.recordings = Recorder(None if which is None else lambda number, kernel: number in which)
-        self.runner = self.recordings.execute
-        return self.recordings
-
-    def view(self, folder: Path, launches: Collection[int] | None = None) -> None:
-        """Write an HTML page of each launch that follows into a folder: what bounds it, its timeline, its findings.
-
-        launches: their numbers, counted from 1 from now on; None for all. They are recorded, as by `record`.
-        """
-        from ..viewer.pages import Pages
-
-        self.record(launches)
-        self.pages = Pages(folder, _chip(chip.NAME))
-
     def memory(self) -> Memory:
         """Return the memory that a launch may access now."""
         return self._visible
@@ -213,7 +135,7 @@ class EmulatedDevice:
     def handle(self, module: LoadedModule, name: str) -> int:
         """Return a handle of a module's kernel. Raises KeyError if the module has none of that name."""
         module.kernel(name)
-        _kernels.append((module, name))
+        _kernels.append(LoadedKernel(module, name))
         return len(_kernels)
 
     def kernel_attribute(self, kernel: int, attribute: int) -> int:
@@ -223,7 +145,7 @@ class EmulatedDevice:
                 f"CUfunction_attribute {attribute} is not emulated: "
                 f"the only supported one is {_STATIC_SHARED_ATTRIBUTE} (static shared memory)"
             )
-        return _kernel(kernel).static_shared_bytes - chip.RESERVED_SHARED_BYTES
+        return self.kernel_of(kernel).syntax.static_shared_bytes - chip.RESERVED_SHARED_BYTES
 
     def device_attribute(self, attribute: int) -> int:
         """Return a cudaDeviceAttr, one of those that CuTeDSL's host code asks for."""
@@ -231,13 +153,13 @@ class EmulatedDevice:
             raise NotEmulated(f"cudaDeviceAttr {attribute} is not emulated: supported are {sorted(_DEVICE_ATTRIBUTES)}")
         return _DEVICE_ATTRIBUTES[attribute]
 
-    def kernel_of(self, handle: int) -> tuple[LoadedModule, str]:
-        """Return the module and the name of a kernel."""
+    def kernel_of(self, handle: int) -> LoadedKernel:
+        """Return a kernel by its handle."""
         return _kernels[handle - 1]
 
     def parameter_bytes(self, kernel: int) -> list[int]:
         """Return the size in bytes of each parameter of a kernel."""
-        return [param.size for param in _kernel(kernel).params]
+        return [param.size for param in self.kernel_of(kernel).syntax.params]
 
     def set_kernel_attribute(self, kernel: int, attribute: int, value: int) -> None:
         """Ignore the attribute. Limits of shared memory and clusters are checked at launch."""
@@ -258,15 +180,15 @@ class EmulatedDevice:
         try:
             self._launch(kernel, config, arguments)
         except EmulatorError as error:
-            self.fail(error, _kernels[kernel - 1][1])
+            self.fail(error, self.kernel_of(kernel).name)
             raise
 
     def _launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
         for attribute in config.attributes:
             if attribute not in UNDERSTOOD:
                 raise NotEmulated(f"launch attribute {attribute} is not emulated: supported are {sorted(UNDERSTOOD)}")
-        module, name = self.kernel_of(kernel)
-        syntax = module.kernel(name)
+        loaded = self.kernel_of(kernel)
+        syntax = loaded.syntax
         params, address = _parameters(syntax, arguments)
         cluster = config.cluster or syntax.reqnctapercluster or (1, 1, 1)
         seen = self.memory()
@@ -278,71 +200,30 @@ class EmulatedDevice:
             dynamic_shared_bytes=config.dynamic_shared_bytes,
             params=params,
             params_address=address,
-            allocations=[(address, syntax.param_bytes, "parameters"), *module.allocations, *seen.allocations],
+            allocations=[(address, syntax.param_bytes, "parameters"), *loaded.module.allocations, *seen.allocations],
             closed=seen.closed,
             cooperative=config.cooperative,
             level=Level[self.level.upper()],
             numerics=self.numerics,
             diagnostics=self.diagnostics,
-            names=self.names(name),
+            names=self.names(loaded.name),
         )
         launch.memory.name_of = _name_in_program
         started = time.perf_counter()
-        if self._chip is not None:
-            predicted = self._predict(self._chip, launch, module, name)
-            self._record_result(module, name, config, cluster, launch, started, predicted)
-            self._compute_integers(launch, module, name)
-            return
-        program = module.program(name)
-        timed = None if self.pages is None else self.pages.predicted(launch, partial(module.skeleton, name))
+        found: Mapping[str, Any] = {}
         try:
-            self.runner(launch, program, RunOptions(self.completion, self.seed, self.budget, self.processes))
+            found = self.runner(launch, loaded, RunOptions(self.completion, self.seed, self.budget, self.processes))
         except Incomplete as left:
-            self.fail(left, name)  # the launch has its results
+            self.fail(left, loaded.name)  # the launch has its results
         except EmulatorError as error:
             for fault in launch.findings:
                 if not (isinstance(error, Fault) and (fault.what, fault.line) == (error.what, error.line)):
                     error.add_note(f"found before: {fault}")
-            self.fail(error, name, launch.findings)
-            self._show(launch, timed, error)
+            self.fail(error, loaded.name, launch.findings)
             raise
-        self._record_result(module, name, config, cluster, launch, started)
-        self._show(launch, timed)
-
-    def _show(self, launch: Launch, timed: Timed | None, error: EmulatorError | None = None) -> None:
-        """Write the page of a launch that has ended, if it was recorded for one."""
-        if self.pages is not None and timed is not None and self.recordings is not None and self.recordings.last:
-            self.pages.write(launch, timed, self.recordings.last, error)
-
-    def _predict(self, chip: Chip, launch: Launch, module: LoadedModule, name: str) -> Prediction:
-        from ..clock.conditions import USUAL
-        from ..clock.predict import predict
-        from ..clock.trace import Recorder
-
-        self.recorder = Recorder() if self.trace else None
-        return predict(chip, launch, partial(module.skeleton, name), self.recorder, self.conditions or USUAL)
-
-    def _compute_integers(self, launch: Launch, module: LoadedModule, name: str) -> None:
-        """Execute a launch under the clock if later launches may depend on its results. Errors are not reported."""
-        from ..clock.integers import BUDGET, computes_integers
-
-        if computes_integers(launch):
-            with suppress(EmulatorError):
-                self.runner(launch, module.program(name), RunOptions(self.completion, self.seed, BUDGET, 1))
-
-    def _record_result(
-        self,
-        module: LoadedModule,
-        name: str,
-        config: LaunchConfig,
-        cluster: Any,
-        launch: Launch,
-        started: float,
-        prediction: Prediction | None = None,
-    ) -> None:
         self.launches.append(
             LaunchResult(
-                name,
+                loaded.name,
                 config.grid,
                 config.block,
                 cluster,
@@ -350,11 +231,10 @@ class EmulatedDevice:
                 time.perf_counter() - started,
                 launch.stats,
                 tuple(launch.findings),
-                module.ptx,
+                loaded.module.ptx,
                 _test(),
-                prediction,
-                None if self.recordings is None else self.recordings.last,
-                frozenset(launch.memory.tracked),
+                written=frozenset(launch.memory.tracked),
+                **found,
             )
         )
 
@@ -372,12 +252,6 @@ def _test() -> str:
     return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
 
 
-def _chip(name: str) -> Chip:
-    from ..clock.chips import chip  # what a launch without a clock does without
-
-    return chip(name)
-
-
 def module_of(compiled: Any) -> LoadedModule | None:
     """Return the module of a compiled function, None if it launches nothing."""
     if not compiled.has_gpu_module:
@@ -393,18 +267,11 @@ def module_of(compiled: Any) -> LoadedModule | None:
 
 def _name_in_program(allocation: GlobalAllocation) -> str:
     """Return the variable of the launching program that holds a tensor there, else the allocation's own name."""
-    from ..debug.tensors import tensors_of_callers  # what a launch without a report does without
-
     first, end = allocation.address, allocation.address + allocation.size
     inside = [tensor for tensor in tensors_of_callers().values() if first <= tensor.address < end]
     whole = next((tensor for tensor in inside if tensor.address == first), None)
     named = whole or next(iter(inside), None)
     return allocation.name if named is None else named.name
-
-
-def _kernel(handle: int) -> Kernel:
-    module, name = _kernels[handle - 1]
-    return module.kernel(name)
 
 
 def _parameters(kernel: Kernel, arguments: int) -> tuple[object, int]:

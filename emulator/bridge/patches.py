@@ -1,4 +1,4 @@
-"""Enter and leave an emulated device: CuTeDSL's compiled functions call it instead of a GPU."""
+"""Patches of CuTeDSL: it keeps the PTX that it compiles, and compiled functions call the current device."""
 
 from __future__ import annotations
 
@@ -11,22 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..chip import DEVICE
-from ..errors import EmulatorError
-from ..machine.execution.blas import one_thread
-from ..machine.launch.launch import Diagnostics, LevelName, Numerics
-from ..machine.order.completion import Completion
 from ..patching import Patches
 from . import driver
 from .allocations import argument_memory
-from .device import NO_MEMORY, EmulatedDevice, Names, no_names
+from .device import NO_MEMORY, LaunchingDevice
 from .positions import remember_positions
 from .shared_arrays import note_shared_arrays
-
-if TYPE_CHECKING:
-    from ..clock.conditions import Conditions
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
@@ -76,10 +69,10 @@ class _Executor:
         return _call(self._compiled, *args, **kwargs)
 
 
-def current_device() -> EmulatedDevice:
+def current_device() -> LaunchingDevice:
     """Return the innermost current device. Raises RuntimeError if there is none."""
     device = driver.current()
-    if not isinstance(device, EmulatedDevice):
+    if not isinstance(device, LaunchingDevice):
         raise RuntimeError("this function belongs to an emulated device that is no longer current")
     return device
 
@@ -125,74 +118,6 @@ def _to(compiled: Any, device: Any = None) -> _Executor:
 
 
 _REPLACED = {"__call__": _call, "run_compiled_program": _run, "to": _to}
-
-
-@contextmanager
-def emulate(
-    completion: Completion = "lazy",
-    seed: int = 0,
-    *,
-    budget: int | None = None,
-    level: LevelName = "fault",
-    numerics: Numerics = "fp32",
-    diagnostics: Diagnostics = "stop",
-    processes: int | None = None,
-    names: Names = no_names,
-    clock: str | None = None,
-    trace: bool = False,
-    conditions: Conditions | None = None,
-    schedule: str = "",
-) -> Iterator[EmulatedDevice]:
-    """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
-
-    - `completion`: when asynchronous work completes: "eager" immediately, "lazy" as late as PTX allows, "random" in
-      between, drawn with `seed`. "all" runs each launch in every order of its synchronisation events that can have
-      another effect, within limits. Memory then holds the results of the first run.
-    - `schedule`: the one order to run with completion "all", as the note of an error gives it.
-    - `budget`: the most warp-instructions that a warp may execute; None for no limit.
-    - `level`: the findings that are errors. "fault": some legal timing breaks the program. "formal": also violations of
-      PTX that no known hardware shows. "pedantic": also habits that PTX recommends. Formal findings are listed in the
-      launch's `findings` at any level.
-    - `numerics`: "fp32" accumulates tcgen05.mma in float32, "tc" rounds as the tensor core does.
-    - `diagnostics`: "stop" raises the first error. "report" continues after errors that do not change memory (a missing
-      wait or fence, a read of unwritten memory or outside of all tensors) and lists them in `findings`.
-    - `processes`: how many processes share the clusters of a launch, with the same results as one; None chooses. A
-      kernel whose clusters can communicate through global memory (atomics, flags, reductions), or that prints, runs in
-      one process. So does every kernel if this process has other threads.
-    - `names`: maps a kernel's name to its mbarriers' names, by byte offset in dynamic shared memory, for reports.
-    - `clock`: a chip ("b200") whose time is predicted. Each launch then has a `prediction` and computes no outputs.
-      None inside a device with a clock: the same clock, trace and conditions, and that device gets the launches too.
-    - `trace`: also record the timeline of the prediction.
-    - `conditions`: what the prediction takes for granted of L2, the data and the clock rate; None for cold, random and
-      the chip's own.
-
-    Errors of a kernel are subclasses of EmulatorError. An error that a C program saw only as a CUDA error is raised at
-    the end. Raises ValueError for an invalid option.
-    """
-    outer = driver.current()
-    timed = outer if clock is None and isinstance(outer, EmulatedDevice) and outer.clock is not None else None
-    if timed is not None:
-        clock, trace, conditions = timed.clock, timed.trace, timed.conditions
-    device = EmulatedDevice(
-        completion, seed, budget, level, numerics, diagnostics, processes, names, clock, trace, conditions, schedule
-    )
-    device.nested = isinstance(outer, EmulatedDevice)
-    driver.make_current(device)
-    try:
-        with cutedsl_calls(), one_thread():
-            yield device
-    except Exception as error:
-        if device.error is None or isinstance(error, EmulatorError):
-            raise
-        raise device.error from error
-    else:
-        if device.error is not None:
-            raise device.error
-    finally:
-        driver.release(device)
-        if timed is not None:
-            timed.launches += device.launches
-            timed.failures += device.failures
 
 
 @contextmanager

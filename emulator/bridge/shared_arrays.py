@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Final
 
+from ..machine.formats.cute_layouts import parse
 from ..patching import Patches
 from ..ptx.shared_arrays import comment
 
@@ -140,8 +141,6 @@ def _arrays(allocations: Sequence[Any], names: Sequence[str]) -> Iterator[_Array
 
     CuTeDSL places the allocations of a partition one after another, each at its alignment, and its own partition first.
     """
-    from ..debug.layout import parse  # what a launch does without
-
     several, seen = Counter(names), Counter[str]()
     at = 0
     for operation, name in sorted(zip(allocations, names, strict=True), key=lambda pair: _partition(pair[0])):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..bridge.patches import emulate
+from ..emulation import emulate
 from ..errors import EmulatorError
 from ..findings import report_lines
 from .scripts import InvalidInput, add_completion

@@ -13,10 +13,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from ..bridge.modules import load
 from ..bridge.result import LaunchResult
 from ..errors import AssemblerError
 from ..machine_code import Resources, assembler, resources
+from ..modules import load
 from .scripts import InvalidInput, add_script, is_program, prepare
 
 OVER: Final = 3

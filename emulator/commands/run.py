@@ -16,9 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, get_args
 
-from ..bridge.device import EmulatedDevice
 from ..bridge.result import worst
 from ..chip import VARIABLE
+from ..emulation import EmulatedDevice
 from ..errors import EmulatorError
 from ..findings import Verdict, report_lines
 from ..machine.launch.launch import Diagnostics, LevelName, Numerics

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from ..bridge.device import EmulatedDevice
 from ..chip import NAME
 from ..clock.chips import names
 from ..clock.conditions import USUAL, Branches, Conditions, Data, L2State
+from ..emulation import EmulatedDevice, emulate
 from ..errors import EmulatorError
 from ..findings import report_lines
 from .scripts import NO_OUTPUTS, InvalidInput, has_torch, prepare, run_script
@@ -143,8 +143,6 @@ def _time(options: argparse.Namespace) -> int:
 
 def _predicted(options: argparse.Namespace, conditions: Conditions) -> int:
     """Run the script, and print the predictions and the errors of its launches. Return the exit code."""
-    from ..bridge.patches import emulate
-
     trace, device = options.trace is not None, None
     try:
         with _host(), emulate(clock=options.device, trace=trace, conditions=conditions) as device:

@@ -14,12 +14,12 @@ from ..machine.formats.descriptors import MatrixDescriptor
 from ..machine.launch.shared_names import shared_variable, source_name
 from ..machine.launch.source import source_place
 from ..ptx.kinds import Kind
+from ..tensors import MANTISSA, NamedTensor, element, named, place, shown
 from .addresses import UNKNOWN, describe
 from .events import Copied, Executed, Multiplied
 from .exact import PASSING, Exact, Value
 from .places import brief, warp_name
 from .slicing import Node, Slicer, Source
-from .tensors import MANTISSA, NamedTensor, element, named, place, shown
 
 if TYPE_CHECKING:
     from .recording import Recording

@@ -16,11 +16,12 @@ from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from ..engine.placement import UNSET
+from ..machine.formats import cute_layouts
 from ..machine.launch.shared_names import shared_variables, source_name
 from ..machine.launch.source import source_place
 from ..ptx.flow import EXIT
 from ..ptx.syntax import Reg
-from . import layout as layouts
+from ..tensors import numbers, register_text, shown, width_of
 from .places import (
     barrier_name,
     brief,
@@ -38,7 +39,6 @@ from .places import (
 )
 from .session import Session
 from .stops import ArrivalStop, Breakpoint, RegisterWatch, Watch, Who, barrier_line, phases
-from .tensors import numbers, register_text, shown, width_of
 from .views import Matrix, array_views, boxes, global_tensor, shared, tensor_memory
 
 if TYPE_CHECKING:
@@ -470,7 +470,7 @@ class Console(cmd.Cmd):
         known = shared_range(cta, options.name)
         if known is None:
             return list(boxes(self._session.loads(cta), cta, options.name, self._session.tensors))
-        kind, layout = options.type or "b32", None if options.layout is None else layouts.parse(options.layout)
+        kind, layout = options.type or "b32", None if options.layout is None else cute_layouts.parse(options.layout)
         return [shared(cta, *known, kind, layout, options.swizzle)]
 
     def _unknown_shared(self, name: str) -> str:

@@ -8,10 +8,10 @@ from typing import Final
 
 from ..machine.launch.source import SourcePlace
 from ..ptx.kinds import Kind
+from ..tensors import MANTISSA
 from .events import Copied, Multiplied
 from .places import bytes_at, source_line
 from .slicing import Node, Slicer, Source, number, operand_kind, result_kind
-from .tensors import MANTISSA
 
 Value = tuple[Node, str, int]
 """A node, the type as which it is read, and the byte in it."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..machine.synchronisation.mbarrier import MBarrier
     from ..machine.topology import Cta, Warp
     from ..ptx.syntax import Kernel, Variable
-    from .tensors import NamedTensor
+    from ..tensors import NamedTensor
 
 _TRIPLE: Final = re.compile(r"\(?(\d+)(?:,(\d+))?(?:,(\d+))?\)?")
 _ELEMENT: Final = re.compile(r"(.+?)\[([\d:,\s]*)\]")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from ..machine.agents.tensorcore import Product
 from ..machine.execution.scheduler import RunOptions, run
 from ..machine.launch.globalmem import host_bytes
 from ..machine.launch.launch import Launch
+from ..modules import LoadedKernel, execute
 from ..ptx.kinds import Kind
-from ..ptx.syntax import Kernel, Reg
+from ..ptx.syntax import Reg
+from ..tensors import NamedTensor, tensors_of_callers
 from .addresses import CTA_SHIFT, SHARED, UNKNOWN, Writers, shared_base, tensor_base
 from .decode import Operands, Pieces, access, copies, loaded, stored
 from .events import Access, Copied, Event, Executed, Multiplied, multiplied, results
 from .stepping import Observer, SteppedProgram
-from .tensors import NamedTensor, tensors_of_callers
 
 if TYPE_CHECKING:
     from ..machine.order.completion import AsyncOperation
@@ -87,12 +88,9 @@ class Recording:
 
 
 class Recorder:
-    """Runs launches one instruction at a time and records them.
+    """Runs launches one instruction at a time and records them. chosen: their numbers, from 1; None for all."""
 
-    chosen: whether to keep a launch, by its number from 1 and its kernel; None for all.
-    """
-
-    def __init__(self, chosen: Callable[[int, Kernel], bool] | None = None) -> None:
+    def __init__(self, chosen: Collection[int] | None = None) -> None:
         self._chosen = chosen
         self.launches = 0
         self.recordings: dict[int, Recording] = {}
@@ -100,16 +98,16 @@ class Recorder:
         self.last: Recording | None = None
         """The recording of the last launch; None if it was not chosen."""
 
-    def execute(self, launch: Launch, program: Program, options: RunOptions) -> None:
+    def run(self, launch: Launch, kernel: LoadedKernel, options: RunOptions) -> Mapping[str, Any]:
         """Run a launch and record it."""
         self.launches += 1
         self.last = None
-        if self._chosen is not None and not self._chosen(self.launches, launch.kernel):
-            run(launch, program, options)
-            return
-        observer = _Observer(launch, program, tensors_of_callers())
+        if self._chosen is not None and self.launches not in self._chosen:
+            return execute(launch, kernel, options)
+        observer = _Observer(launch, kernel.program, tensors_of_callers())
         self.recordings[self.launches] = self.last = observer.recording
         run(launch, observer.program, replace(options, processes=1, keeps_ended=True))
+        return {"recording": self.last}
 
 
 class _Observer(Observer):

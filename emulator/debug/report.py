@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..tensors import NamedTensor
 from .blame import Blame, Wrong, find, wrong
 from .recording import Recording
-from .tensors import NamedTensor
 from .versions import ROUNDING, Versions
 
 

@@ -6,7 +6,7 @@ import signal
 import threading
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -15,11 +15,12 @@ from ..errors import EmulatorError
 from ..machine.agents.boxes import Load
 from ..machine.execution.scheduler import RunOptions, run
 from ..machine.launch.launch import Launch
+from ..modules import LoadedKernel, execute
+from ..tensors import NamedTensor, tensors_of_callers
 from .places import source_line, warp_name, where
 from .replay import Snapshot
 from .stepping import Observer, SteppedProgram
 from .stops import ArrivalStop, Breakpoint, RegisterWatch, Stop, Watch
-from .tensors import NamedTensor, tensors_of_callers
 
 if TYPE_CHECKING:
     from ..machine.order.completion import AsyncOperation
@@ -65,7 +66,7 @@ class Session(Observer):
     """
 
     def __init__(
-        self, console: Callable[[Session, str], None], which: frozenset[int] | None = None, asks: bool = False
+        self, console: Callable[[Session, str], None], which: Collection[int] | None = None, asks: bool = False
     ) -> None:
         self._console, self._which, self._asks = console, which, asks
         self._asking = self._interrupted = False
@@ -95,20 +96,19 @@ class Session(Observer):
 
     # running a launch ----------------------------------------------------------------------------------------------
 
-    def execute(self, launch: Launch, program: Program, options: RunOptions) -> None:
+    def run(self, launch: Launch, kernel: LoadedKernel, options: RunOptions) -> Mapping[str, Any]:
         """Run a launch under the debugger. Its counts and findings are those of the last time that it ran."""
         self.launches += 1
         if self.detached or (self._which is not None and self.launches not in self._which):
-            run(launch, program, options)
-            return
+            return execute(launch, kernel, options)
         self.tensors = tensors_of_callers()
         snapshot, target = Snapshot(launch), 0
         while True:
             self.launch = replace(launch)
             try:
                 with self._stopped_by_interrupts():
-                    self._run(program, target, replace(options, processes=1, keeps_ended=True))
-                break
+                    self._run(kernel.program, target, replace(options, processes=1, keeps_ended=True))
+                return {}
             except Rewind as back:
                 target = back.count
                 snapshot.restore()

@@ -14,9 +14,9 @@ from ..engine.effects import Effect, registers
 from ..isa.mma_sync import COLUMNS, HIGH, ROWS
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Operand, Reg, Special, TensorAddress, Vector
+from ..tensors import MANTISSA, TYPES, numbers, width_of
 from .addresses import SHARED, UNKNOWN
 from .events import Copied, Executed, Multiplied
-from .tensors import MANTISSA, TYPES, numbers, width_of
 
 if TYPE_CHECKING:
     from .recording import Recording

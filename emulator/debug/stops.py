@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ..tensors import register_text
 from .places import barrier_name, is_named, mbarriers
-from .tensors import register_text
 
 if TYPE_CHECKING:
     from ..machine.synchronisation.mbarrier import MBarrier

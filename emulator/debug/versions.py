@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr
+from ..tensors import MANTISSA, element, place, shown
 from .addresses import UNKNOWN
 from .blame import Blame
 from .events import Copied, Executed, Multiplied
 from .exact import Value
 from .places import brief, shortened, warp_name
 from .slicing import Node
-from .tensors import MANTISSA, element, place, shown
 
 if TYPE_CHECKING:
     from .recording import Recording, WarpKey

@@ -11,13 +11,13 @@ import numpy as np
 
 from ..chip import TMEM_COLUMNS, TMEM_LANES
 from ..machine.agents.boxes import Load
+from ..machine.formats.cute_layouts import SPANS, Layout, Swizzle, flat, parse
 from ..machine.formats.tensormap import swizzled_chunks
 from ..machine.memory.shared import POISON
 from ..machine.memory.tmem import GROUP
 from ..machine.order.shadow import UNWRITTEN
-from .layout import SPANS, Layout, Swizzle, flat, parse
+from ..tensors import NamedTensor, element, is_float, numbers, place, shown, width_of
 from .places import tensor_of_map
-from .tensors import NamedTensor, element, is_float, numbers, place, shown, width_of
 
 if TYPE_CHECKING:
     from ..machine.topology import Cta

@@ -8,15 +8,16 @@ differ only in steps without effect on each other are run once (sleep sets, Gode
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..debug.replay import Snapshot
 from ..errors import EmulatorError, Incomplete
 from ..garbage import uncollected
 from ..machine.execution.blas import one_thread
 from ..machine.launch.source import locating_errors
+from ..modules import LoadedKernel, Runner
 from .events import Process, Step, Touch, happens_before, independent, set_clocks
 from .execution import Choose, Execution, Pruned
 
@@ -164,9 +165,18 @@ def _written(steps: Sequence[Step]) -> str:
     return ",".join(f"{at}:{step.chosen}" for at, step in enumerate(steps) if step.chosen != step.default) or "0:0"
 
 
-def explore(schedule: str, launch: Launch, program: Program, options: RunOptions) -> None:
-    """Run a launch in every order, or in the one that `schedule` describes if it is not empty."""
-    if schedule:
-        run_once(launch, program, by_schedule(schedule), options.budget)
-    else:
-        Explorer(launch, program, options.budget).run()
+def runner(schedule: str) -> Runner:
+    """Make a runner that runs launches in every order, or in the one that `schedule` describes if it is not empty.
+
+    Raises ValueError for an invalid schedule.
+    """
+    choose = by_schedule(schedule)
+
+    def explore(launch: Launch, kernel: LoadedKernel, options: RunOptions) -> Mapping[str, Any]:
+        if schedule:
+            run_once(launch, kernel.program, choose, options.budget)
+        else:
+            Explorer(launch, kernel.program, options.budget).run()
+        return {}
+
+    return explore

@@ -6,10 +6,10 @@ import ctypes
 from typing import Any
 
 from .. import chip
-from ..bridge.device import EmulatedDevice
+from ..bridge.device import LaunchingDevice
 from ..bridge.driver import current
 from ..bridge.launchconfig import LaunchConfig
-from ..bridge.modules import LoadedModule, load
+from ..modules import LoadedModule, load
 from ..ptx.syntax import Kernel
 from .captures import new_handle
 from .errors import not_emulated
@@ -114,10 +114,10 @@ def module_of(handle: int) -> int:
     return next(known for known, other in _modules.items() if other is loaded)
 
 
-def device() -> EmulatedDevice:
+def device() -> LaunchingDevice:
     """Return the current device. Raises NotEmulated outside of `emulate`."""
     found = current()
-    if not isinstance(found, EmulatedDevice):
+    if not isinstance(found, LaunchingDevice):
         raise not_emulated("a launch", "no emulated device is current; launch inside `with emulate():`")
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..bridge.allocations import Allocation, Memory
-from ..bridge.device import NO_MEMORY, EmulatedDevice
+from ..bridge.device import NO_MEMORY, LaunchingDevice
 from ..bridge.launchconfig import LaunchConfig
 from ..patching import Patches
 from .captures import Captures
@@ -17,18 +17,18 @@ from .memory import Allocations
 
 def install(patches: Patches, memory: Allocations, captures: Captures) -> None:
     """Give the emulated device the host's allocations, and submit its launches through `captures`."""
-    patches.set(EmulatedDevice, "launch", _capturing(EmulatedDevice.launch, captures))
-    patches.set(EmulatedDevice, "memory", _with_host_memory(EmulatedDevice.memory, memory))
-    patches.set(EmulatedDevice, "call", _without_cpu_tensors(EmulatedDevice.call, memory))
+    patches.set(LaunchingDevice, "launch", _capturing(LaunchingDevice.launch, captures))
+    patches.set(LaunchingDevice, "memory", _with_host_memory(LaunchingDevice.memory, memory))
+    patches.set(LaunchingDevice, "call", _without_cpu_tensors(LaunchingDevice.call, memory))
 
 
 def _without_cpu_tensors(original: Callable[..., int], host: Allocations) -> Callable[..., int]:
-    """Return EmulatedDevice.call that lets a compiled CuTeDSL function access device memory only, as a GPU does.
+    """Return LaunchingDevice.call that lets a compiled CuTeDSL function access device memory only, as a GPU does.
 
     On a device that a script enters itself, CPU tensors may be accessed too.
     """
 
-    def call(device: EmulatedDevice, compiled: Any, arguments: Sequence[Any], visible: Memory = NO_MEMORY) -> int:
+    def call(device: LaunchingDevice, compiled: Any, arguments: Sequence[Any], visible: Memory = NO_MEMORY) -> int:
         if device.nested:
             return original(device, compiled, arguments, visible)
         pieces = host.ranges()
@@ -39,14 +39,14 @@ def _without_cpu_tensors(original: Callable[..., int], host: Allocations) -> Cal
 
 
 def _with_host_memory(
-    original: Callable[[EmulatedDevice], Memory], host: Allocations
-) -> Callable[[EmulatedDevice], Memory]:
-    """Return EmulatedDevice.memory with all live device memory. Nothing else may be accessed.
+    original: Callable[[LaunchingDevice], Memory], host: Allocations
+) -> Callable[[LaunchingDevice], Memory]:
+    """Return LaunchingDevice.memory with all live device memory. Nothing else may be accessed.
 
     On a device that a script enters itself, what its arguments may lead to can be accessed too.
     """
 
-    def memory(device: EmulatedDevice) -> Memory:
+    def memory(device: LaunchingDevice) -> Memory:
         seen = original(device)
         closed = seen.closed or not device.nested
         return Memory(tuple(named_ranges(host.ranges(), seen.allocations)), closed)
@@ -72,7 +72,7 @@ def _inside(address: int, size: int, visible: Sequence[Allocation]) -> str | Non
 
 
 def _capturing(original: Callable[..., None], captures: Captures) -> Callable[..., None]:
-    def launch(device: EmulatedDevice, kernel: int, config: LaunchConfig, arguments: int) -> None:
+    def launch(device: LaunchingDevice, kernel: int, config: LaunchConfig, arguments: int) -> None:
         if not captures.capturing(config.stream):
             original(device, kernel, config, arguments)
             return

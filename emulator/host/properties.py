@@ -8,7 +8,6 @@ from itertools import accumulate
 from typing import Final
 
 from .. import chip
-from ..clock.chips import chip as clock_chip
 
 # Attributes by CUdevice_attribute name without the prefix CU_DEVICE_ATTRIBUTE_. Any other attribute is 0, the value
 # that a driver returns for a missing feature.
@@ -137,6 +136,8 @@ class DeviceProperties:
 
         Of a device with fewer SMs than its chip, those in the first GPCs exist.
         """
+        from ..clock.chips import chip as clock_chip  # few programs ask
+
         whole = clock_chip(chip.NAME)
         ends = accumulate(whole.gpc_sms)
         there = (max(sms - max(end - chip.SMS, 0), 0) for sms, end in zip(whole.gpc_sms, ends, strict=True))

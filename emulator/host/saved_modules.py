@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from ..bridge.modules import LoadedModule, load
+from ..modules import LoadedModule, load
 from ..patching import Patches
 from .errors import not_emulated
 from .tvm_ffi import PROVIDER, call, linked

@@ -13,9 +13,8 @@ from typing import Any
 
 from torch.utils._device import DeviceContext
 
-from ..bridge.device import EmulatedDevice
-from ..bridge.patches import emulate
 from ..children import sitecustomize
+from ..emulation import EmulatedDevice, emulate
 from ..patching import Patches, environment
 from . import (
     autograd,

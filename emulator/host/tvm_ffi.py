@@ -17,9 +17,9 @@ import llvmlite.binding as llvm
 from ..bridge.allocations import argument_memory
 from ..bridge.device import module_of
 from ..bridge.driver import define_entry_points
-from ..bridge.modules import LoadedModule
 from ..bridge.objectfile import undefined_symbols
 from ..bridge.patches import current_device
+from ..modules import LoadedModule
 from ..native.machine import host_machine
 from ..patching import Patches
 from .streams import Current

@@ -12,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..bridge import driver
-from ..bridge.device import EmulatedDevice, module_of
+from ..bridge.device import LaunchingDevice, module_of
 from ..bridge.launchconfig import LaunchConfig
 from ..bridge.patches import cutedsl_calls
 from ..machine.formats.tensormap import LIVE_WORDS, MAP_BYTES
@@ -220,7 +220,7 @@ class _HostTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._taking.operation(func, args, kwargs or {})
 
 
-class _RecordingDevice(EmulatedDevice):
+class _RecordingDevice(LaunchingDevice):
     """A device that notes launches instead of running them."""
 
     def __init__(self, taking: _Pass) -> None:
@@ -237,17 +237,17 @@ class _RecordingDevice(EmulatedDevice):
 
     def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
         """Note a launch."""
-        module, name = self.kernel_of(kernel)
-        syntax = module.kernel(name)
+        loaded = self.kernel_of(kernel)
+        syntax = loaded.syntax
         pointers = (ctypes.c_void_p * len(syntax.params)).from_address(arguments) if syntax.params else ()
         parameters = tuple(
             ctypes.string_at(pointer, param.size) for param, pointer in zip(syntax.params, pointers, strict=True)
         )
-        self._taking.launched(Module(module.ptx, self._cubin), name, config, parameters)
+        self._taking.launched(Module(loaded.module.ptx, self._cubin), loaded.name, config, parameters)
 
 
 @contextmanager
-def _current(device: EmulatedDevice) -> Iterator[None]:
+def _current(device: LaunchingDevice) -> Iterator[None]:
     driver.make_current(device)
     try:
         with cutedsl_calls():

@@ -14,8 +14,8 @@ import torch
 from .. import chip
 from ..bridge.allocations import Allocation, Memory
 from ..bridge.launchconfig import LaunchConfig
-from ..bridge.modules import load
 from ..bridge.patches import current_device
+from ..modules import load
 from .format import Constant, HostOp, Launched, Module, Recording
 from .recorder import NO_NAMES, WORD
 from .rules import EMPTY, FACTORIES, VIEWS, NotRecordable, Rules

@@ -12,8 +12,8 @@ import numpy as np
 from ..chip import TMEM_COLUMNS, TMEM_LANES
 from ..debug.addresses import CTA_SHIFT, SHARED, TENSOR, UNKNOWN, shared_base, tensor_base
 from ..debug.events import Copied, Event, Executed, Multiplied
-from ..debug.tensors import place
 from ..machine.launch.shared_names import shared_variables, source_name
+from ..tensors import place
 
 if TYPE_CHECKING:
     from ..debug.recording import Recording

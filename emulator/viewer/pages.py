@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ..clock.chips import Chip
+from ..clock.chips import chip
+from ..clock.clock import skeleton_of
 from ..clock.conditions import USUAL
-from ..clock.predict import Skeletons, predict
+from ..clock.predict import predict
 from ..clock.prediction import Prediction
 from ..clock.trace import Recorder as Trace
 from ..errors import EmulatorError
 from .page import Shown, page
 
 if TYPE_CHECKING:
-    from ..debug.recording import Recording
+    from ..debug.recording import Recorder, Recording
+    from ..machine.execution.scheduler import RunOptions
     from ..machine.launch.launch import Launch
+    from ..modules import LoadedKernel
 
 LONGEST: Final = 60
 """Characters of a kernel's name in the name of a file."""
@@ -27,19 +32,32 @@ Timed = tuple[Prediction | str, Trace]
 class Pages:
     """Writes a page for each launch into a folder. chip: the one whose time is predicted."""
 
-    def __init__(self, folder: Path, chip: Chip) -> None:
-        self._folder, self._chip = folder, chip
+    def __init__(self, folder: Path, chip_name: str, recorder: Recorder) -> None:
+        self._folder, self._chip, self._recorder = folder, chip(chip_name), recorder
         self.written: list[Path] = []
 
-    def predicted(self, launch: Launch, skeletons: Skeletons) -> Timed:
-        """Predict a launch that has not run yet. skeletons: that of its kernel, for a chip."""
+    def run(self, launch: Launch, kernel: LoadedKernel, options: RunOptions) -> Mapping[str, Any]:
+        """Predict a launch, run and record it, and write its page if it was recorded."""
+        timed = self._predicted(launch, kernel)
+        error: EmulatorError | None = None
+        try:
+            return self._recorder.run(launch, kernel, options)
+        except EmulatorError as why:
+            error = why
+            raise
+        finally:
+            if self._recorder.last is not None:
+                self._write(launch, timed, self._recorder.last, error)
+
+    def _predicted(self, launch: Launch, kernel: LoadedKernel) -> Timed:
+        """Predict a launch that has not run yet."""
         trace = Trace()
         try:
-            return predict(self._chip, launch, skeletons, trace, USUAL), trace
+            return predict(self._chip, launch, partial(skeleton_of, kernel), trace, USUAL), trace
         except EmulatorError as why:
             return f"no prediction: {str(why).splitlines()[0]}", trace
 
-    def write(self, launch: Launch, timed: Timed, recording: Recording, error: EmulatorError | None) -> None:
+    def _write(self, launch: Launch, timed: Timed, recording: Recording, error: EmulatorError | None) -> None:
         """Write the page of a launch that has ended. error: what ended it early."""
         number = len(self.written) + 1
         name = re.sub(r"\W+", "_", launch.kernel.name)[:LONGEST]

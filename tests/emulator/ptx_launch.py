@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from emulator.bridge.modules import LoadedModule
 from emulator.errors import Fault, Level
 from emulator.machine.execution import scheduler
 from emulator.machine.launch.launch import Diagnostics, Dim3, Launch, Numerics
 from emulator.machine.launch.statistics import Stats
 from emulator.machine.order.completion import Completion
+from emulator.modules import LoadedModule
 
 Argument = np.ndarray | int | bytes
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.bridge.modules import load
 from emulator.errors import Fault, UnknownInstruction
 from emulator.machine.execution.scheduler import RunOptions, run
 from emulator.machine.launch.launch import Launch
+from emulator.modules import load
 from emulator.program import Program
 from emulator.ptx.parser import parse
 from tests.emulator.ptx_kernel import launch, source
@@ -86,9 +86,9 @@ def test_a_failed_assertion_tells_its_message() -> None:
     mov.b32 %r1, 77; st.param.b32 [c], %r1; mov.u64 %q3, func; st.param.b64 [d], %q3;
     mov.b64 %q4, 1; st.param.b64 [e], %q4; call.uni __assertfail, (a, b, c, d, e); } ret;
     """
-    from emulator.bridge.modules import load
     from emulator.machine.execution.scheduler import RunOptions, run
     from emulator.machine.launch.launch import Launch
+    from emulator.modules import load
 
     module = load(source(body, 0, outside=outside))
     with pytest.raises(Fault, match=r"(?s)assertion failed: x > 0.*kernel.py:77, in body"):

@@ -21,8 +21,8 @@ from ptx_launch import kernel
 
 import emulator
 from emulator.debug.console import Console
-from emulator.debug.layout import parse
 from emulator.errors import Deadlock
+from emulator.machine.formats.cute_layouts import parse
 
 ROOT = Path(__file__).parents[2]
 

@@ -254,7 +254,7 @@ def test_instructions_are_counted_as_executed() -> None:
 
 
 def test_module_variables_and_symbols() -> None:
-    from emulator.bridge.modules import load
+    from emulator.modules import load
 
     text = source(
         "mov.u64 %q0, table; st.global.u64 [%a0], %q0; ret;", outside=".global .align 8 .b8 table[4] = {1, 2, 3, 4};"

@@ -8,18 +8,18 @@ import torch
 import emulator  # before CuTeDSL, so that PTX is kept
 import kernel
 from emulator.bridge.allocations import Memory
-from emulator.bridge.device import EmulatedDevice
+from emulator.bridge.device import LaunchingDevice
 
 
 def test_a_launch_shows_all_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Memory] = []
-    launch = EmulatedDevice.launch
+    launch = LaunchingDevice.launch
 
-    def noting(device: EmulatedDevice, *arguments: object) -> None:
+    def noting(device: LaunchingDevice, *arguments: object) -> None:
         seen.append(device.memory())
         launch(device, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(EmulatedDevice, "launch", noting)
+    monkeypatch.setattr(LaunchingDevice, "launch", noting)
     q, k, v = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((1, 1, 128, 64), (1, 128, 64), (1, 128, 64)))
     with emulator.emulate():
         kernel.fmha(q, k, v)

@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ...bridge.modules import load
+from ...modules import load
 from ..scripts import NO_OUTPUTS, InvalidInput, exit_code, prepare, run_script
 from .places import source_text
 from .sides import NotPredicted, Side
 
 if TYPE_CHECKING:
-    from ...bridge.device import EmulatedDevice
     from ...bridge.result import LaunchResult
+    from ...emulation import EmulatedDevice
 
 PTX_LINE: Final = "PTX line "
 NARROW: Final = 1 / 1000
@@ -74,8 +74,8 @@ def main() -> int:
     except InvalidInput as why:
         print(why)
         return 2
-    from ...bridge.patches import emulate
     from ...clock.conditions import Conditions
+    from ...emulation import emulate
     from ...host.session import emulated_host
 
     conditions = dict(asked["conditions"])

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..machine.formats.descriptors import E4M3, E5M2
-from ..machine.formats.numbers import bf16_from, table
-from ..machine.launch.globalmem import host_bytes
+from .machine.formats.descriptors import E4M3, E5M2
+from .machine.formats.numbers import bf16_from, table
+from .machine.launch.globalmem import host_bytes
 
-PACKAGE: Final = Path(__file__).parents[1]
+PACKAGE: Final = Path(__file__).parent
 TYPES: Final = {
     "f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "e4m3": "u1", "e5m2": "u1", "s64": "i8", "s32": "i4",
     "s16": "i2", "s8": "i1", "u64": "u8", "u32": "u4", "u16": "u2", "u8": "u1", "b64": "u8", "b32": "u4", "b16": "u2",

@@ -1,0 +1,72 @@
+"""The clock of a device: it predicts launches instead of running them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..errors import AssemblerError, EmulatorError
+from ..machine_code import resources
+from ..modules import Runner
+from ..program import Program
+from .chips import Chip, chip
+from .conditions import USUAL, Conditions
+from .integers import BUDGET, computes_integers
+from .operations import find
+from .predict import predict
+from .registers import Registers
+from .skeleton import Skeleton, skeleton
+from .trace import Recorder
+
+if TYPE_CHECKING:
+    from ..machine.execution.scheduler import RunOptions
+    from ..machine.launch.launch import Launch
+    from ..modules import LoadedKernel
+
+
+class Clock:
+    """Predicts launches on a chip. Raises ValueError for the name of an unknown one.
+
+    runner: executes the launches whose integers later launches may depend on. conditions: None for the usual ones.
+    """
+
+    def __init__(self, name: str, runner: Runner, conditions: Conditions | None, traces: bool) -> None:
+        self.chip = chip(name)
+        self.runner = runner
+        self.trace: Recorder | None = None
+        """The trace of the newest launch, even if the launch failed."""
+        self._conditions, self._traces = conditions or USUAL, traces
+
+    def run(self, launch: Launch, kernel: LoadedKernel, options: RunOptions) -> dict[str, Any]:
+        """Predict a launch. Errors of one that is also executed are not reported."""
+        self.trace = Recorder() if self._traces else None
+        prediction = predict(self.chip, launch, partial(skeleton_of, kernel), self.trace, self._conditions)
+        if computes_integers(launch):
+            with suppress(EmulatorError):
+                self.runner(replace(launch), kernel, replace(options, budget=BUDGET, processes=1))
+        return {"prediction": prediction}
+
+
+def skeleton_of(kernel: LoadedKernel, chip: Chip) -> tuple[Skeleton, Program]:
+    """Make the part of a kernel that a chip's clock executes, and its lowered program, once for all launches."""
+    module, key = kernel.module, (skeleton_of, kernel.name, chip)
+    if key not in module.registry:
+        left = skeleton(kernel.syntax, module.variables, chip)
+        left = replace(left, registers=partial(_registers, kernel, left.registers))
+        module.registry[key] = left, Program(left.kernel, module.variables, find)
+    found: tuple[Skeleton, Program] = module.registry[key]
+    return found
+
+
+def _registers(kernel: LoadedKernel, estimated: Callable[[], Registers]) -> Registers:
+    """Ask ptxas for the registers of a thread; use an estimate if it is missing or rejects the module."""
+    module = kernel.module
+    if _registers not in module.registry:
+        module.registry[_registers] = {}
+        with suppress(AssemblerError):
+            module.registry[_registers] = resources(module.ptx, module.syntax.target)
+    asked = module.registry[_registers].get(kernel.name)
+    return estimated() if asked is None else Registers(asked.registers, "by ptxas")
