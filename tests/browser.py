@@ -14,7 +14,7 @@ import psutil
 
 from tests.system import program
 
-PATIENCE_S = 20.0
+PATIENCE_S = 600.0
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--remote-debugging-pipe")
 
 

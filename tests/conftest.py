@@ -31,7 +31,7 @@ class Project:
 
     def git(self, *arguments: str) -> str:
         done = subprocess.run(
-            ["git", "-C", str(self.path), *arguments], capture_output=True, text=True, check=True, timeout=60
+            ["git", "-C", str(self.path), *arguments], capture_output=True, text=True, check=True, timeout=600
         )
         return done.stdout.strip()
 

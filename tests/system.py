@@ -29,7 +29,7 @@ class Checkout:
 
     def git(self, *arguments: str) -> str:
         command = ["git", "-C", str(self.path), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
-        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True, timeout=600)
         return done.stdout
 
     def copied(self, path: Path) -> "Checkout":

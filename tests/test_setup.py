@@ -24,7 +24,7 @@ def programs(tmp_path: Path) -> Path:
 def setup(programs: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = ["make", "--dry-run", "--what-if=requirements.lock", "setup", *words]
     env = os.environ | {"PATH": str(programs)}
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=600)
 
 
 def test_pip_installs_where_there_is_no_uv(programs: Path) -> None:
@@ -44,7 +44,7 @@ def test_uv_installs_where_there_is_one(programs: Path, words: list[str], instal
 
 def test_the_build_of_torch_is_not_chosen_without_uv(programs: Path, tmp_path: Path) -> None:
     command = ["make", "setup", "TORCH=cpu", f"PYTHON={sys.executable}", f"VENV={tmp_path}/venv"]
-    done = subprocess.run(command, cwd=ROOT, env={"PATH": str(programs)}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env={"PATH": str(programs)}, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2 and done.stderr.startswith("TORCH=cpu needs uv: pip install uv\n")
     assert not (tmp_path / "venv").exists()
 
@@ -61,12 +61,12 @@ def test_a_worktree_uses_the_environment_of_the_main_checkout(tmp_path: Path, lo
     (main / ".venv/.ready").touch()
     git = ["git", "-C", str(main), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "First"], ["worktree", "add", "-q", str(tree)]):
-        subprocess.run([*git, *words], check=True, timeout=60)
+        subprocess.run([*git, *words], check=True, timeout=600)
     with open(tree / "requirements.lock", "a") as stream:
         stream.write(lock)
     env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     command = ["make", "milestones", f"PYTHON={sys.executable}", "UV=echo"]
-    done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, timeout=600)
     assert says in done.stdout, done
 
 
@@ -80,7 +80,7 @@ def test_of_two_makes_at_once_the_second_waits_for_the_first(tmp_path: Path) -> 
     env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     command = ["make", "setup", f"PYTHON={sys.executable}", f"UV={uv}"]
     both = [subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL) for _ in range(2)]
-    assert [each.wait(timeout=60) for each in both] == [0, 0]
+    assert [each.wait(timeout=600) for each in both] == [0, 0]
     assert (tmp_path / "installed").read_text().split() == ["venv", "pip"]
 
 

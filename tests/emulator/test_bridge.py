@@ -219,7 +219,7 @@ with emulator.emulate(), pytest.raises(emulator.NotEmulated, match="without keep
 print("asked")
 """
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=600)
     assert done.stdout.endswith("asked\n"), done.stderr
 
 

@@ -152,7 +152,7 @@ def test_a_program_of_another_runtime_is_warned_of(tmp_path: Path) -> None:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         env=os.environ | {"LD_LIBRARY_PATH": str(tmp_path)},
     )
     assert done.returncode == 0
@@ -326,7 +326,7 @@ def executable(device, tmp_path: Path) -> Path:
 )
 def test_a_program_in_c(executable: Path, arguments: list[str], code: int, said: str) -> None:
     command = [sys.executable, "-m", "emulator", "run", str(executable), *arguments]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (code, f"{said}\n"), done.stderr
     assert ("OutOfBounds" in done.stderr) == (code == REPORT_EXIT)
 
@@ -365,7 +365,7 @@ def test_cuda_core(tmp_path: Path) -> None:
     """cuda.core frees its objects after Python has shut down."""
     (tmp_path / "script.py").write_text(f"PTX = {DOUBLE.encode()!r}\n{CUDA_CORE}")
     command = [sys.executable, "-m", "emulator", "run", str(tmp_path / "script.py")]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (0, "2464 NVIDIA B200 (emulated)\n"), done.stderr
 
 

@@ -37,7 +37,7 @@ def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     [
         (["--device", "h200"], {}, H200),
         pytest.param([], {"EMULATOR_DEVICE": "b300"}, B300, marks=pytest.mark.long),
-        ([], {"EMULATOR_SMS": "8"}, SMALL_B200),
+        pytest.param([], {"EMULATOR_SMS": "8"}, SMALL_B200, marks=pytest.mark.long),
         pytest.param([], {}, B200, marks=pytest.mark.long),
     ],
     ids=["by the option", "by the variable", "with fewer SMs", "a B200"],

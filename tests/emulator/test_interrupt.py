@@ -30,7 +30,7 @@ def test_sigint_shows_the_table_and_ends_the_process() -> None:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         spend_a_second(psutil.Process(process.pid))
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode != 0

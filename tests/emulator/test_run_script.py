@@ -359,7 +359,7 @@ def test_a_fault_of_a_child_process_counts(tmp_path):
     script.write_text(f"import subprocess, sys\nsubprocess.run([sys.executable, {str(child)!r}])\nprint('parent')")
     report = tmp_path / "report.json"
     command = [sys.executable, "-m", "emulator", "run", "--report", str(report), str(script)]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert (finished.returncode, finished.stdout) == (REPORT_EXIT, "child\nparent\n"), finished.stderr
     said = json.loads(report.read_text())
     assert (said["verdict"], said["errors"], said["exit_code"]) == ("fault", False, REPORT_EXIT)
@@ -500,6 +500,7 @@ def test_budget_ends_a_launch(run):
     assert "budget" in finished.stderr.lower()
 
 
+@pytest.mark.long
 def test_processes_share_a_launch(tmp_path):
     """In a separate process, because launches are not split while other threads run, which some tests leave behind."""
     script = tmp_path / "script.py"
@@ -515,7 +516,7 @@ def test_processes_share_a_launch(tmp_path):
         """)
     )
     command = [sys.executable, "-m", "emulator", "run", "--processes", "2", str(script)]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert (finished.returncode, finished.stdout) == (0, "True 1\n"), finished.stderr
 
 
@@ -558,7 +559,7 @@ def test_time_emulates_the_chip_that_it_predicts_for(tmp_path):
     for options, environment in ((["--chip", "h200"], {}), ([], {"EMULATOR_DEVICE": "h200"})):
         command = [sys.executable, "-m", "emulator", "time", *options, str(script)]
         done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=120, env=ORIGINAL_ENVIRONMENT | environment
+            command, cwd=ROOT, capture_output=True, text=True, timeout=600, env=ORIGINAL_ENVIRONMENT | environment
         )
         assert done.returncode == 0 and "H200" in done.stdout and "(9, 0)" in done.stdout, done.stderr
 
@@ -567,7 +568,7 @@ def test_the_command_and_its_help(tmp_path, capsys):
     script = tmp_path / "script.py"
     script.write_text("import sys, torch\nprint(torch.zeros(1, device='cuda').device, 'cutlass' in sys.modules)\n")
     command = [sys.executable, "-m", "emulator", "run", str(script)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (0, "cuda:0 False\n"), "CuTeDSL costs a second"
     assert main(["run", "nowhere.py"]) == 2
     assert capsys.readouterr().err == "SCRIPT: there is no file 'nowhere.py'\n"

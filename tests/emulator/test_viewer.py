@@ -127,6 +127,7 @@ def test_text_of_a_kernel_cannot_end_the_data(tmp_path: Path) -> None:
     assert page.count("</script>") == 3 and "<b>" not in page
 
 
+@pytest.mark.long
 def test_the_command_line(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -35,7 +35,7 @@ def accepted_once(tmp_path_factory: pytest.TempPathFactory) -> Accepted:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not output.exists():
             make_checkout(path)
-            done = subprocess.run(command, cwd=path, capture_output=True, text=True, timeout=300, env=env)
+            done = subprocess.run(command, cwd=path, capture_output=True, text=True, timeout=600, env=env)
             assert done.returncode == 0, done.stdout + done.stderr
             output.write_text(done.stdout)
     return Accepted(Checkout(path), output.read_text())

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 def call(*command: str) -> subprocess.CompletedProcess[str]:
     """Run a command as typed in a shell, without the variables of a `make` that runs these tests."""
     env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, env=env)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False, env=env)
 
 
 def harness(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -138,7 +138,7 @@ def test_ctrl_c_while_modules_are_imported_ends_the_process(tmp_path: Path) -> N
     env = os.environ | {"PYTHONPATH": str(tmp_path)}
     reacts = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # nohup and background jobs ignore it
     command = [sys.executable, "-m", "harness", "runs"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env, preexec_fn=reacts, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env, preexec_fn=reacts, timeout=600)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 

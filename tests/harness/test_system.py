@@ -13,7 +13,10 @@ ROOT = Path(__file__).parents[2]
 BROWSER = "tests/harness/judge/test_run.py::test_a_browser_shows_figures_and_pictures"
 
 
-@pytest.mark.parametrize(("env", "outcome", "processes"), [({}, "SKIPPED", "0"), ({"FMHA_NO_SKIPS": "1"}, "E  ", "1")])
+@pytest.mark.parametrize(
+    ("env", "outcome", "processes"),
+    [({}, "SKIPPED", "0"), pytest.param({"FMHA_NO_SKIPS": "1"}, "E  ", "1", marks=pytest.mark.long)],
+)
 def test_without_a_browser(env: dict[str, str], outcome: str, processes: str) -> None:
     """This holds with and without distribution over processes."""
     kept = {name: value for name, value in os.environ.items() if name != "FMHA_NO_SKIPS"}

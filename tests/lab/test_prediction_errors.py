@@ -21,7 +21,7 @@ def beside(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / NAME).write_bytes(msgspec.json.encode([peer, Measured(PROBLEM, OURS, times)]))
     command = [sys.executable, "-m", "lab.prediction_errors", str(folder), *options]
     environment = os.environ | {"EMULATOR_DEVICE": "h100", "CUTE_DSL_ARCH": "sm_90a"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ import psutil
 
 from remote.loopback import reserved_port
 
-START_S = 30.0
+START_S = 600.0
 CONFIGURATION = """
 ClusterName=fmha
 SlurmctldHost={host}(127.0.0.1)
@@ -121,17 +121,17 @@ class Cluster:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
 
-    def ask(self, *argv: str, patience_s: float = 60.0) -> str:
+    def ask(self, *argv: str, patience_s: float = 600.0) -> str:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=patience_s)
         return (done.stdout if done.returncode == 0 else done.stderr).strip()
 
-    def wait_for(self, holds, patience_s: float = START_S) -> None:  # type: ignore[no-untyped-def]
-        deadline = time.monotonic() + patience_s
+    def wait_for(self, holds) -> None:  # type: ignore[no-untyped-def]
+        deadline = time.monotonic() + START_S
         while not holds():
             assert time.monotonic() < deadline, self.ask("squeue", "--states=all") + self.ask("sinfo")
             time.sleep(0.05)
 
-    def occupy(self, *options: str, patience_s: float = 60.0) -> str:
+    def occupy(self, *options: str, patience_s: float = 600.0) -> str:
         """Submit a job that uses one processor until it is cancelled."""
         return self.ask(
             "sbatch", "--parsable", "--output=/dev/null", *options, "--wrap=sleep 600", patience_s=patience_s
@@ -148,7 +148,7 @@ class Cluster:
                 self.start_node(name)
         for name in self.NODES:
             self.ask("scontrol", "update", f"NodeName={name}", "State=RESUME")
-        self.wait_for(lambda: self.ask("sinfo", "--noheader", "--format=%T %D", "-p", "main") == "idle 2", 60.0)
+        self.wait_for(lambda: self.ask("sinfo", "--noheader", "--format=%T %D", "-p", "main") == "idle 2")
 
     def stop(self) -> None:
         self.cancel_all()

@@ -241,7 +241,9 @@ def test_lies_are_tampering(liar, left, spoil, words):
     assert entry.verdict == "TAMPERED" and words in entry.reason, entry.reason
 
 
-@pytest.mark.parametrize("words", ["python", "log_follower ruling", "log_follower fetch"])
+@pytest.mark.parametrize(
+    "words", ["python", *(pytest.param(f"log_follower {each}", marks=pytest.mark.long) for each in ("ruling", "fetch"))]
+)
 def test_abort_in_an_answer_is_retried(liar, client, words):
     aborted = []
 

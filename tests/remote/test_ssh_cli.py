@@ -47,6 +47,7 @@ def fixes(output):
     return re.findall(r"FIX +(.+?)  ", output)
 
 
+@pytest.mark.long
 def test_from_nothing_to_a_ready_host(command, sshd, project):
     ssh_link.KNOWN_HOSTS.unlink()
     done = command("doctor")
@@ -70,6 +71,7 @@ def test_from_nothing_to_a_ready_host(command, sshd, project):
     assert "tiny is 1.0, pinned ==2.0" in command("doctor").output
 
 
+@pytest.mark.long
 def test_runs_of_everybody_on_the_host(command, sshd, project):
     targets.OWN.write_text(targets.OWN.read_text() + f'python = "{sshd.account.python}"\n')
     project.write("requirements.lock", "msgspec\n")

@@ -45,7 +45,7 @@ def test_two_users_of_a_cluster(project, other_clone, sshd, other_sshd, cluster)
         clone.kernel(cosine=1.0, sleep=6)
     going = [person.in_background() for person in people]
     for person in people:
-        person.wait_for("gate", 60.0)
+        person.wait_for("gate")
     mine = next(people[0].driver.store.newest_first()).run
     number = (people[0].place.run(mine).path / "slurm").read_text().strip()
     done = subprocess.run(

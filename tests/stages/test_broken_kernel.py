@@ -81,7 +81,7 @@ def test_a_broken_kernel_is_refused(broken: Break, checkout: Checkout, tmp_path:
     checkout.replace(broken.path, broken.old, broken.new)
     command = [sys.executable, "-m", "harness.judge.run", "D1.1", "--device", "emulator", "--target", "sim"]
     done = subprocess.run(
-        [*command, "--out", str(tmp_path / "out")], cwd=checkout.path, capture_output=True, timeout=300, check=False
+        [*command, "--out", str(tmp_path / "out")], cwd=checkout.path, capture_output=True, timeout=600, check=False
     )
     record = load(tmp_path / "out")
     assert (done.returncode, record.verdict) == (Verdict.REJECT_GATE.exit_code, "REJECT_GATE"), record.reason

@@ -77,7 +77,7 @@ def accepted(accepted_once: Accepted) -> Checkout:
 def stage(checkout: Checkout, target: str = SIM, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "harness", "stage", "D1.1", "--target", target, *more]
     env = os.environ | env
-    return subprocess.run(command, cwd=checkout.path, capture_output=True, text=True, timeout=300, env=env)
+    return subprocess.run(command, cwd=checkout.path, capture_output=True, text=True, timeout=600, env=env)
 
 
 def apply(cheat: dict[str, Any], checkout: Checkout) -> None:

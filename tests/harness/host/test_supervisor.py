@@ -31,7 +31,7 @@ from remote.local import Local
 
 #: Time limits of kernels that hang may be short; others get limits that they meet on a busy machine.
 HANGS = {"compile_hang": TimeLimits(compile_s=1.0), "hang": TimeLimits(gate_s=2.0)}
-PATIENCE_S = 40.0
+PATIENCE_S = 600.0
 
 
 def about(job: Job, **facts: Any) -> Job:

@@ -32,7 +32,7 @@ def behind(code: str, out: Path, *options: str) -> str:
     """Return what Python code prints behind walls that let it write to `out`, but not to `out`/logs."""
     (out / "logs").mkdir(parents=True, exist_ok=True)
     command = [*BUILD, *options, str(out), "--but", str(out / "logs"), "--", sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     return done.stdout + done.stderr
 
 
@@ -66,7 +66,7 @@ def test_it_sees_only_the_shown_folders_of_a_hidden_one(tmp_path: Path) -> None:
     folders = [runs / "own/out", "--hide", tmp_path, runs, tmp_path / "none", "--show", runs / "own", tmp_path / "none"]
     for more, wanted in (("", ""), ("; open('own/logs/new', 'w')", "Read-only"), ("; open('new', 'w')", "Read-only")):
         command = [*BUILD, *map(str, folders), "--", sys.executable, "-c", code + more]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=runs / "own")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=runs / "own")
         assert done.stdout == "['own'] own/logs\n" and wanted in done.stderr, done.stderr
         assert bool(wanted) is bool(done.returncode), done.stderr
     assert (runs / "own/out/new").exists() and (runs / "other/file").read_text() == "other"

@@ -14,7 +14,7 @@ from tests.system import ROOT
 def run(tree: Path, code: str) -> str:
     """Return what a process prints that judges in `tree`."""
     code = f"from harness.judge import reference_only as r; r.install(); {code}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tree, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tree, capture_output=True, text=True, timeout=600)
     return done.stdout + done.stderr
 
 

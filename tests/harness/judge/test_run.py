@@ -76,7 +76,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, kernels: Path) -> Run:
         env=os.environ | {KERNELS: str(kernels)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return Run(checkout, done.stdout, folder / "recorded", load(folder / "recorded"))
@@ -92,7 +92,7 @@ def one_case(recorded: Run) -> Iterator[Run]:
 def judged(recorded: Run, out: Path) -> tuple[int, Record]:
     """Judge the recordings in a run's folder, as the supervisor does."""
     command = judging(recorded, out)
-    done = subprocess.run(command, cwd=recorded.checkout.path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=recorded.checkout.path, capture_output=True, text=True, timeout=600)
     return done.returncode, load(out)
 
 
@@ -200,7 +200,7 @@ def test_the_working_tree_is_as_it_was_until_the_notes_are_asked_for(accepted: R
     assert accepted.checkout.git("status", "--porcelain") == ""
     checkout = accepted.checkout.copied(tmp_path / "copy")
     notes = [sys.executable, "-m", "harness", "notes"]
-    subprocess.run(notes, cwd=checkout.path, check=True, capture_output=True, timeout=60)
+    subprocess.run(notes, cwd=checkout.path, check=True, capture_output=True, timeout=600)
     assert checkout.git("status", "--porcelain") == " M STAGE_NOTES.md\n"
     cosine = accepted.record.worst("O", "cosine")
     row = f"| D1.1 | sim | {accepted.record.tree} | {cosine:.7f} |"
@@ -209,7 +209,7 @@ def test_the_working_tree_is_as_it_was_until_the_notes_are_asked_for(accepted: R
 
 def test_the_report_is_named(accepted: Run) -> None:
     command = [sys.executable, "-m", "harness", "report"]
-    done = subprocess.run(command, cwd=accepted.checkout.path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=accepted.checkout.path, capture_output=True, text=True, timeout=600)
     assert done.stdout == f"{accepted.folder}/report.html\n"
 
 
@@ -229,7 +229,7 @@ def test_a_browser_shows_figures_and_pictures(accepted: Run) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # tmp_path is too long for its socket
         env = os.environ | {"TMPDIR": folder}
         page = subprocess.run(
-            [*command, report], capture_output=True, text=True, timeout=120, check=True, env=env
+            [*command, report], capture_output=True, text=True, timeout=600, check=True, env=env
         ).stdout
     heads = [html.unescape(re.sub("<.*?>", "", head)).strip() for head in re.findall("<th .*?</th>", page, re.S)]
     assert heads[:7] == ["Result", "Test", "cosine", "diff", "worst row", "lse error", "seconds"]
@@ -250,7 +250,7 @@ def test_a_killed_run_leaves_what_it_had(one_case: Run, tmp_path: Path) -> None:
     command = judging(one_case, tmp_path)
     process = subprocess.Popen(command, cwd=one_case.checkout.path, stdout=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline and not passed_cases(tmp_path):
             assert process.poll() is None, "it ended before it could be killed"
             time.sleep(0.01)
@@ -271,7 +271,7 @@ def passed_cases(folder: Path) -> list[str]:
 
 
 def run(checkout: Checkout, out: Path) -> tuple[int, Record]:
-    done = subprocess.run([*RUN, str(out)], cwd=checkout.path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*RUN, str(out)], cwd=checkout.path, capture_output=True, text=True, timeout=600)
     return done.returncode, load(out)
 
 

@@ -20,6 +20,7 @@ def device() -> Emulated:
     return Emulated()
 
 
+@pytest.mark.long
 def test_softmax_stays_within_twelve_hundred_instructions_a_tile(device: Emulated) -> None:
     """Every fourth pair of exponentials is a polynomial: more instructions, but on a pipe that has capacity left."""
     softmax, many_keys = emulated(FmhaConfig(head_dim=128), device)
