@@ -1,5 +1,6 @@
 """A small project to run the gate on: a repository like this one, with a milestone command that ends quickly."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -21,6 +22,10 @@ settings.load_profile("patient")
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+
+
+MadeOnce = Callable[[str, Callable[[Path], None]], Path]
+"""(name, make): the folder that `make` fills."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,27 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Let pytest runs that tests start use this folder. They would delete files of earlier runs first, for minutes."""
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """Provide folders that are made once in a run of the tests, by the first worker that asks; the others wait."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+
+    def once(name: str, make: Callable[[Path], None]) -> Path:
+        folder, made = shared / name, shared / f"{name}.made"
+        with open(shared / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed
+                folder.mkdir()
+                make(folder)
+                made.touch()
+        return folder
+
+    return once
 
 
 @pytest.fixture(scope="session")

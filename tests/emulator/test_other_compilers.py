@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import MadeOnce
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 CUDA = "13.5.37"
@@ -25,26 +27,25 @@ def run(program: Path, folder: Path, *options: str, **variables: str) -> subproc
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
 
 
-def install(folder: Path, *packages: str) -> Path:
-    """Install packages into a folder, without their dependencies, which are in the lock."""
+def install(folder: Path, *packages: str) -> None:
+    """Install packages into `folder`/site, without their dependencies, which are in the lock."""
     for command in (
         [sys.executable, "-m", "venv", str(folder / "venv")],
         [str(folder / "venv/bin/pip"), "install", "--quiet", "--no-deps", "--target", str(folder / "site"), *packages],
     ):
         done = subprocess.run(command, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, done.stderr
-    return folder / "site"
 
 
 @pytest.fixture(scope="module")
-def triton(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install(tmp_path_factory.mktemp("triton"), "triton==3.9.0")
+def triton(made_once: MadeOnce) -> Path:
+    return made_once("triton", lambda folder: install(folder, "triton==3.9.0")) / "site"
 
 
 @pytest.fixture(scope="module")
-def nvcc(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
+def nvcc(made_once: MadeOnce) -> Sequence[str]:
     """Return the compiler's command, linked to the installed runtime library."""
-    (cuda,) = install(tmp_path_factory.mktemp("nvcc"), *NVCC).glob("nvidia/cu*")
+    (cuda,) = made_once("nvcc", lambda folder: install(folder, *NVCC)).glob("site/nvidia/cu*")
     code = ("-std=c++17", "-lineinfo", "-gencode", "arch=compute_100a,code=compute_100a")
     (runtime,) = (cuda / "lib").glob("libcudart.so.*")
     return [str(cuda / "bin/nvcc"), *code, "-cudart", "none", f"-L{cuda / 'lib'}", "-Xlinker", f"-l:{runtime.name}"]
@@ -89,7 +90,8 @@ def test_a_module_of_tvm_ffi(nvcc: Sequence[str], tmp_path: Path) -> None:
 
 
 def test_nvrtc(tmp_path: Path) -> None:
-    (libraries,) = install(tmp_path, "nvidia-cuda-nvrtc==13.3.33").glob("nvidia/cu*/lib")
+    install(tmp_path, "nvidia-cuda-nvrtc==13.3.33")
+    (libraries,) = tmp_path.glob("site/nvidia/cu*/lib")
     done = run(PROGRAMS / "nvrtc.py", tmp_path, LD_LIBRARY_PATH=str(libraries))
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
 

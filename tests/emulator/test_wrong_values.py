@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import MadeOnce
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "programs/attend.py"
 
@@ -94,14 +96,16 @@ BUGS = (
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(made_once: MadeOnce) -> Path:
     """Install the emulator by pip in a fresh environment, beside torch and CuTeDSL, and return its command."""
-    venv = tmp_path_factory.mktemp("fresh") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    (site,) = venv.glob("lib/python*/site-packages")
-    (site / "its_own.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
-    subprocess.run([venv / "bin/pip", "install", "--quiet", "--no-deps", ROOT], check=True)
-    return venv / "bin/ptx-emulator"
+
+    def install(venv: Path) -> None:
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+        (site,) = venv.glob("lib/python*/site-packages")
+        (site / "its_own.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+        subprocess.run([venv / "bin/pip", "install", "--quiet", "--no-deps", ROOT], check=True)
+
+    return made_once("installed_emulator", install) / "bin/ptx-emulator"
 
 
 @cache

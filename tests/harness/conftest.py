@@ -1,13 +1,14 @@
 """The unchanged kernel, accepted once for the tests of all workers."""
 
-import fcntl
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from tests.conftest import MadeOnce
 from tests.system import Checkout, make_checkout
 
 
@@ -20,22 +21,20 @@ class Accepted:
 
 
 @pytest.fixture(scope="session")
-def accepted_once(tmp_path_factory: pytest.TempPathFactory) -> Accepted:
-    """Judge the unchanged kernel in the first worker that asks; the others wait. Tests read it, or copy it first.
+def accepted_once(made_once: MadeOnce) -> Accepted:
+    """Judge the unchanged kernel. Tests read the checkout, or copy it first.
 
-    The folder has spaces, quotes and accents in its name.
+    Its folder has spaces, quotes and accents in its name.
     """
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    path, output = folder / "Ada's $HOME, é", folder / "accepted.txt"
-    command = [sys.executable, "-m", "harness", "stage", "D1.1"]
-    env = os.environ | {"PYTEST_ADDOPTS": "-k nothing"}  # the user's options must not choose what runs
-    with open(folder / "accepted.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not output.exists():
-            make_checkout(path)
-            done = subprocess.run(command, cwd=path, capture_output=True, text=True, timeout=600, env=env)
-            assert done.returncode == 0, done.stdout + done.stderr
-            output.write_text(done.stdout)
-    return Accepted(Checkout(path), output.read_text())
+    name, output = "Ada's $HOME, é", "accepted.txt"
+
+    def judge(folder: Path) -> None:
+        make_checkout(folder / name)
+        command = [sys.executable, "-m", "harness", "stage", "D1.1"]
+        env = os.environ | {"PYTEST_ADDOPTS": "-k nothing"}  # the user's options must not choose what runs
+        done = subprocess.run(command, cwd=folder / name, capture_output=True, text=True, timeout=600, env=env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (folder / output).write_text(done.stdout)
+
+    folder = made_once("accepted", judge)
+    return Accepted(Checkout(folder / name), (folder / output).read_text())

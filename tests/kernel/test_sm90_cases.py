@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
+from harness.host.job import KERNELS
 
 PROGRAM = Path(__file__).with_name("sm90_program.py")
 ROOT = PROGRAM.parents[2]
@@ -56,9 +57,10 @@ for head_dim in (64, 128):
 
 
 @pytest.mark.parametrize("cases", [EVERY_RUN, pytest.param(LONG, marks=pytest.mark.long)], ids=["a few", "more"])
-def test_pins_hold_and_code_is_short_and_spills_nothing(cases: list[tuple[str, str]]) -> None:
+def test_pins_hold_and_code_is_short_and_spills_nothing(cases: list[tuple[str, str]], kernels: Path) -> None:
     """One process for all cases."""
-    for case, line in zip(cases, printed(str(PROGRAM), stdin=json.dumps(cases)).splitlines(), strict=True):
+    said = printed(str(PROGRAM), stdin=json.dumps(cases), **{KERNELS: str(kernels)})
+    for case, line in zip(cases, said.splitlines(), strict=True):
         wrong, instructions, registers, stack_bytes, target = json.loads(line)
         assert not wrong, (case, wrong)
         assert target == "sm_90a" and registers <= LAUNCH_REGISTERS and stack_bytes == 0, case
@@ -71,9 +73,9 @@ def test_maxima_of_rows_whose_logits_are_all_negative() -> None:
     printed("-c", ALL_NEGATIVE)
 
 
-def printed(*arguments: str, stdin: str = "") -> str:
+def printed(*arguments: str, stdin: str = "", **variables: str) -> str:
     """Return what Python prints with an emulated H200."""
-    environment = ORIGINAL_ENVIRONMENT | {"CUTE_DSL_ARCH": "sm_90a", "PYTHONPATH": str(ROOT)}
+    environment = ORIGINAL_ENVIRONMENT | {"CUTE_DSL_ARCH": "sm_90a", "PYTHONPATH": str(ROOT)} | variables
     done = subprocess.run(
         [sys.executable, *arguments], input=stdin, env=environment, capture_output=True, text=True, check=False
     )

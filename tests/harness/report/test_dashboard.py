@@ -21,6 +21,7 @@ from harness.report.page import Run
 from harness.report.record import Case, Compile, Figure, Launch, Phase, Prediction, Record, Tree, load
 from stages.catalog import CATALOG
 from tests.browser import Browser, browser
+from tests.conftest import MadeOnce
 from tests.system import ROOT
 
 MESSAGE = "D1.1 hd=64 n=128 seed={}: outside its pins\nO.cosine = 0.3\nat kernel/config.py:12 of it"
@@ -56,11 +57,15 @@ def make(results: Path, i: int, milestone: str = "D1.1", busy: float | None = No
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pages(made_once: MadeOnce) -> Path:
     """Write the dashboard of 500 runs into a folder with an odd name."""
-    results = tmp_path_factory.mktemp("history") / "Ada's results, é"
-    runs = [make(results, i) for i in range(500)]
-    return dashboard.write(results, runs[::-1], Repository(ROOT))
+    name = "Ada's results, é"
+
+    def write(folder: Path) -> None:
+        runs = [make(folder / name, i) for i in range(500)]
+        assert dashboard.write(folder / name, runs[::-1], Repository(ROOT)) == folder / name / "dashboard/index.html"
+
+    return made_once("history", write) / name / "dashboard/index.html"
 
 
 @pytest.fixture(scope="module")
