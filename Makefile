@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard diff clean-runs resume replay cancel revoke doctor trust provision milestones report notes \
-	layout budget size bench clock perf pin-cycles mutants flashmla-tests survey bugs docs silicon lint formatted test test-long test-all test-thorough $(MILESTONE)
+	layout budget size bench clock perf pin-cycles mutants flashmla-tests survey bugs docs silicon lint formatted test test-all test-thorough $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -184,15 +184,14 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --durations=15 --dist=w
 	--numprocesses=$$($(PY) -c 'import os; print(os.cpu_count() + 2)') --maxprocesses=4
 
 # Without its cache mypy takes half a minute of one core, so the tests begin beside it.
+checked = $(PY) -m mypy & mypy=$$!; $(PYTEST) $(1); tested=$$?; \
+	wait $$mypy || { echo "mypy failed: run make lint" >&2; exit 1; }; exit $$tested
+
 test: $(READY) formatted ## run ruff, mypy and the tests of every package, in about 5 minutes of two cores
-	@$(PY) -m mypy & mypy=$$!; $(PYTEST); tested=$$?; \
-		wait $$mypy || { echo "mypy failed: run make lint" >&2; exit 1; }; exit $$tested
+	@$(call checked)
 
-test-long: $(READY) ## run the tests that make test leaves out: longer ones, other completion modes, packages to install
-	@$(PYTEST) -m long
+test-all: $(READY) formatted ## run ruff, mypy and all tests that CI runs: long ones, all milestones, packages to install
+	@$(call checked,-m "long or not long")
 
-test-all: test ## run every test that CI runs: make test, then make test-long
-	@$(MAKE) --no-print-directory test-long
-
-test-thorough: $(READY) ## run more inputs of the long tests, which neither make test nor make test-all runs
+test-thorough: $(READY) ## run more inputs of the long tests, which test-all leaves out
 	@$(PYTEST) -m thorough

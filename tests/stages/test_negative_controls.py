@@ -66,7 +66,7 @@ OF_MILESTONES = {
 }
 
 
-#: Their references take longest. `make test-long` judges every milestone, controls included.
+#: Their references take longest. `make test-all` judges every milestone, controls included.
 LONG = ("D5d", "D6c", "D6d", "D6e", "D6f", "D6g", "D6h")
 
 
