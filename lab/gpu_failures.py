@@ -60,7 +60,7 @@ def with_limit(machine: Machine, name: str, again: bool = True) -> subprocess.Po
     return machine.start("gate", *["--again"] * again, name=name.replace(" ", "-"))
 
 
-def judged(machine: Machine, name: str) -> int | None:
+def judge_gate(machine: Machine, name: str) -> int | None:
     """Judge the clone's working tree on the gate, and note how that ended. Return the exit code, None if killed."""
     began = time.monotonic()
     process = with_limit(machine, name)
@@ -83,11 +83,11 @@ def changed(machine: Machine, change: Change) -> None:
     assert text.count(change.old) == 1, f"{change.path} has {text.count(change.old)} times {change.old!r}"
     file.write_text(text.replace(change.old, change.new))
     try:
-        judged(machine, change.name)
+        judge_gate(machine, change.name)
     finally:
         file.write_text(text)
     if change.name in ("an illegal address", "a kernel that never ends"):
-        judged(machine, f"the next run after {change.name}")
+        judge_gate(machine, f"the next run after {change.name}")
 
 
 def interrupted(machine: Machine, name: str, number: signal.Signals, whom: str) -> None:
@@ -144,7 +144,7 @@ def out_of_memory(machine: Machine) -> None:
     try:
         assert holder.stdout is not None
         holder.stdout.readline()
-        judged(machine, "out of memory")
+        judge_gate(machine, "out of memory")
     finally:
         holder.kill()
         holder.wait()
@@ -156,7 +156,7 @@ def no_gpu(machine: Machine) -> None:
     text = file.read_text()
     file.write_text(text + "gpu = 7\n")
     try:
-        judged(machine, "no such GPU")
+        judge_gate(machine, "no such GPU")
     finally:
         file.write_text(text)
 
@@ -188,7 +188,7 @@ def main() -> int:
         machine.prepare()
         machine.limit_gate(GATE_S)
         machine.take("trust", deadline_s=30.0)
-        if judged(machine, "the kernel as it is") != 0:
+        if judge_gate(machine, "the kernel as it is") != 0:
             return 1
         for part in parts:
             try:

@@ -24,7 +24,7 @@ from harness.judge import arguments
 from harness.report.record import RECORDINGS
 
 if TYPE_CHECKING:
-    from harness.judge.recorded import Replayed
+    from harness.judge.recordings import Replayed
     from stages.case import Case
 
 NAME = "bits.csv"
@@ -81,14 +81,14 @@ def sides(milestone: Any, out: Path, launcher: Any) -> tuple[Replayed, Replayed]
     from harness.judge.compile import compile_cases
     from harness.judge.kept import kept_kernels
     from harness.judge.provenance import toolchain, working_tree
-    from harness.judge.record import record_cases
-    from harness.judge.recorded import Replayed
-    from harness.judge.recorder import Recorder
+    from harness.judge.record_calls import record_cases
+    from harness.judge.record_writer import RecordWriter
+    from harness.judge.recordings import Replayed
     from harness.report.record import Record, now
 
     out.mkdir(parents=True, exist_ok=True)
     opened = Record(out.name, milestone.id, "bits", now(), working_tree(), toolchain())
-    compile_cases(milestone, Recorder(out, opened, SEED), kept_kernels(device))
+    compile_cases(milestone, RecordWriter(out, opened, SEED), kept_kernels(device))
     record_cases(milestone, out)
     return Replayed(out / RECORDINGS, launcher), Replayed(out / RECORDINGS, OnEmulator())
 

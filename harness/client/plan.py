@@ -43,10 +43,10 @@ class Planner:
         """Return the phases of a verdict, gate first. Each of several milestones has its own folder of results."""
         rest = [milestone for milestone in self.milestones if milestone != GATE.id]
         several = len(rest) > 1
-        steps = self._judge("gate", GATE.id, "gate" if rest else ".", target, device)
+        steps = self._milestone_steps("gate", GATE.id, "gate" if rest else ".", target, device)
         for milestone in rest:
             name, record = (f"stage {milestone}", milestone) if several else ("stage", ".")
-            steps += self._judge(name, milestone, record, target, device)
+            steps += self._milestone_steps(name, milestone, record, target, device)
         canary = self._step("canary", "canary", [], self.limits.canary_s) if device == "cuda" else None
         return Plan(self._fingerprint(device), canary, steps)
 
@@ -67,14 +67,14 @@ class Planner:
         step = self._step("measure", "measure", arguments, self.limits.stage_s, hung="GPU_HANG")
         return Plan(self._fingerprint("cuda"), self._step("canary", "canary", [], self.limits.canary_s), [step])
 
-    def _judge(self, name: str, milestone: str, record: str, target: str, device: str) -> list[Step]:
+    def _milestone_steps(self, name: str, milestone: str, record: str, target: str, device: str) -> list[Step]:
         """Return the phases of one milestone: the candidate's Python is recorded, then the recordings are judged."""
         arguments = [milestone, "--device", device, "--target", target, "--out", self._out(record)]
         gate = name == "gate"
         failed, budget_s = ("REJECT_GATE", self.limits.gate_s) if gate else ("REJECT_STAGE", self.limits.stage_s)
         recorded = self._step(
             f"record {name}",
-            "record",
+            "record_calls",
             arguments,
             budget_s,
             failed=failed,

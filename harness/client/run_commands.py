@@ -46,18 +46,18 @@ console = Console()
 
 def stage(milestone: str, target: str, unpin: list[str], because: str, again: bool, no_cache: bool) -> int:
     """Judge the working tree on one milestone, after the hd=64 gate. Exits with 0 only on ACCEPT."""
-    return _judge([milestone], target, unpin, because, again, no_cache)
+    return _drive_and_show([milestone], target, unpin, because, again, no_cache)
 
 
 def stages(target: str, unpin: list[str], because: str, no_cache: bool) -> int:
     """Judge the working tree on every milestone, in one run with one report."""
     built = [each.id for each in CATALOG if each.built]
-    return _judge(built, target, unpin, because, True, no_cache)
+    return _drive_and_show(built, target, unpin, because, True, no_cache)
 
 
 def gate(target: str, unpin: list[str], because: str, again: bool) -> int:
     """Judge the working tree on the hd=64 gate alone."""
-    return _judge([GATE.id], target, unpin, because, again)
+    return _drive_and_show([GATE.id], target, unpin, because, again)
 
 
 def ratchet(target: str, unpin: list[str], because: str) -> int:
@@ -67,7 +67,7 @@ def ratchet(target: str, unpin: list[str], because: str) -> int:
     if not wanted:
         raise NothingToDo("nothing was accepted yet: make stage D1.1 comes first")
     console.print(f"rerunning {', '.join(wanted)}", highlight=False)
-    return _judge(wanted, target, unpin, because, again=True)
+    return _drive_and_show(wanted, target, unpin, because, again=True)
 
 
 def resume(run: str) -> int:
@@ -209,7 +209,7 @@ def provision(target: str) -> int:
     return 0
 
 
-def _judge(
+def _drive_and_show(
     milestones: Sequence[str], name: str, unpin: list[str], because: str, again: bool = False, no_cache: bool = False
 ) -> int:
     """Judge the working tree on `milestones`, show how that ended, and return the verdict's exit code."""

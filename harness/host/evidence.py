@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.host.catalogue import Catalogue
 from harness.host.files import open_plain
 from harness.host.job import Job, RunFolder, Step
 from harness.host.journal import last_line, one_line
 from harness.host.phase import Ended, Stop
+from harness.host.record_requirements import Requirements
 from harness.host.ruling import RULING_NAME, Kept
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 
@@ -48,17 +48,17 @@ class Interrupted(Ruled):
     """Raised when the supervisor was told to stop; a scheduler may start the run again."""
 
 
-def judge(
+def verdict_of(
     folder: RunFolder,
     job: Job,
     step: Step,
     ended: Ended,
-    catalogue: Catalogue | None = None,
+    requirements: Requirements | None = None,
     fresh: int | None = None,
 ) -> Ruled | None:
     """Return the verdict that the end of `step` implies, or None if the run continues.
 
-    catalogue: what the record of a step that judges, with the seed `fresh`, must show.
+    requirements: what the record of a step that judges, with the seed `fresh`, must show.
     """
     if ended.stop is Stop.TIME_LIMIT:
         return Ruled(Verdict[step.hung], f"{step.name} did not end in {step.budget_s:g} s")
@@ -67,7 +67,7 @@ def judge(
     if ended.stop:
         return stopped(folder, ended.stop)
     if ended.code == 0:
-        return _believe(folder, job, step, catalogue, fresh) if step.milestone else None
+        return _believe(folder, job, step, requirements, fresh) if step.milestone else None
     said = _said(folder, step)
     if _disk_full(folder.out, said):
         return Ruled(Verdict.INFRA, f"{step.name}: the disk is full")
@@ -219,7 +219,9 @@ def _dicts(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def _believe(folder: RunFolder, job: Job, step: Step, catalogue: Catalogue | None, fresh: int | None) -> Ruled | None:
+def _believe(
+    folder: RunFolder, job: Job, step: Step, requirements: Requirements | None, fresh: int | None
+) -> Ruled | None:
     """Return TAMPERED unless the record of a phase that exited with 0 shows that this commit holds this milestone."""
     record = read_record(folder.out / step.record)
     tree = record.get("tree")
@@ -233,9 +235,9 @@ def _believe(folder: RunFolder, job: Job, step: Step, catalogue: Catalogue | Non
         if found[name] != value:
             text = f"{step.name} exited with 0, but its record has {name} {str(found[name])[:64]!r}, not {value!r}"
             return Ruled(Verdict.TAMPERED, text)
-    if catalogue is None or fresh is None:
+    if requirements is None or fresh is None:
         return Ruled(Verdict.TAMPERED, f"{step.name}: nothing says what its record must show")
-    objections = list(catalogue.objections(record, fresh, step.modes))
+    objections = list(requirements.objections(record, fresh, step.modes))
     if objections:
         more = f" (and {len(objections) - 1} more)" if len(objections) > 1 else ""
         return Ruled(Verdict.TAMPERED, f"{step.name} exited with 0, but in its record {objections[0]}{more}")

@@ -183,7 +183,7 @@ class RunFolder:
         return self.path / "tree"
 
     @property
-    def judge(self) -> Path:
+    def accepted_tree(self) -> Path:
         """The checkout of the accepted commit, whose code judges."""
         return self.path / "judge"
 

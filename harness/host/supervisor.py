@@ -22,8 +22,7 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from harness.host import catalogue, checkout, evidence, lock, phase, protected, ruling, walls
-from harness.host.catalogue import Catalogue, CatalogueError
+from harness.host import checkout, evidence, lock, phase, protected, record_requirements, ruling, walls
 from harness.host.checkout import Checkout
 from harness.host.evidence import Interrupted, Ruled
 from harness.host.files import remove, write_atomically
@@ -32,6 +31,7 @@ from harness.host.journal import Heartbeat, Journal, last_line, now, one_line
 from harness.host.kernel_cache import KernelCache
 from harness.host.phase import Stop
 from harness.host.protected import PROTECTION, ProtectedError
+from harness.host.record_requirements import Requirements, RequirementsError
 from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import RULING_NAME, Ruling
 from harness.host.verdict import Verdict
@@ -217,7 +217,7 @@ class Supervisor:
             self.ruling = replace(self.ruling, judge=tree.commit, walls=[f"the candidate's own code judges: {why}"])
             return tree
         self.ruling = replace(self.ruling, judge=base, walls=[f"the code of the accepted {base[:12]} judges"])
-        return checkout.planned(self.repository, base, self.folder.judge)
+        return checkout.planned(self.repository, base, self.folder.accepted_tree)
 
     def _lay_out(self, tree: Checkout) -> None:
         """Make both checkouts, and find out meanwhile what they hold, and about walls. Raises Ruled or GitError."""
@@ -276,9 +276,9 @@ class Supervisor:
     def _take(self, tree: Checkout, step: Step) -> None:
         """Run one step. Raises Ruled unless the run continues after it."""
         fresh = secrets.randbelow(10**9) if step.milestone else None
-        pinned = self._catalogue(tree, step) if step.milestone else None
+        pinned = self._requirements(tree, step) if step.milestone else None
         ended = self._run(tree, step, fresh)
-        ruled = evidence.judge(self.folder, self.job, step, ended, pinned, fresh)
+        ruled = evidence.verdict_of(self.folder, self.job, step, ended, pinned, fresh)
         if ended.stop is Stop.TIME_LIMIT or ended.stuck:
             self._examine_device(tree, ended.stuck)
         if ruled:
@@ -290,16 +290,18 @@ class Supervisor:
     def _fingerprint(self, tree: Checkout, when: str) -> dict[str, str]:
         self._still_the_commit(tree)
         step = replace(self.job.fingerprint, name=f"fingerprint {when}")
-        ruled = evidence.judge(self.folder, self.job, step, self._run(tree, step))
+        ruled = evidence.verdict_of(self.folder, self.job, step, self._run(tree, step))
         if ruled:
             raise ruled
         return evidence.fingerprint(self._log(step))
 
-    def _catalogue(self, tree: Checkout, step: Step) -> Catalogue:
-        """Return the judging tree's catalogue of the milestone that a step judges."""
+    def _requirements(self, tree: Checkout, step: Step) -> Requirements:
+        """Return the judging tree's requirements of the milestone that a step judges."""
         try:
-            return catalogue.read((self.judging or tree).folder / "stages", step.milestone, gpu="cuda" in step.modes)
-        except CatalogueError as error:
+            return record_requirements.read(
+                (self.judging or tree).folder / "stages", step.milestone, gpu="cuda" in step.modes
+            )
+        except RequirementsError as error:
             raise Ruled(Verdict.TAMPERED, str(error)) from error
 
     def _start(self, tree: Checkout, step: Step) -> phase.Started:
@@ -349,7 +351,7 @@ class Supervisor:
         if self.job.canary and not stuck:
             self._still_the_commit(tree)
             step = replace(self.job.canary, name="canary after the hang")
-            ruled = evidence.judge(self.folder, self.job, step, self._run(tree, step))
+            ruled = evidence.verdict_of(self.folder, self.job, step, self._run(tree, step))
             sick = ruled.reason if ruled else ""
         if sick:
             text = f"since {now()}, by run {self.job.run} of {self.subject.user}: {sick}"
@@ -486,7 +488,7 @@ def _attempt(folder: RunFolder) -> int:
         return 0
     attempt = secrets.token_hex(8)
     write_atomically(folder.attempt, attempt.encode())
-    for left in (folder.tree, folder.judge, folder.out, folder.home):
+    for left in (folder.tree, folder.accepted_tree, folder.out, folder.home):
         remove(left)
     supervisor = Supervisor(folder, attempt)
     verdict = supervisor.supervise().verdict

@@ -19,7 +19,7 @@ from harness.host.verdict import Verdict
 from harness.judge import arguments
 from harness.judge.kept import KeptKernels, kept_kernels, use
 from harness.judge.provenance import toolchain, working_tree
-from harness.judge.recorder import Recorder
+from harness.judge.record_writer import RecordWriter
 from harness.report import record
 from harness.report.record import Record, now
 from remote.device import Emulated
@@ -43,13 +43,13 @@ def main() -> int:
     kept = kept_kernels(Emulated())  # before the kernel, so that its PTX is kept
     args.out.mkdir(parents=True, exist_ok=True)
     opened = Record(args.out.name, milestone.id, "compile", now(), working_tree(), toolchain())
-    recorder = Recorder(args.out, opened, 0)
+    recorder = RecordWriter(args.out, opened, 0)
     try:
         with recorder.phase("compile"):
             compile_cases(milestone, recorder, kept, processors())
     except Exception as error:
         traceback.print_exc()
-        recorder.judge(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}")
+        recorder.finish(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}")
         return Verdict.COMPILE_ERROR.exit_code
     return 0
 
@@ -66,7 +66,7 @@ def processors() -> int:
 
 
 def compile_cases(
-    milestone: Milestone, recorder: Recorder, kept: KeptKernels | None = None, processes: int = 1
+    milestone: Milestone, recorder: RecordWriter, kept: KeptKernels | None = None, processes: int = 1
 ) -> None:
     """Compile every configuration of the milestone, or take it from the cache; record its PTX and traced layouts.
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.judge.predict import over_time
-from harness.judge.recorder import Recorder
+from harness.judge.record_writer import RecordWriter
 from harness.report.page import PTX_LINE
 from harness.report.picture import error_picture
 from remote.device import Emulated
@@ -19,7 +19,7 @@ from stages.device import Device
 class MilestonePlugin:
     """Passes the results of a milestone's tests to `recorder`."""
 
-    def __init__(self, milestone: Milestone, recorder: Recorder, device: Device) -> None:
+    def __init__(self, milestone: Milestone, recorder: RecordWriter, device: Device) -> None:
         self._module = milestone.load()
         self._recorder = recorder
         self._device = device
@@ -30,7 +30,7 @@ class MilestonePlugin:
         return self._device
 
     @pytest.fixture
-    def recorder(self) -> Recorder:
+    def recorder(self) -> RecordWriter:
         """Provide the recorder of results."""
         return self._recorder
 

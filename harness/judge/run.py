@@ -1,7 +1,7 @@
 """The phase that judges one milestone by recordings. It may be killed at any time, and its record remains.
 
 `python -m harness.judge.run D1.1 --device emulator --target sim --out FOLDER --seed 7 --commit ID` reads what
-`harness.judge.record` left in FOLDER, runs the milestone's module on replays of it (phase "stage" of
+`harness.judge.record_calls` left in FOLDER, runs the milestone's module on replays of it (phase "stage" of
 FOLDER/record.json), predicts the time of its first case (phase "clock", on the emulated device only), writes the
 verdict into the record and exits with the verdict's code. Of the kernel this process imports the references only.
 With --wait the process imports its modules and then reads the seed from its input, so that it can be started while the
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from harness.host.verdict import Verdict
 from harness.judge import arguments, reference_only
 from harness.judge.provenance import run_of, toolchain, working_tree
-from harness.judge.recorder import Recorder
+from harness.judge.record_writer import RecordWriter
 from harness.paths import ROOT
 from harness.report import record
 from remote.device import DEVICES, Emulated
@@ -47,7 +47,7 @@ USED = (
     "emulator.clock.predict",
     "emulator.clock.skeleton",
     "harness.judge.plugin",
-    "harness.judge.recorded",
+    "harness.judge.recordings",
     "harness.judge.replay_on",
     "stages.every",
 )
@@ -100,9 +100,9 @@ def main() -> int:
     except record.RecordError as error:
         (args.out / record.RECORD_NAME).unlink(missing_ok=True)
         opened.reason = f"the candidate's process left no record of compiling: {error}"
-    recorder = Recorder(args.out, opened, secrets.randbelow(10**9) if args.seed is None else args.seed)
+    recorder = RecordWriter(args.out, opened, secrets.randbelow(10**9) if args.seed is None else args.seed)
     verdict, reason = (rejected(milestone), opened.reason) if opened.reason else run(milestone, device, recorder)
-    recorder.judge(verdict, reason)
+    recorder.finish(verdict, reason)
     return verdict.exit_code
 
 
@@ -116,7 +116,7 @@ def import_all(milestone: Milestone) -> None:
 def record_here(milestone: Milestone, device: str, target: str, out: Path) -> int:
     """Record what is in this checkout, in a process of its own. Return that process's exit code."""
     arguments = [milestone.id, "--device", device, "--target", target, "--out", str(out)]
-    return subprocess.run([sys.executable, "-m", "harness.judge.record", *arguments], check=False).returncode
+    return subprocess.run([sys.executable, "-m", "harness.judge.record_calls", *arguments], check=False).returncode
 
 
 def said_of_compiling(out: Path) -> tuple[list[record.Phase], list[record.Compile]]:
@@ -128,10 +128,10 @@ def said_of_compiling(out: Path) -> tuple[list[record.Phase], list[record.Compil
     return said.phases[:1], said.compiles
 
 
-def run(milestone: Milestone, device: Device, recorder: Recorder) -> tuple[Verdict, str]:
+def run(milestone: Milestone, device: Device, recorder: RecordWriter) -> tuple[Verdict, str]:
     """Run the milestone's module on replays of what was recorded. Return the verdict and its reason."""
     from emulator.recordings.format import RecordingError
-    from harness.judge.recorded import Replayed
+    from harness.judge.recordings import Replayed
     from harness.judge.replay_on import launcher
     from stages.calls import callers
 
@@ -142,13 +142,13 @@ def run(milestone: Milestone, device: Device, recorder: Recorder) -> tuple[Verdi
     with recorder.phase("stage") as phase:
         code = run_cases(milestone, device, recorder)
         phase.outcome = "failed" if code else "passed"
-    verdict, reason = judge(milestone, recorder.record, code)
+    verdict, reason = verdict_of(milestone, recorder.record, code)
     if verdict is Verdict.ACCEPT and isinstance(device, Emulated):
         return time_first_case(milestone, device, recorder)
     return verdict, reason
 
 
-def time_first_case(milestone: Milestone, device: Emulated, recorder: Recorder) -> tuple[Verdict, str]:
+def time_first_case(milestone: Milestone, device: Emulated, recorder: RecordWriter) -> tuple[Verdict, str]:
     """Predict the time of the first case of an accepted module, and return the verdict on it."""
     from harness.judge.predict import UnseenWork, predict
 
@@ -165,7 +165,7 @@ def time_first_case(milestone: Milestone, device: Emulated, recorder: Recorder) 
     return hold(milestone, recorder.record)
 
 
-def time_others(cases: Sequence[Case], device: Emulated, recorder: Recorder) -> None:
+def time_others(cases: Sequence[Case], device: Emulated, recorder: RecordWriter) -> None:
     """Predict the time of further cases, for the dashboard, as long as that takes no more than OTHERS of the stage."""
     from harness.judge.predict import timed
 
@@ -178,7 +178,7 @@ def time_others(cases: Sequence[Case], device: Emulated, recorder: Recorder) -> 
         recorder.cycles(case.name, timed(case, device, recorder.fresh_seed))
 
 
-def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:
+def run_cases(milestone: Milestone, device: Device, recorder: RecordWriter) -> int:
     """Run `stages.every` and the milestone's module in pytest, without the user's options. Return its exit code."""
     import pytest
 
@@ -191,7 +191,7 @@ def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:
     return int(pytest.main(options, [MilestonePlugin(milestone, recorder, device)]))
 
 
-def judge(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict, str]:
+def verdict_of(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict, str]:
     """Return the verdict on a module after pytest exited with `code`. ACCEPT requires both the code and the record."""
     failed = [case.label for case in done.cases if case.outcome != "passed"]
     admitted = [each.name for each in done.negative_controls if not each.refused]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from .judge import MODES, Bug, bugs, run
+from .corpus import MODES, Bug, bugs, run
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ import numpy as np
 
 from lab.gpu import INVALID_PTX, NO_BINARY, DriverError, Gpu, Job
 
-from .judge import bugs
+from .corpus import bugs
 from .programs import PROGRAMS, text
 
 LAUNCHES: Final = 60

@@ -147,7 +147,7 @@ def results_of(
             ]
             bar = progress.add_task(f"round {number + 1}", total=len(tasks))
             for ended in pool.run(tasks, trial.run, args.j):
-                result = judged(ended, number)
+                result = result_of(ended, number)
                 progress.advance(bar)
                 if result.outcome == "hole":
                     progress.print(f"hole  {result.id}", highlight=False)
@@ -173,7 +173,7 @@ def task(
     return trial.Task(mutant, sorted(tests, key=lambda each: each.seconds), cases, str(folder), last, affected)
 
 
-def judged(done: pool.Done, number: int) -> Result:
+def result_of(done: pool.Done, number: int) -> Result:
     """Return what came of a mutant's process in a round. Raises RuntimeError where this program itself failed."""
     last = done.task.last
     cases = [each["case"] for each in done.reports if "how" not in each and "case" in each]

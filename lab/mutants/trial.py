@@ -99,7 +99,7 @@ def _cases(mutant: Mutant, task: Task, device: Any, keeper: Keeper, report: pool
         if _compiles(case, known, keeper, mutant):
             pool.limit_cpu(SLACK_S + TIMES * known.seconds)
             for seed in module.SEEDS:
-                _judge(case, seed, device, known, Path(task.folder))
+                _compare_case(case, seed, device, known, Path(task.folder))
             compiled = {digest for config, digest in keeper.digests.items() if config not in before}
             if mutant.path in HOST or _differs(case, known, keeper) or not compiled <= set(known.configs):
                 affected.append(known.milestone)
@@ -124,7 +124,7 @@ def _differs(case: Any, known: Known, keeper: Keeper) -> bool:
     return keeper.digests.get(case.config) != known.configs[0]
 
 
-def _judge(case: Any, seed: int, device: Any, known: Known, folder: Path) -> None:
+def _compare_case(case: Any, seed: int, device: Any, known: Known, folder: Path) -> None:
     """Launch a case in every mode, and compare as a stage does. Raises Killed."""
     from kernel.errors import ArgumentError
     from stages.buffers import WroteOutside

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.machine.order.completion import Completion
-from lab.bugs.judge import MODES, Bug, bugs, run
+from lab.bugs.corpus import MODES, Bug, bugs, run
 from lab.bugs.programs import HERE, PROGRAMS, bugs_of
 
 FOUND = [(bug, mode) for bug in bugs() for mode in bug.modes]

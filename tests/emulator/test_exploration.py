@@ -10,7 +10,7 @@ from emulator import EmulatorError, Verdict, emulate, errors, launch
 from emulator.exploration import explorer
 from emulator.exploration.events import Step, Touch, set_clocks
 from emulator.machine.order.completion import Completion
-from lab.bugs.judge import run
+from lab.bugs.corpus import run
 
 HEAD = """
 .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %d<4>; .shared .align 8 .b8 bar[16]; .shared .align 8 .b8 words[16];

@@ -159,7 +159,7 @@ def ends_of(mutants: list[Mutant], folder: Path) -> list[str]:
         "mutants = {each.id: each for each in generated(True)}\n"
         "chosen = [mutants[id] for id in ids]\n"
         "tasks = [trial.Task(each, [], plan.using(each, known.cases), folder, False) for each in chosen]\n"
-        "ends = {done.task.mutant.id: program.judged(done, 0).how for done in pool.run(tasks, trial.run, 1)}\n"
+        "ends = {done.task.mutant.id: program.result_of(done, 0).how for done in pool.run(tasks, trial.run, 1)}\n"
         "print(json.dumps([ends[id] for id in ids]))\n"
     )
     command = [sys.executable, "-c", program, str(folder), *(mutant.id for mutant in mutants)]

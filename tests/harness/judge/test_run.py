@@ -31,7 +31,7 @@ from tests.system import Checkout, make_checkout, program
 
 OPTIONS = ("D1.1", "--device", "emulator", "--target", "sim", "--out")
 RUN = (sys.executable, "-m", "harness.judge.run", *OPTIONS)
-RECORD = (sys.executable, "-m", "harness.judge.record", *OPTIONS)
+RECORD = (sys.executable, "-m", "harness.judge.record_calls", *OPTIONS)
 
 CASES = ("hd=64 n=128", "hd=64 n=128 scale=0.3")
 ONE_CASE = (

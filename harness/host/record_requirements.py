@@ -1,4 +1,4 @@
-"""The accepted tree's catalogue of a milestone, and the check of a record against it.
+"""Requirements on the record of a milestone, from the pins and seeds of the accepted tree, and their check.
 
 The pins of `stages/tolerances.toml` name every case with its figures, and the milestone's module its seeds. On a GPU,
 `tolerances.gpu.toml` replaces some pins. All are read as data: the supervisor has nothing but Python, and imports
@@ -25,12 +25,12 @@ FLOOR = 1e-3
 EXACT = 1e-12
 
 
-class CatalogueError(ValueError):
-    """The accepted tree has no readable catalogue of a milestone."""
+class RequirementsError(ValueError):
+    """The accepted tree has no readable requirements of a milestone."""
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class Requirements:
     """The pins of each case of a milestone, by tensor and metric, and the milestone's own seeds."""
 
     milestone: str
@@ -63,10 +63,10 @@ class Catalogue:
                 yield f"negative control {_text(each.get('name'))} was accepted"
 
 
-def read(stages: Path, milestone: str, gpu: bool = False) -> Catalogue:
-    """Read the catalogue of a milestone in the folder `stages` of a checkout, for a GPU or the emulated device.
+def read(stages: Path, milestone: str, gpu: bool = False) -> Requirements:
+    """Read the requirements of a milestone in the folder `stages` of a checkout, for a GPU or the emulated device.
 
-    Raises CatalogueError.
+    Raises RequirementsError.
     """
     module = stages / f"{milestone.lower().replace('.', '_')}.py"
     try:
@@ -75,11 +75,11 @@ def read(stages: Path, milestone: str, gpu: bool = False) -> Catalogue:
         seeds = _seeds(ast.parse(module.read_text()))
     except (OSError, ValueError, KeyError, SyntaxError) as error:
         said = f"{type(error).__name__}: {error}"
-        raise CatalogueError(f"{milestone} has no catalogue in {stages.name}: {said}") from error
+        raise RequirementsError(f"{milestone} has no requirements in {stages.name}: {said}") from error
     if not cases or not seeds:
-        raise CatalogueError(f"{milestone} has {len(cases)} pinned cases and {len(seeds)} seeds: both must be there")
+        raise RequirementsError(f"{milestone} has {len(cases)} pinned cases and {len(seeds)} seeds: both must be there")
     of_gpu = {name: _with(pins, other.get(name, {})) for name, pins in cases.items()}
-    return Catalogue(milestone, of_gpu, seeds)
+    return Requirements(milestone, of_gpu, seeds)
 
 
 def _with(pins: Pins, other: Pins) -> Pins:

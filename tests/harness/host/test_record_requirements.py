@@ -1,4 +1,4 @@
-"""A record is believed if it shows every case, seed, mode, pin and negative control of the accepted catalogue."""
+"""A record is believed if it shows every case, seed, mode, pin and negative control that the accepted tree requires."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from harness.host.catalogue import Catalogue, CatalogueError, read
+from harness.host.record_requirements import Requirements, RequirementsError, read
 from stages.catalog import CATALOG
 
 PINS = {"O": {"cosine": 0.9999, "diff": 4e-6}}
-CATALOGUE = Catalogue("D1.1", {"hd=64": PINS}, (1,))
+REQUIREMENTS = Requirements("D1.1", {"hd=64": PINS}, (1,))
 MODES = ("eager", "lazy")
 FRESH = 77
 
@@ -35,7 +35,7 @@ def sound() -> dict[str, Any]:
 
 
 def test_a_whole_record_is_believed() -> None:
-    assert not list(CATALOGUE.objections(sound(), FRESH, MODES))
+    assert not list(REQUIREMENTS.objections(sound(), FRESH, MODES))
 
 
 def test_a_result_that_is_always_exact_may_be_exact() -> None:
@@ -43,7 +43,7 @@ def test_a_result_that_is_always_exact_may_be_exact() -> None:
     record = sound()
     record["cases"][0]["figures"][1].update(value=0.0, pin=1e-12)
     record["cases"][1]["figures"][1].update(value=0.0, pin=1e-12)
-    exact = Catalogue("D1.1", {"hd=64": PINS | {"O": {"cosine": 0.9999, "diff": 1e-12}}}, (1,))
+    exact = Requirements("D1.1", {"hd=64": PINS | {"O": {"cosine": 0.9999, "diff": 1e-12}}}, (1,))
     assert not list(exact.objections(record, FRESH, MODES))
 
 
@@ -69,11 +69,11 @@ def test_a_result_that_is_always_exact_may_be_exact() -> None:
 def test_what_is_missing_or_wrong_is_named(change: Callable[[dict[str, Any]], object], said: str) -> None:
     record = sound()
     change(record)
-    assert any(said in objection for objection in CATALOGUE.objections(record, FRESH, MODES))
+    assert any(said in objection for objection in REQUIREMENTS.objections(record, FRESH, MODES))
 
 
 @pytest.mark.parametrize("milestone", [each for each in CATALOG if each.built], ids=lambda each: each.id)
-def test_the_catalogue_names_the_cases_and_seeds_of_a_milestone(milestone: Any) -> None:
+def test_the_requirements_name_the_cases_and_seeds_of_a_milestone(milestone: Any) -> None:
     """It is read as data; this compares it with the module."""
     found, module = read(milestone.module.parent, milestone.id), milestone.load()
     assert set(found.cases) == {case.name for case in module.CASES}
@@ -91,7 +91,7 @@ def test_a_gpu_has_pins_of_its_own(tmp_path: Path) -> None:
     assert read(tmp_path, "D1.1", gpu=True).cases == {"hd=64": {**pins, "lse": {"error": 2e-6}}}
 
 
-def test_a_milestone_without_pins_has_no_catalogue(tmp_path: Path) -> None:
+def test_a_milestone_without_pins_has_no_requirements(tmp_path: Path) -> None:
     (tmp_path / "tolerances.toml").write_text("")
-    with pytest.raises(CatalogueError, match=r"D1\.1 has no catalogue"):
+    with pytest.raises(RequirementsError, match=r"D1\.1 has no requirements"):
         read(tmp_path, "D1.1")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TIMELINE = "timeline.png"
 
 
-class Recorder:
+class RecordWriter:
     """Keeps `folder/record.json` up to date while phases and cases run."""
 
     def __init__(self, folder: Path, opened: record.Record, fresh_seed: int) -> None:
@@ -102,7 +102,7 @@ class Recorder:
         """Record the predicted cycles of the launches of a case."""
         self.record.cycles[case] = sum(each.cycles for each in predictions)
 
-    def judge(self, verdict: Verdict, reason: str) -> None:
+    def finish(self, verdict: Verdict, reason: str) -> None:
         """Record the verdict."""
         self.record.verdict, self.record.reason = verdict.name, reason
         self._save()

@@ -1,8 +1,8 @@
 """The phase that runs a candidate's Python: it compiles a milestone's configurations and records each case's call.
 
-`python -m harness.judge.record D1.1 --device emulator --target sim --out FOLDER` opens FOLDER/record.json with phase
-"compile", and writes FOLDER/recordings. No kernel is launched and nothing is judged here: `harness.judge.run` does
-both, in a process that imports nothing of the candidate's host code.
+`python -m harness.judge.record_calls D1.1 --device emulator --target sim --out FOLDER` opens FOLDER/record.json with
+phase "compile", and writes FOLDER/recordings. No kernel is launched and nothing is judged here: `harness.judge.run`
+does both, in a process that imports nothing of the candidate's host code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.judge import arguments
 from harness.judge.compile import COLOURS, compile_cases, processors
 from harness.judge.kept import kept_kernels
 from harness.judge.provenance import run_of, toolchain, working_tree
-from harness.judge.recorder import Recorder
+from harness.judge.record_writer import RecordWriter
 from harness.report.record import RECORDINGS, Record, now
 from remote.device import Emulated
 from stages.catalog import Milestone
@@ -25,7 +25,7 @@ from stages.catalog import Milestone
 
 def main() -> int:
     """Run the command line that the module's docstring describes."""
-    parser = argparse.ArgumentParser(prog="python -m harness.judge.record", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m harness.judge.record_calls", description=__doc__)
     parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("--device", required=True, help="where the recording will be replayed")
     parser.add_argument("--target", required=True, help="name of the target in the record")
@@ -37,14 +37,14 @@ def main() -> int:
     processes = 1 if args.device == "emulator" else processors()  # milestones are emulated side by side
     args.out.mkdir(parents=True, exist_ok=True)
     opened = Record(run_of(args.out), milestone.id, args.target, now(), working_tree(), toolchain())
-    recorder = Recorder(args.out, opened, 0)
+    recorder = RecordWriter(args.out, opened, 0)
     try:
         with recorder.phase("compile"):
             compile_cases(milestone, recorder, kept, processes)
             record_cases(milestone, args.out)
     except Exception as error:
         traceback.print_exc()
-        recorder.judge(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}")
+        recorder.finish(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}")
         return Verdict.COMPILE_ERROR.exit_code
     return 0
 
@@ -53,14 +53,14 @@ def record_cases(milestone: Milestone, out: Path) -> None:
     """Record the call of every case that the milestone's tests launch. An error of a call is written in its place."""
     folder = out / RECORDINGS
     import kernel
-    from harness.judge import recorded
+    from harness.judge import recordings
     from stages import bad_arguments
 
     folder.mkdir(parents=True, exist_ok=True)
-    index = recorded.Index()
+    index = recordings.Index()
     for number, case in enumerate(milestone.launched()):
         try:
-            recorded.record_case(case).save(folder, f"{number}.json")
+            recordings.record_case(case).save(folder, f"{number}.json")
             index.files[repr(case)] = f"{number}.json"
             index.compile_s[repr(case)] = kernel.compile(case.config).compile_s
         except Exception as error:
@@ -69,7 +69,7 @@ def record_cases(milestone: Milestone, out: Path) -> None:
             index.errors[repr(case)] = COLOURS.sub("", text)
     for table in getattr(milestone.load(), "BAD_ARGUMENTS", ()):
         index.accepted[table] = bad_arguments.accepted(table, "cpu")
-    recorded.save(index, folder)
+    recordings.save(index, folder)
 
 
 if __name__ == "__main__":
