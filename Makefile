@@ -120,10 +120,10 @@ notes: $(READY) ## update the table of STAGE_NOTES.md from the accepted runs
 	@$(PY) -m harness notes
 
 layout: $(READY) ## make layout D1.3: draw and print where logits and P are stored
-	@$(PY) -m harness.tools.layout $(call quoted,$(MILESTONE))
+	@$(PY) -m lab.layout $(call quoted,$(MILESTONE))
 
 budget: $(READY) ## print the resources of every kernel configuration: memory, registers, instructions, flops, bytes
-	@$(PY) -m harness.tools.budget
+	@$(PY) -m lab.budget
 
 size: $(READY) ## print the lines of each package beside limits.toml; a limit that is exceeded ends with status 1
 	@$(PY) -m lab.size

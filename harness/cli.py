@@ -19,10 +19,10 @@ from harness.host.journal import one_line
 from harness.host.protected import ProtectedError
 from harness.host.repository import GitError
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
+from harness.judge import measure
 from harness.paths import RESULTS, ROOT
 from harness.report import notes
 from harness.report.record import PAGE_NAME, REPORT_NAME
-from harness.tools.times import measured
 from remote import targets
 from remote.errors import RemoteError, TargetError
 from stages.catalog import CATALOG, NotBuilt, UnknownMilestone, runnable
@@ -198,7 +198,7 @@ def perf(milestone: str, target: str) -> int:
         raise TargetError(f"target {place.name!r} has no GPU to measure on; to predict instead: {predict}")
     with run_commands.driving() as driver:
         entry = driver.time(chosen, place)
-    for line in measured(RESULTS / entry.run):
+    for line in measure.in_words(RESULTS / entry.run):
         print(line)
     if entry.verdict != Verdict.ACCEPT.name:
         print(f"{entry.verdict}  {one_line(entry.reason)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +44,15 @@ class Detached:
 
     def submit(self, link: Link, runs: Sequence[Run]) -> None:
         started = [{"argv": run.supervise, "cwd": run.cwd, "log": run.log, "begun": run.begun} for run in runs]
-        send(self, link, STARTER, {"programs": started})
+        send(self, link, STARTER, "start_all", {"programs": started})
 
     def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, End]:
         return {}
 
     def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
-        stream = link.open([*run.follow, str(offset)], run.cwd)
-        try:
+        with closing(link.open([*run.follow, str(offset)], run.cwd)) as stream:
             stream.end_input()
             yield from json_lines(stream, self.name)
-        finally:
-            stream.close()
 
     def cancel(self, link: Link, run: Run, who: str) -> None:
         reply = links.run(link, [*run.cancel, who], cwd=run.cwd)

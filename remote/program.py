@@ -12,6 +12,8 @@ from remote.link import Link, lines
 
 #: Seconds without output after which a program counts as lost.
 SILENCE_S = 150.0
+#: The text that follows each program.
+ANSWER = Path(__file__).parent / "answer.py"
 
 
 class Named(Protocol):
@@ -27,22 +29,24 @@ def send(
     target: Named,
     link: Link,
     program: Path,
+    function: str,
     request: dict[str, Any],
     on_line: Callable[[str], None] = lambda _: None,
     silence_s: float = SILENCE_S,
     before: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Run `main` of a program on the target with a JSON object, and return the JSON object in its last line.
+    """Call a function of a program on the target with the fields of a JSON object, and return its answer.
 
-    `on_line` is called with each other line. `before` is a command prefix, such as srun, that runs the interpreter
-    elsewhere. Raises Refused with the program's reason, LinkLost or Untrusted.
+    The answer is the last line that it prints; `on_line` is called with each other line. `before` is a command prefix,
+    such as srun, that runs the interpreter elsewhere. Raises Refused with the program's reason, LinkLost or Untrusted.
     """
     python = target.python or "python3"
     stream = link.open([*before, python, "-I", "-"])
     last, code = b"", 0
     said = " ".join((*before[:1], python))
     try:
-        stream.send(f"{program.read_text()}\nmain({json.dumps(request)!r})\n".encode())
+        call = f"answer({function}, {json.dumps(request)!r})\n"
+        stream.send(f"{program.read_text()}\n\n{ANSWER.read_text()}\n\n{call}".encode())
         stream.end_input()
         for line in lines(stream, silence_s):
             on_line(last.decode(errors="replace"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -159,7 +160,7 @@ class Slurm:
             "workdir": self.workdir,
         }
         try:
-            send(self, link, SUBMITTER, asked)
+            send(self, link, SUBMITTER, "submit", asked)
         except Refused as error:
             fixes = (f"; {fix.format(tasks=len(runs))}" for words, fix in REFUSED.items() if words in str(error))
             raise Refused(f"{error}{next(fixes, '')}") from error
@@ -176,9 +177,8 @@ class Slurm:
         Heartbeats have no age, because Slurm notices dead jobs.
         """
         (number,) = self._numbers(link, [run])
-        stream = link.open([*run.follow, str(offset), "watched"], run.cwd)
         asked = over_since = 0.0
-        try:
+        with closing(link.open([*run.follow, str(offset), "watched"], run.cwd)) as stream:
             stream.end_input()
             for said in json_lines(stream, self.name):
                 said.pop("age_s", None)
@@ -193,8 +193,6 @@ class Slurm:
                     yield {"dead": True, "why": end.why, "cancelled": end.cancelled}
                     return
                 yield {"queue": _in_words(link, job, number)}
-        finally:
-            stream.close()
 
     def cancel(self, link: Link, run: Run, who: str) -> None:
         (number,) = self._numbers(link, [run])

@@ -1,4 +1,4 @@
-"""Fakes of the phases `record`, `run` and `compile` of harness/judge. They obey kernel/fmha.py and end quickly."""
+"""Fakes of the phases `record_calls` and `run` of harness/judge. They obey kernel/fmha.py and end quickly."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def main() -> int:
     parser.add_argument("milestone")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device")
-    parser.add_argument("--target", default="compile")
+    parser.add_argument("--target")
     parser.add_argument("--wait", action="store_true")
     parser.add_argument("--commit")
+    parser.add_argument("--compile-only", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     kernel = Kernel(options.milestone)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from harness.client import candidate
-from harness.client.host import Host
+from harness.client.host import reach
 from harness.client.run_store import Entry, RunStore
 from harness.host.repository import Repository
 from harness.host.verdict import Verdict
@@ -45,8 +45,5 @@ def _target(entry: Entry) -> str:
 
 
 def _forget(target: Target, runs: Sequence[Entry]) -> None:
-    link = target.connect()
-    try:
-        Host(target, link).forget([run for each in runs for run in {each.run, *each.runs}])
-    finally:
-        link.close()
+    with reach(target) as host:
+        host.forget([run for each in runs for run in {each.run, *each.runs}])

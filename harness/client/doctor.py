@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def examine(target: Target, repository: Repository) -> Iterator[Finding]:
         fix = "" if isinstance(error, HostKeyError | NotAdmitted) else named
         yield Finding("connection", False, str(error), fix)
         return
-    try:
+    with closing(link):
         yield Finding("connection", True, "open, host key as pinned" if target.host else "this machine")
         try:
             facts = _facts(target, link)
@@ -56,8 +57,6 @@ def examine(target: Target, repository: Repository) -> Iterator[Finding]:
             findings, facts = _node(target, link, facts)
             yield from findings
         yield from _there(target, facts, (repository.path / LOCK_NAME).read_text())
-    finally:
-        link.close()
 
 
 def _here(target: Target, repository: Repository) -> Iterator[Finding]:
@@ -78,10 +77,10 @@ def _here(target: Target, repository: Repository) -> Iterator[Finding]:
 
 def _facts(target: Target, link: Link, before: Sequence[str] = ()) -> dict[str, Any]:
     """Return what the probe found. The GPU is only asked where runs execute: on a node of a cluster."""
-    where = {"workdir": target.workdir, "python": target.python, "lock": target.lock, "gpu": target.gpu}
+    where: dict[str, Any] = {"workdir": target.workdir, "python": target.python, "lock": target.lock, "gpu": target.gpu}
     where["walls"] = Path(walls.__file__).read_text()
     cuda = target.device == "cuda" and list(before) == target.node_prefix
-    return send(target, link, PROBE, {"verb": "facts", **where, "cuda": cuda}, before=before)
+    return send(target, link, PROBE, "facts", where | {"cuda": cuda}, before=before)
 
 
 def _node(target: Target, link: Link, facts: dict[str, Any]) -> tuple[list[Finding], dict[str, Any]]:

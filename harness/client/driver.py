@@ -15,7 +15,7 @@ from functools import partial
 from harness.client import acceptance, candidate, parts, sharing, vouched
 from harness.client.acceptance import StaleBase
 from harness.client.candidate import Candidate, CandidateError, user_name
-from harness.client.host import Host
+from harness.client.host import Host, reach
 from harness.client.plan import Plan, Planner, TimeLimits
 from harness.client.run_store import Entry, RunStore
 from harness.client.watch import Died, Gone, Progress, watch
@@ -400,8 +400,5 @@ class Driver:
     @contextmanager
     def _reached(self, target: Target) -> Iterator[Host]:
         self.progress.doing(f"connecting to {target.name}")
-        link = target.connect()
-        try:
-            yield Host(target, link)
-        finally:
-            link.close()
+        with reach(target) as host:
+            yield host

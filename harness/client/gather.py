@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.client.host import PROBE, Host
+from harness.client.host import PROBE, Host, reach
 from harness.host.job import RUN_ID
 from harness.host.ruling import RULING_NAME, Ruling, RulingError, decode
 from harness.report import page
@@ -25,15 +25,11 @@ def gather(target: Target, results: Path) -> Iterator[Run]:
 
     Runs that cannot be read are skipped. Raises RemoteError if the target cannot be reached.
     """
-    link = target.connect()
-    try:
-        host = Host(target, link)
-        for row in send(target, link, PROBE, {"verb": "runs", "workdir": target.workdir}).get("runs", []):
+    with reach(target) as host:
+        for row in send(target, host.link, PROBE, "runs", {"workdir": target.workdir}).get("runs", []):
             run = _brought(host, row, results / ".hosts" / target.name)
             if run is not None:
                 yield run
-    finally:
-        link.close()
 
 
 def _brought(host: Host, row: dict[str, Any], folder: Path) -> Run | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,13 @@ PUSH_AGAIN_S = (0.2, 0.5, 1.0)
 REF_IN_USE = ("failed to update ref", "cannot lock ref", "atomic transaction failed")
 
 
+@contextmanager
+def reach(target: Target) -> Iterator[Host]:
+    """Open a link to a target, and yield its work folder. Raises RemoteError."""
+    with closing(target.connect()) as link:
+        yield Host(target, link)
+
+
 class Host:
     """The work folder of `target`, accessed through an open link."""
 
@@ -45,7 +52,7 @@ class Host:
         self.python = str(self._answer.get("python"))
 
     def _bootstrap(self, verb: str, **request: object) -> dict[str, Any]:
-        return send(self.target, self.link, BOOTSTRAP, {"verb": verb, **request})
+        return send(self.target, self.link, BOOTSTRAP, verb, request)
 
     def check_needs(self) -> None:
         """Check, before anything slow, that a run could start. Raises Refused with the fix."""
@@ -140,14 +147,14 @@ class Host:
 
     def ruling(self, run_id: str, commit: str) -> Ruling | None:
         """Return the verdict of a run, or None if there is none. Raises Untrusted if it is not of this run."""
-        stream = self._ask("ruling", run_id)
-        try:
+        with closing(self._ask("ruling", run_id)) as stream:
             data = b"".join(bounded(stream, MAX_BYTES, links.SILENCE_S))
-            return decode(data, run_id, commit) if stream.exit_code() == 0 else None
+            if stream.exit_code() != 0:
+                return None
+        try:
+            return decode(data, run_id, commit)
         except RulingError as error:
             raise Untrusted(f"{self.target.name}: {error}") from error
-        finally:
-            stream.close()
 
     def forget(self, runs: Sequence[str]) -> None:
         """Remove the folders and candidates of runs that have ended."""
@@ -164,11 +171,8 @@ class Host:
 
     def fetch(self, run_id: str, files: dict[str, Kept], into: Path) -> None:
         """Fetch the results that a verdict file lists into the folder `into`. Raises Untrusted or LinkLost."""
-        stream = self._ask("fetch", run_id)
-        try:
+        with closing(self._ask("fetch", run_id)) as stream:
             results.bring_in(stream, files, into)
-        finally:
-            stream.close()
 
     def _ask(self, verb: str, run_id: str) -> Stream:
         run = self._run(run_id)

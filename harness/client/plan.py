@@ -99,8 +99,8 @@ class Planner:
         record = f"compile-{milestone}"
         return self._step(
             f"compile {milestone}",
-            "compile",
-            [milestone, "--out", self._out(record)],
+            "record_calls",
+            [milestone, "--device", "cuda", "--target", "compile", "--out", self._out(record), "--compile-only"],
             self.limits.stage_s,
             failed="COMPILE_ERROR",
             hung="COMPILE_HANG",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -193,14 +193,9 @@ def provision(target: str) -> int:
     chosen = targets.load().find(target)
     if not chosen.provisionable:
         raise TargetError(f"target {chosen.name!r} is this machine: make setup installs its packages")
-    link = chosen.connect()
-    try:
-        lock = (ROOT / "requirements.lock").read_text()
-        with console.status("connecting") as status:
-            show = Terminal(console, status)
-            made = send(chosen, link, PROVISION, {"workdir": chosen.workdir, "lock": lock}, show.doing, DOWNLOAD_S)
-    finally:
-        link.close()
+    asked = {"workdir": chosen.workdir, "lock": (ROOT / "requirements.lock").read_text()}
+    with closing(chosen.connect()) as link, console.status("connecting") as status:
+        made = send(chosen, link, PROVISION, "provision", asked, Terminal(console, status).doing, DOWNLOAD_S)
     machine = one_line(str(made.get("machine")), 20)
     console.print(
         f"{chosen.name} has the packages of requirements.lock for {machine}; next: make doctor TARGET={chosen.name}",
@@ -304,11 +299,8 @@ def _runs_there(name: str) -> Iterator[tuple[str, ...]]:
 
 
 def _ask(target: Target, verb: str, **request: object) -> dict[str, Any]:
-    link = target.connect()
-    try:
-        return send(target, link, PROBE, {"verb": verb, "workdir": target.workdir, **request})
-    finally:
-        link.close()
+    with closing(target.connect()) as link:
+        return send(target, link, PROBE, verb, {"workdir": target.workdir, **request})
 
 
 def _age(run: str) -> str:

@@ -1,7 +1,7 @@
 """The first program that runs on a target: it creates the work folder and the folders of runs.
 
 It is sent over the link as text and imports the standard library only, because a fresh host has nothing of this
-project. `main` takes one JSON object and prints one.
+project. The client calls `prepare`, `fetch`, `lay_out` or `forget` (`remote.program`).
 """
 
 from __future__ import annotations
@@ -13,29 +13,25 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-FULL = "the disk there is full: free some space, or make clean-runs"
 PLAIN = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C"}
 
 
-class Refused(Exception):
-    """Raised when the target cannot do what was asked; the message says why."""
-
-
 def git(*arguments: str, **env: str) -> bytes:
-    """Run git without the configuration of user and system; return its output. Raises Refused."""
+    """Run git without the configuration of user and system; return its output."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, env={**os.environ, **PLAIN, **env}, timeout=120)
     except FileNotFoundError:
-        raise Refused("git is not installed there") from None
+        raise SystemExit("git is not installed there") from None
     except subprocess.TimeoutExpired:
-        raise Refused(f"git {arguments[0]} did not end in 120 s") from None
+        raise SystemExit(f"git {arguments[0]} did not end in 120 s") from None
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()
-        raise Refused(FULL if os.strerror(errno.ENOSPC) in said else f"git: {said[-300:]}")
+        if os.strerror(errno.ENOSPC) in said:
+            raise OSError(errno.ENOSPC, said[-300:])
+        raise SystemExit(f"git: {said[-300:]}")
     return done.stdout
 
 
@@ -45,15 +41,15 @@ def prepare(workdir: str, python: str) -> dict[str, Any]:
     `python` is the interpreter that runs will use ("": the one of the environment in the work folder).
     """
     if sys.version_info < (3, 11):  # noqa: UP036  the interpreter there is not known to be ours
-        raise Refused(f"Python there is {sys.version.split()[0]}: install 3.11 or newer")
+        raise SystemExit(f"Python there is {sys.version.split()[0]}: install 3.11 or newer")
     root = Path(workdir).expanduser()
     if not root.is_absolute():
-        raise Refused(f"workdir {workdir!r} must begin with / or ~/")
+        raise SystemExit(f"workdir {workdir!r} must begin with / or ~/")
     if '"' in str(root):
-        raise Refused(f"workdir {root} has a double quote, which ptxas cannot read in a path: choose another")
+        raise SystemExit(f"workdir {root} has a double quote, which ptxas cannot read in a path: choose another")
     if root.exists() and root.stat().st_uid != os.getuid():
         fix = "choose one of your own, or log in as that account"
-        raise Refused(f"workdir {root} belongs to the account {owner(root)}: {fix}")
+        raise SystemExit(f"workdir {root} belongs to the account {owner(root)}: {fix}")
     (root / "runs").mkdir(parents=True, exist_ok=True)
     repository = root / "repo.git"
     if not repository.exists():
@@ -99,7 +95,7 @@ def lay_out_one(workdir: str, job: str) -> None:
     subject, root = wanted["subject"], Path(workdir)
     run = root / "runs" / subject["run"]
     if run.parent != root / "runs":
-        raise Refused(f"run {subject['run']!r} is not a run id")
+        raise SystemExit(f"run {subject['run']!r} is not a run id")
     run.mkdir(exist_ok=True)
     if not (run / "engine").exists():
         lay_out_engine(root / "repo.git", subject["commit"], run)
@@ -108,7 +104,7 @@ def lay_out_one(workdir: str, job: str) -> None:
         fresh.write_text(job)
         fresh.rename(run / "job.json")
     elif json.loads((run / "job.json").read_text()) != wanted:
-        raise Refused(f"run {subject['run']} already exists with a different job")
+        raise SystemExit(f"run {subject['run']} already exists with a different job")
 
 
 def lay_out_engine(repository: Path, commit: str, run: Path) -> None:
@@ -131,7 +127,7 @@ def forget(workdir: str, runs: list[str]) -> dict[str, Any]:
     for name in runs:
         run = root / "runs" / name
         if run.parent != root / "runs":
-            raise Refused(f"run {name!r} is not a run id")
+            raise SystemExit(f"run {name!r} is not a run id")
         if not lives(run):
             subprocess.run(["rm", "-rf", "--", str(run)], capture_output=True, check=False)  # also very deep folders
     repository = str(root / "repo.git")
@@ -153,21 +149,3 @@ def lives(run: Path) -> bool:
     except OSError:
         return False
     return False
-
-
-def main(text: str) -> None:
-    """Carry out the request and print the answer; on failure the answer has "refused", with the reason."""
-    request = json.loads(text)
-    verbs: dict[str, Callable[..., dict[str, Any]]] = {
-        "prepare": prepare,
-        "fetch": fetch,
-        "lay_out": lay_out,
-        "forget": forget,
-    }
-    try:
-        answer = verbs[request.pop("verb")](**request)
-    except Refused as error:
-        answer = {"refused": str(error)}
-    except OSError as error:
-        answer = {"refused": FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)}
-    print(json.dumps(answer))

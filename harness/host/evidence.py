@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -14,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.host.files import open_plain
+from harness.host.files import digest, open_plain
 from harness.host.job import Job, RunFolder, Step
 from harness.host.journal import last_line, one_line
 from harness.host.phase import Ended, Stop
-from harness.host.record_requirements import Requirements
+from harness.host.record_requirements import Requirements, objects
 from harness.host.ruling import RULING_NAME, Kept
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 
@@ -144,12 +143,6 @@ def _files(out: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(names))
 
 
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file. Raises OSError."""
-    with open_plain(path) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 class RecordWatch:
     """Watches a record that a phase is writing, at most once a second.
 
@@ -165,7 +158,7 @@ class RecordWatch:
         self._cpu_s = cpu_s
         self._looked = 0.0
         #: Compiles are news of the phase that compiles.
-        self._reported = len(_dicts(read_record(folder), "compiles")) if folder and not compile_s else 0
+        self._reported = len(objects(read_record(folder), "compiles")) if folder and not compile_s else 0
         self._compiling: tuple[tuple[int, int], Mapping[int, float]] | None = None
         self.overdue = False
 
@@ -185,11 +178,11 @@ class RecordWatch:
         return new
 
     def _compiles_too_long(self, record: dict[str, Any]) -> bool:
-        running = [i for i, each in enumerate(_dicts(record, "phases")) if each.get("outcome") == "running"]
-        if not running or not str(_dicts(record, "phases")[running[0]].get("name")).startswith("compile"):
+        running = [i for i, each in enumerate(objects(record, "phases")) if each.get("outcome") == "running"]
+        if not running or not str(objects(record, "phases")[running[0]].get("name")).startswith("compile"):
             self._compiling = None
             return False
-        at, now = (running[0], len(_dicts(record, "compiles"))), self._cpu_s()
+        at, now = (running[0], len(objects(record, "compiles"))), self._cpu_s()
         if self._compiling is None or self._compiling[0] != at:
             self._compiling = at, now
         before = self._compiling[1]
@@ -203,20 +196,14 @@ def _ended(record: dict[str, Any]) -> list[str]:
         f"found {each.get('name')} compiled"
         if each.get("found") is True
         else f"compiled {each.get('name')} in {each.get('seconds')} s"
-        for each in _dicts(record, "compiles")
+        for each in objects(record, "compiles")
     ]
-    for each in _dicts(record, "cases"):
+    for each in objects(record, "cases"):
         if each.get("outcome") != "running":
             seed = f" seed={each['seed']}" if each.get("seed") is not None else ""
             seed += " (fresh)" if each.get("fresh") is True else ""
             lines.append(f"{each.get('name')}{seed} {each.get('outcome')} in {each.get('seconds')} s")
     return [one_line(re.sub(r"(\d\.\d)\d+ s$", r"\1 s", line), 160) for line in lines]
-
-
-def _dicts(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the objects in the list `name` of a record; [] if there is no such list."""
-    found = record.get(name)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _believe(
@@ -247,8 +234,7 @@ def _believe(
 def _said(folder: RunFolder, step: Step) -> str:
     """Return why a phase failed, in its own words: the reason in its record, or the last line of its log."""
     reason = read_record(folder.out / step.record).get("reason") if step.record else ""
-    log = folder.logs / (step.name.replace(" ", "-") + ".log")
-    return one_line(str(reason)) if reason else last_line(log) or "it printed nothing"
+    return one_line(str(reason)) if reason else last_line(folder.log_of(step)) or "it printed nothing"
 
 
 def _disk_full(out: Path, said: str) -> bool:

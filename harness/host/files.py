@@ -1,6 +1,7 @@
 """Atomic writing of files, and reading of files that a candidate may have left: it may put anything in their place."""
 
 import errno
+import hashlib
 import os
 import stat
 import subprocess
@@ -16,6 +17,20 @@ def open_plain(path: Path) -> BufferedReader:
         os.close(handle)
         raise OSError(errno.EINVAL, "not a plain file", str(path))
     return os.fdopen(handle, "rb")
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a plain file. Raises OSError."""
+    with open_plain(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def last_used(path: Path) -> float:
+    """Return the time at which a file or folder was last changed; 0 if another process removed it."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def remove(folder: Path) -> None:

@@ -99,29 +99,15 @@ def check_run_id(run: str) -> str:
     return run
 
 
-@dataclass(frozen=True)
 class Workplace:
     """The work folder of a target; the harness writes nothing outside it."""
 
-    root: Path
-
-    @property
-    def repository(self) -> Path:
-        return self.root / "repo.git"
-
-    @property
-    def kernels(self) -> Path:
-        """Cache of compiled kernels, for the emulated device."""
-        return self.root / "kernels"
-
-    @property
-    def compiled(self) -> Path:
-        """Kernels that the processes of each commit compiled; see `kernel_cache`."""
-        return self.root / "compiled"
-
-    @property
-    def locks(self) -> Path:
-        return self.root / "locks"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.repository = root / "repo.git"
+        self.kernels = root / "kernels"  # cache of compiled kernels, for the emulated device
+        self.compiled = root / "compiled"  # kernels that the processes of each commit compiled; see `kernel_cache`
+        self.locks = root / "locks"
 
     def broken(self, lock: str) -> Path:
         """Return the file that marks the device of `lock` as broken; its text says why."""
@@ -132,74 +118,29 @@ class Workplace:
         return RunFolder(self.root / "runs" / check_run_id(run))
 
 
-@dataclass(frozen=True)
 class RunFolder:
-    """The folder of one run: `tree` is the checkout, `out` has the results, `engine` the supervisor's code."""
+    """The folder of one run."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.workplace = Workplace(path.parent.parent)
+        self.job_file = path / "job.json"
+        self.journal = path / "journal.jsonl"
+        self.log = path / "supervisor.log"  # output of the supervisor itself
+        self.heartbeat = path / "heartbeat"
+        self.alive = path / "alive"  # the supervisor keeps this file locked while it is alive
+        self.attempt = path / "attempt"  # identifies the newest attempt, because a scheduler may start a run again
+        self.cancel = path / "cancel"  # exists once somebody asked to cancel the run; its text is the name
+        self.engine = path / "engine"  # the supervisor's code
+        self.tree = path / "tree"  # the checkout of the commit
+        self.accepted_tree = path / "judge"  # the checkout of the accepted commit, whose code judges
+        self.out = path / "out" / path.name  # the results; the records in it take their run id from the name
+        self.logs = self.out / "logs"
+        self.home = path / "home"  # HOME and TMPDIR of each phase; removed at the end of the run
 
-    @property
-    def workplace(self) -> Workplace:
-        return Workplace(self.path.parent.parent)
-
-    @property
-    def job_file(self) -> Path:
-        return self.path / "job.json"
-
-    @property
-    def journal(self) -> Path:
-        return self.path / "journal.jsonl"
-
-    @property
-    def log(self) -> Path:
-        """Output of the supervisor itself."""
-        return self.path / "supervisor.log"
-
-    @property
-    def heartbeat(self) -> Path:
-        return self.path / "heartbeat"
-
-    @property
-    def alive(self) -> Path:
-        """A file that the supervisor keeps locked while it is alive."""
-        return self.path / "alive"
-
-    @property
-    def attempt(self) -> Path:
-        """Identifies the newest attempt, because a scheduler may start a run again."""
-        return self.path / "attempt"
-
-    @property
-    def cancel(self) -> Path:
-        """Exists once somebody asked to cancel the run; its text is the name."""
-        return self.path / "cancel"
-
-    @property
-    def engine(self) -> Path:
-        return self.path / "engine"
-
-    @property
-    def tree(self) -> Path:
-        return self.path / "tree"
-
-    @property
-    def accepted_tree(self) -> Path:
-        """The checkout of the accepted commit, whose code judges."""
-        return self.path / "judge"
-
-    @property
-    def out(self) -> Path:
-        """The results. The folder is named after the run, because the records in it take their run id from it."""
-        return self.path / "out" / self.path.name
-
-    @property
-    def home(self) -> Path:
-        """HOME and TMPDIR of each phase; removed at the end of the run."""
-        return self.path / "home"
-
-    @property
-    def logs(self) -> Path:
-        return self.out / "logs"
+    def log_of(self, step: Step) -> Path:
+        """Return the file with the output of a phase."""
+        return self.logs / (step.name.replace(" ", "-") + ".log")
 
     def job(self) -> Job:
         """Read the job file. Raises JobError."""

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.host.files import remove, write_atomically
+from harness.host.files import digest, last_used, remove, write_atomically
 from harness.host.job import Workplace
 from harness.host.journal import now
 from harness.host.repository import TreeEntry
@@ -71,7 +71,7 @@ class KernelCache:
     def _is_sound(self, path: Path) -> bool:
         with suppress(OSError, ValueError, KeyError, TypeError):
             said = json.loads(path.with_name(path.name + PROVENANCE).read_bytes())
-            return bool(said["source"] == self.source and said["sha256"] == _digest(path))
+            return bool(said["source"] == self.source and said["sha256"] == digest(path))
         return False
 
     def take(self) -> int:
@@ -89,18 +89,6 @@ class KernelCache:
             write_atomically(self.read_from / (path.name + PROVENANCE), json.dumps(said, indent=1).encode())
             write_atomically(self.read_from / path.name, data)
             taken += 1
-        for folder in sorted(self.place.kernels.glob("*"), key=_used)[:-MOST_SOURCES]:
+        for folder in sorted(self.place.kernels.glob("*"), key=last_used)[:-MOST_SOURCES]:
             shutil.rmtree(folder, ignore_errors=True)
         return taken
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _used(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:  # another supervisor removed it
-        return 0.0

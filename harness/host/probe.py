@@ -1,7 +1,7 @@
 """Facts about a target, each collected with a deadline.
 
-Like `harness.host.bootstrap`, this program is sent over the link as text and imports the standard library only. `main`
-takes one JSON object and prints one. It changes nothing, except that `clear` removes the mark of a broken device.
+Like `harness.host.bootstrap`, this program is sent over the link as text and imports the standard library only. The
+client calls `facts`, `runs` or `clear`. Only `clear` changes something: it removes the mark of a broken device.
 """
 
 from __future__ import annotations
@@ -149,10 +149,3 @@ def text(path: Path) -> str:
         return path.read_text(errors="replace")[:500]
     except OSError:
         return ""
-
-
-def main(request: str) -> None:
-    """Carry out the request and print the answer."""
-    asked = json.loads(request)
-    verbs: dict[str, Any] = {"facts": facts, "runs": runs, "clear": clear}
-    print(json.dumps(verbs[asked.pop("verb")](**asked)))

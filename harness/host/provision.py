@@ -7,7 +7,6 @@ writes the environment, a cache and a log, all in the work folder.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import platform
 import subprocess
@@ -15,12 +14,8 @@ import sys
 from pathlib import Path
 
 
-class Refused(Exception):
-    """Raised when the installation cannot be done; the message says why."""
-
-
 def step(*argv: str, env: dict[str, str]) -> None:
-    """Run a command and print its output line by line. Raises Refused."""
+    """Run a command and print its output line by line."""
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     assert process.stdout is not None
     last = ""
@@ -28,13 +23,14 @@ def step(*argv: str, env: dict[str, str]) -> None:
         last = line.strip() or last
         print(line.rstrip()[:300], flush=True)
     if process.wait() != 0:
-        raise Refused(f"{Path(argv[0]).name}: {last[-200:]}")
+        raise SystemExit(f"{Path(argv[0]).name}: {last[-200:]}")
 
 
-def provision(workdir: str, lock: str) -> None:
-    """Install the packages of `lock` into `workdir`/env. Raises Refused."""
+def provision(workdir: str, lock: str) -> dict[str, str]:
+    """Install the packages of `lock` into `workdir`/env. Return the architecture of the machine."""
     if sys.version_info < (3, 11):  # noqa: UP036  the interpreter there is not known to be ours
-        raise Refused(f"Python there is {sys.version.split()[0]}: install 3.11 or newer, or set python in targets.toml")
+        fix = "install 3.11 or newer, or set python in targets.toml"
+        raise SystemExit(f"Python there is {sys.version.split()[0]}: {fix}")
     root = Path(workdir).expanduser()
     (root / "locks").mkdir(parents=True, exist_ok=True)
     for path in [root / "locks/env.lock", *(root / "locks").glob("gpu*.lock")]:
@@ -42,7 +38,7 @@ def provision(workdir: str, lock: str) -> None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(f"{path.stem} is in use there: try again when it is free") from None
+            raise SystemExit(f"{path.stem} is in use there: try again when it is free") from None
     env = os.environ | {"PIP_CACHE_DIR": str(root / "cache/pip"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     env |= {"TMPDIR": str(root / "cache"), "PYTHONUNBUFFERED": "1"}
     (root / "cache").mkdir(exist_ok=True)
@@ -52,12 +48,4 @@ def provision(workdir: str, lock: str) -> None:
     wanted = root / "env/requirements.lock"
     wanted.write_text(lock)
     step(str(python), "-m", "pip", "install", "--progress-bar=off", "--requirement", str(wanted), env=env)
-
-
-def main(text: str) -> None:
-    """Install, and print one JSON object as the last line."""
-    try:
-        provision(**json.loads(text))
-        print(json.dumps({"machine": platform.machine()}))
-    except (Refused, OSError) as error:
-        print(json.dumps({"refused": str(error)}))
+    return {"machine": platform.machine()}

@@ -43,7 +43,7 @@ class Requirements:
         fresh: the seed that the supervisor drew; modes: completion modes in which every case must have been launched.
         """
         by_case: dict[tuple[str, int], list[dict[str, Any]]] = {}
-        for case in _dicts(record, "cases"):
+        for case in objects(record, "cases"):
             if case.get("outcome") != "passed":
                 yield f"case {_text(case.get('name'))} is {_text(case.get('outcome'))}"
             if isinstance(case.get("seed"), int) and case.get("name") in self.cases:
@@ -55,10 +55,10 @@ class Requirements:
                     yield f"case {name} seed={seed} is there {len(found)} times"
                 for case in found:
                     yield from (f"case {name} seed={seed}: {said}" for said in _of_a_case(case, pins, modes))
-            controls = [each for each in _dicts(record, "mutants") if str(each.get("name")).startswith(f"{name}: ")]
+            controls = [each for each in objects(record, "mutants") if str(each.get("name")).startswith(f"{name}: ")]
             if not controls:
                 yield f"case {name}: no negative control was compared"
-        for each in _dicts(record, "mutants"):
+        for each in objects(record, "mutants"):
             if each.get("refused") is not True or not each.get("by"):
                 yield f"negative control {_text(each.get('name'))} was accepted"
 
@@ -97,12 +97,12 @@ def _seeds(module: ast.Module) -> tuple[int, ...]:
 
 def _of_a_case(case: dict[str, Any], pins: Pins, modes: Sequence[str]) -> Iterator[str]:
     """Yield what is wrong with the launches and figures of a case."""
-    launches = _dicts(case, "launches")
+    launches = objects(case, "launches")
     if {each.get("mode") for each in launches} != set(modes) or any(each.get("error") for each in launches):
         yield f"launched as {_text([each.get('mode') for each in launches])}, not in {', '.join(modes)}"
-    figures = {(each.get("tensor"), each.get("metric")): each for each in _dicts(case, "figures")}
+    figures = {(each.get("tensor"), each.get("metric")): each for each in objects(case, "figures")}
     wanted = {(tensor, metric): pin for tensor, metrics in pins.items() for metric, pin in metrics.items()}
-    if figures.keys() != wanted.keys() or len(figures) != len(_dicts(case, "figures")):
+    if figures.keys() != wanted.keys() or len(figures) != len(objects(case, "figures")):
         yield f"has {len(figures)} figures, pinned are {len(wanted)}"
         return
     for (tensor, metric), pin in wanted.items():
@@ -116,7 +116,8 @@ def _of_a_case(case: dict[str, Any], pins: Pins, modes: Sequence[str]) -> Iterat
             yield f"{tensor}.diff = {value:.2g} is less than the rounding of bf16 and fp32 leaves (pinned {pin:.2g})"
 
 
-def _dicts(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
+def objects(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the objects in the list `name` of a record; [] if there is no such list."""
     found = record.get(name)
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 

@@ -16,6 +16,7 @@ ACCEPTED = "refs/heads/accepted"
 NOTES = "refs/notes/verdicts"
 ZERO = "0" * 40
 OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "core.quotePath=false")
 #: The variables that a git hook sets: those of `git rev-parse --local-env-vars`, and the index.
 LOCAL_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -72,18 +73,7 @@ class Repository:
 
     def command(self, *arguments: str) -> list[str]:
         """Return the argument list that runs git in this repository, without hooks and automatic packing."""
-        return [
-            "git",
-            "-C",
-            str(self.path),
-            "-c",
-            "core.hooksPath=/dev/null",
-            "-c",
-            "gc.auto=0",
-            "-c",
-            "core.quotePath=false",
-            *arguments,
-        ]
+        return ["git", "-C", str(self.path), *OPTIONS, *arguments]
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return the environment of git commands, with the variables `more`."""
@@ -109,15 +99,15 @@ class Repository:
 
     def succeeds(self, *arguments: str) -> bool:
         """Return True if git exits with 0."""
-        return self._run(arguments, "", None, 120.0, ()).returncode == 0
+        return self._run(arguments).returncode == 0
 
     def _run(
         self,
         arguments: Sequence[str],
-        stdin: str,
-        env: dict[str, str] | None,
-        timeout_s: float,
-        pass_fds: Sequence[int],
+        stdin: str = "",
+        env: dict[str, str] | None = None,
+        timeout_s: float = 120.0,
+        pass_fds: Sequence[int] = (),
     ) -> subprocess.CompletedProcess[str]:
         try:
             return subprocess.run(
@@ -138,7 +128,7 @@ class Repository:
 
     def resolve(self, name: str) -> str | None:
         """Return the object id of `name`, or None if there is no such object."""
-        done = self._run(("rev-parse", "--verify", "--quiet", name), "", None, 120.0, ())
+        done = self._run(("rev-parse", "--verify", "--quiet", name))
         return done.stdout.strip() if done.returncode == 0 else None
 
     def is_ancestor(self, older: str, newer: str) -> bool:

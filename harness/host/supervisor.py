@@ -25,7 +25,7 @@ from pathlib import Path
 from harness.host import checkout, evidence, lock, phase, protected, record_requirements, ruling, walls
 from harness.host.checkout import Checkout
 from harness.host.evidence import Interrupted, Ruled
-from harness.host.files import remove, write_atomically
+from harness.host.files import digest, remove, write_atomically
 from harness.host.job import COMPILED, KERNELS, Job, RunFolder, Step, Workplace
 from harness.host.journal import Heartbeat, Journal, last_line, now, one_line
 from harness.host.kernel_cache import KernelCache
@@ -100,11 +100,8 @@ class Supervisor:
                 for each in (tree, self.judging):
                     if each is not None:
                         each.remove()
-        except Ruled as ruled:
-            self._rule(ruled)
-            self._write()
-        except OSError as error:
-            self._rule(Ruled(Verdict.INFRA, f"{error.strerror}: {error.filename or 'no file named'}"))
+        except (Ruled, OSError) as error:
+            self._rule(error)
             self._write()
         return self.ruling
 
@@ -170,12 +167,8 @@ class Supervisor:
             self._run_phases(tree)
             self._rule(Ruled(Verdict.ACCEPT, ""))
             self.journal.say("kept", kernels=self.cache.take())
-        except Ruled as ruled:
-            self._rule(ruled)
-        except GitError as error:
-            self._rule(Ruled(Verdict.INFRA, str(error)))
-        except OSError as error:
-            self._rule(Ruled(Verdict.INFRA, f"{error.strerror}: {error.filename or 'no file named'}"))
+        except (Ruled, GitError, OSError) as error:
+            self._rule(error)
         return tree
 
     def _refuse_broken_or_stale(self) -> None:
@@ -254,7 +247,7 @@ class Supervisor:
         if changed:
             raise Ruled(Verdict.TAMPERED, f"the host changed during the run: {', '.join(changed)}")
         for path, believed in self.believed.items():
-            if evidence.digest(path) != believed:
+            if digest(path) != believed:
                 raise Ruled(Verdict.TAMPERED, f"a later phase changed {path.relative_to(self.folder.out)}")
         for path in evidence.planted(self.folder.out, self._steps):
             name = one_line(str(path.relative_to(self.folder.out)))
@@ -285,7 +278,7 @@ class Supervisor:
             raise ruled
         if step.milestone:
             path = self.folder.out / step.record / evidence.RECORD_NAME
-            self.believed[path] = evidence.digest(path)
+            self.believed[path] = digest(path)
 
     def _fingerprint(self, tree: Checkout, when: str) -> dict[str, str]:
         self._still_the_commit(tree)
@@ -293,7 +286,7 @@ class Supervisor:
         ruled = evidence.verdict_of(self.folder, self.job, step, self._run(tree, step))
         if ruled:
             raise ruled
-        return evidence.fingerprint(self._log(step))
+        return evidence.fingerprint(self.folder.log_of(step))
 
     def _requirements(self, tree: Checkout, step: Step) -> Requirements:
         """Return the judging tree's requirements of the milestone that a step judges."""
@@ -314,13 +307,13 @@ class Supervisor:
         if step.milestone and self.judging is not None:
             argv = [argv[0], "-P", *argv[1:], "--wait", "--commit", self.subject.commit]
             environment |= {"PYTHONPATH": str(self.judging.folder)}
-        return phase.start(self._walled(step, argv), tree.folder, environment, self._log(step))
+        return phase.start(self._walled(step, argv), tree.folder, environment, self.folder.log_of(step))
 
     def _run(self, tree: Checkout, step: Step, fresh: int | None = None) -> phase.Ended:
         """Run one phase to its end. A phase that judges gets the fresh seed."""
         self.ruling = replace(self.ruling, phase=step.name)
         self.journal.say("phase", name=step.name, budget_s=step.budget_s)
-        log = self._log(step)
+        log = self.folder.log_of(step)
         started = self.ahead.pop(step.name, None) or self._start(tree, step)
         record = self.folder.out / step.record if step.record else None
         growing = evidence.RecordWatch(record, step.compile_s, partial(phase.cpu_seconds, started))
@@ -427,9 +420,13 @@ class Supervisor:
     def _shut_down(self, _signal: int, _frame: object) -> None:
         self.stopping = Stop.SHUTDOWN
 
-    def _rule(self, ruled: Ruled) -> None:
-        self.interrupted = isinstance(ruled, Interrupted)
-        self.ruling = replace(self.ruling, verdict=ruled.verdict, reason=one_line(ruled.reason))
+    def _rule(self, error: Ruled | GitError | OSError) -> None:
+        """Set the verdict and its reason. Errors of git, and of the machine, are INFRA."""
+        self.interrupted = isinstance(error, Interrupted)
+        verdict, reason = (error.verdict, error.reason) if isinstance(error, Ruled) else (Verdict.INFRA, str(error))
+        if isinstance(error, OSError):
+            reason = f"{error.strerror}: {error.filename or 'no file named'}"
+        self.ruling = replace(self.ruling, verdict=verdict, reason=one_line(reason))
 
     def _write(self) -> None:
         """Write the verdict file, unless this attempt was interrupted or is not the newest."""
@@ -460,9 +457,6 @@ class Supervisor:
     def _mark(self) -> str:
         alone = self.job.lock and self.job.slots == 1
         return str(self.place.locks / self.job.lock if alone else self.folder.path)
-
-    def _log(self, step: Step) -> Path:
-        return self.folder.logs / (step.name.replace(" ", "-") + ".log")
 
 
 def main(path: str) -> int:

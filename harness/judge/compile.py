@@ -1,28 +1,19 @@
-"""The compile phase alone, on a machine without a GPU: `python -m harness.judge.compile D1.4 --out FOLDER`."""
+"""Compilation of a milestone's configurations, and their cache."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import re
-import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.host.verdict import Verdict
-from harness.judge import arguments
-from harness.judge.kept import KeptKernels, kept_kernels, use
-from harness.judge.provenance import toolchain, working_tree
+from harness.judge.kept import KeptKernels, use
 from harness.judge.record_writer import RecordWriter
 from harness.report import record
-from harness.report.record import Record, now
-from remote.device import Emulated
 from stages.catalog import Milestone
 
 if TYPE_CHECKING:
@@ -31,27 +22,6 @@ if TYPE_CHECKING:
 #: Terminal colours in CuTeDSL's error messages.
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 LONGEST = 100  # characters of a file's name without its ending
-
-
-def main() -> int:
-    """Compile every configuration of a milestone. Return the exit code of COMPILE_ERROR if one does not compile."""
-    parser = argparse.ArgumentParser(prog="python -m harness.judge.compile", description=__doc__)
-    parser.add_argument("milestone", type=arguments.milestone)
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
-    args = parser.parse_args()
-    milestone: Milestone = args.milestone
-    kept = kept_kernels(Emulated())  # before the kernel, so that its PTX is kept
-    args.out.mkdir(parents=True, exist_ok=True)
-    opened = Record(args.out.name, milestone.id, "compile", now(), working_tree(), toolchain())
-    recorder = RecordWriter(args.out, opened, 0)
-    try:
-        with recorder.phase("compile"):
-            compile_cases(milestone, recorder, kept, processors())
-    except Exception as error:
-        traceback.print_exc()
-        recorder.finish(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}")
-        return Verdict.COMPILE_ERROR.exit_code
-    return 0
 
 
 def stem_of(case: str) -> str:
@@ -120,7 +90,3 @@ def compile_to_cache(config: Config) -> None:
     import kernel
 
     kernel.compile(config)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import llvmlite.binding as llvm
 import msgspec
 
-from harness.host.files import write_atomically
+from harness.host.files import last_used, write_atomically
 from harness.host.job import COMPILED, KERNELS
 from harness.paths import ROOT
 from remote.device import Emulated
@@ -96,7 +96,7 @@ class KeptKernels:
         key, body = self.key(compiled.config), msgspec.msgpack.encode(entry)
         self._written_to.mkdir(parents=True, exist_ok=True)
         write_atomically(self._written_to / key, _seal(key, body) + body)
-        for oldest in sorted(self._written_to.iterdir(), key=_used)[:-MOST]:
+        for oldest in sorted(self._written_to.iterdir(), key=last_used)[:-MOST]:
             oldest.unlink(missing_ok=True)
 
 
@@ -154,10 +154,3 @@ def _sealed(path: Path) -> bytes:
         return raw[size:]
     except OSError:
         return b""
-
-
-def _used(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:  # another process removed it
-        return 0.0

@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from harness.host.files import write_atomically
+from harness.host.journal import one_line
 from harness.judge import arguments
 from harness.judge.gpu_time import OURS, Times, measure
 
@@ -71,6 +72,18 @@ def main() -> int:
     return 0
 
 
+def in_words(folder: Path) -> Iterator[str]:
+    """Yield the times that a run measured, as lines by case. Yield nothing if no times were fetched."""
+    try:
+        found = msgspec.json.decode((folder / NAME).read_bytes(), type=list[Measured])
+    except (OSError, msgspec.MsgspecError):
+        return
+    for case, group in groupby(found, key=lambda each: each.case):
+        yield one_line(case)
+        for each in group:
+            yield f"  {one_line(each.what):38} {each.times or one_line(each.error)}  {each.rate}".rstrip()
+
+
 def shapes(pattern: str) -> Iterator[Work]:
     """Return the work of the shapes whose names match. Raises ValueError, which lists all names."""
     import torch
@@ -114,18 +127,16 @@ def peers(case: Case, inputs: Inputs) -> dict[str, Callable[[], Any]]:
         return {}
     from torch.nn import functional
 
+    from harness.judge.problems import flash_attention
+
     attention: Any = functional.scaled_dot_product_attention
-    q, k = inputs.q.to(DEVICE), inputs.k.to(DEVICE)[:, :, None]
-    v = k if inputs.v is None else inputs.v.to(DEVICE)[:, :, None]
-    by_head = [tensor.transpose(1, 2).contiguous() for tensor in (q, k, v)]
+    q, k = inputs.q.to(DEVICE), inputs.k.to(DEVICE)
+    v = k if inputs.v is None else inputs.v.to(DEVICE)
+    by_head = [q.transpose(1, 2).contiguous(), *(each[:, None].contiguous() for each in (k, v))]
     found: dict[str, Callable[[], Any]] = {
         "torch's scaled_dot_product_attention": lambda: attention(*by_head, scale=case.scale, enable_gqa=True)
     }
-    if find_spec("flash_attn") is not None and find_spec("flash_attn.cute") is not None:
-        from flash_attn.cute import flash_attn_func
-
-        found["FlashAttention-4"] = lambda: flash_attn_func(q, k, v, softmax_scale=case.scale)
-    return found
+    return found | flash_attention((q, k, v), softmax_scale=case.scale)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ def windowed(qkv: QKV) -> Problem:
 
 def flash_attention(qkv: QKV, **options: object) -> dict[str, Callable[[], object]]:
     """Return the call of FlashAttention-4 by its name, if it is installed. It has one key head, as here."""
-    if not find_spec("flash_attn"):
+    if not (find_spec("flash_attn") and find_spec("flash_attn.cute")):
         return {}
     from flash_attn.cute import flash_attn_func
 

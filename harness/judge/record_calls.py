@@ -2,7 +2,8 @@
 
 `python -m harness.judge.record_calls D1.1 --device emulator --target sim --out FOLDER` opens FOLDER/record.json with
 phase "compile", and writes FOLDER/recordings. No kernel is launched and nothing is judged here: `harness.judge.run`
-does both, in a process that imports nothing of the candidate's host code.
+does both, in a process that imports nothing of the candidate's host code. `--compile-only` records nothing either: so
+a client compiles before it uses a target's GPU.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--device", required=True, help="where the recording will be replayed")
     parser.add_argument("--target", required=True, help="name of the target in the record")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--compile-only", action="store_true", help="compile, and record nothing")
     args = parser.parse_args()
     milestone: Milestone = args.milestone
     device = Emulated()  # before the kernel, so that its PTX is kept; also a GPU's recordings are made without a GPU
@@ -41,7 +43,8 @@ def main() -> int:
     try:
         with recorder.phase("compile"):
             compile_cases(milestone, recorder, kept, processes)
-            record_cases(milestone, args.out)
+            if not args.compile_only:
+                record_cases(milestone, args.out)
     except Exception as error:
         traceback.print_exc()
         recorder.finish(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}")

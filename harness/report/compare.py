@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.host.files import write_atomically
 from harness.host.repository import Repository
 from harness.report import history, page
-from harness.report.history import Point
+from harness.report.history import Difference, Point, difference
 from harness.report.page import DiffLine, Run
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A figure of a milestone in both runs, as text ("-": not there), and the change."""
-
-    figure: str
-    before: str
-    after: str
-    change: str = ""
+from harness.report.templating import environment
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ def lines(found: Comparison) -> Iterator[str]:
 def write(found: Comparison) -> Path:
     """Write the comparison as a page into the results of the second run, and return its path."""
     path = found.after.folder / f"diff-{found.before.id}.html"
-    text = page.environment().get_template("diff.html").render(found=found)
+    text = environment().get_template("diff.html").render(found=found)
     write_atomically(path, text.encode("utf-8", "replace"))
     return path
 
@@ -87,19 +78,12 @@ def _figures(before: Point | None, after: Point | None) -> Iterator[Difference]:
     metrics = [each.distances if each else {} for each in sides]
     for tensor, metric in dict.fromkeys([*metrics[0], *metrics[1]]):
         values = [each.get((tensor, metric)) for each in metrics]
-        yield _difference(f"{tensor} {metric}, of its pin", values, ".3g")
+        yield difference(f"{tensor} {metric}, of its pin", values, ".3g")
     cycles = [each.cycles_by_case if each else {} for each in sides]
     for case in dict.fromkeys([*cycles[0], *cycles[1]]):
-        yield _difference(f"predicted cycles, {case}", [each.get(case) for each in cycles], ",.0f")
-    yield _difference("registers of a thread", [each.registers if each else None for each in sides], "d")
-    yield _difference("slowest compile, s", [each.compile_s if each else None for each in sides], ".1f")
-    yield _difference("emulated launches, s", [each.launch_s if each else None for each in sides], ".1f")
-    yield _difference("wall time, s", [each.record.seconds if each else None for each in sides], ".1f")
-    yield _difference("load of the machine", [each.load if each else None for each in sides], ".1f")
-
-
-def _difference(name: str, values: Sequence[float | None], form: str) -> Difference:
-    before, after = values
-    shown = ["-" if value is None else f"{value:{form}}" for value in values]
-    change = f"{after / before - 1:+.1%}" if before and after is not None and before != after else ""
-    return Difference(name, shown[0], shown[1], change)
+        yield difference(f"predicted cycles, {case}", [each.get(case) for each in cycles], ",.0f")
+    yield difference("registers of a thread", [each.registers if each else None for each in sides], "d")
+    yield difference("slowest compile, s", [each.compile_s if each else None for each in sides], ".1f")
+    yield difference("emulated launches, s", [each.launch_s if each else None for each in sides], ".1f")
+    yield difference("wall time, s", [each.record.seconds if each else None for each in sides], ".1f")
+    yield difference("load of the machine", [each.load if each else None for each in sides], ".1f")

@@ -18,9 +18,10 @@ from harness.host.files import write_atomically
 from harness.host.repository import Repository
 from harness.host.verdict import Verdict
 from harness.report import chart, history, page
-from harness.report.history import Point
+from harness.report.history import Difference, Point
 from harness.report.page import Run
 from harness.report.steps import Segment, segments
+from harness.report.templating import environment
 from stages.catalog import CATALOG, Milestone
 
 FOLDER, INDEX, MATRIX = "dashboard", "index.html", "matrix.html"
@@ -67,16 +68,6 @@ class Step:
     point: Point
     before: str
     after: str
-
-
-@dataclass(frozen=True)
-class CaseCycles:
-    """The predicted cycles of a case in the newest accepted run, and in the one before ("": not there)."""
-
-    case: str
-    before: str
-    after: str
-    change: str
 
 
 @dataclass(frozen=True)
@@ -129,15 +120,11 @@ class Standing:
                 found.append((after.start, Step(name, self.points[after.start], *_levels(before, after))))
         yield from (step for _, step in sorted(found, key=lambda each: -each[0]))
 
-    def case_cycles(self) -> list[CaseCycles]:
+    def case_cycles(self) -> list[Difference]:
         """Return the cycles of every case of the newest run that has several, beside those of the run before."""
         after = self.last.cycles_by_case if self.last else {}
         before = self.points[-2].cycles_by_case if len(self.points) > 1 else {}
-        rows = []
-        for case, cycles in after.items():
-            was = before.get(case)
-            change = f"{cycles / was - 1:+.1%}" if was and was != cycles else ""
-            rows.append(CaseCycles(case, f"{was:,.0f}" if was else "", f"{cycles:,.0f}", change))
+        rows = [history.difference(case, (before.get(case), cycles), ",.0f", "") for case, cycles in after.items()]
         return rows if len(rows) > 1 else []
 
     def charts(self) -> Iterator[str]:
@@ -175,7 +162,7 @@ def write(results: Path, runs: Sequence[Run], repository: Repository) -> Path:
     found = list(history.points(runs, subjects))
     pages = {f"{run.id}.html": page for run, page in _run_pages(folder, runs, repository)}
     standings = list(_standings(found))
-    templates = page.environment()
+    templates = environment()
     for each in standings:
         if each.points or each.rejected:
             pages[f"{each.milestone.id}.html"] = templates.get_template("milestone.html").render(standing=each)

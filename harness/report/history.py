@@ -6,8 +6,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import geometric_mean
 
@@ -91,51 +91,53 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A milestone of a run in the exports. The names are those of the CSV's columns and the JSON's keys."""
+class Difference:
+    """A figure in two runs, as text, and the change."""
 
-    run: str
-    started: str
-    commit: str
-    subject: str
-    milestone: str
-    target: str
-    user: str
-    verdict: str
-    cosine: float | None
-    lse_error: float | None
-    nearest_pin: float | None
-    predicted_cycles: float | None
-    registers: int | None
-    compile_s: float | None
-    launches_s: float
-    seconds: float
-    load: float | None
+    figure: str
+    before: str
+    after: str
+    change: str = ""
 
 
-def row(point: Point) -> Row:
-    """Return the exported row of a point."""
-    about = point.run.subject
+def difference(figure: str, values: Sequence[float | None], form: str, absent: str = "-") -> Difference:
+    """Return a figure of two runs as text in a format, and its change in percent. absent: text for None."""
+    before, after = values
+    shown = [absent if value is None else f"{value:{form}}" for value in values]
+    change = f"{after / before - 1:+.1%}" if before and after is not None and before != after else ""
+    return Difference(figure, shown[0], shown[1], change)
+
+
+def _nearest_pin(point: Point) -> float | None:
     nearest = max(point.distances.values(), default=None)
-    return Row(
-        point.run.id,
-        point.record.started,
-        about.commit,
-        point.subject,
-        point.record.milestone,
-        about.target,
-        about.user,
-        point.verdict,
-        point.record.worst("O", "cosine"),
-        point.lse_error,
-        nearest if nearest is not None and math.isfinite(nearest) else None,
-        point.cycles,
-        point.registers,
-        point.compile_s,
-        point.launch_s,
-        point.record.seconds,
-        point.load,
-    )
+    return nearest if nearest is not None and math.isfinite(nearest) else None
+
+
+COLUMNS: dict[str, Callable[[Point], str | float | None]] = {
+    "run": lambda point: point.run.id,
+    "started": lambda point: point.record.started,
+    "commit": lambda point: point.run.subject.commit,
+    "subject": lambda point: point.subject,
+    "milestone": lambda point: point.record.milestone,
+    "target": lambda point: point.run.subject.target,
+    "user": lambda point: point.run.subject.user,
+    "verdict": lambda point: point.verdict,
+    "cosine": lambda point: point.record.worst("O", "cosine"),
+    "lse_error": lambda point: point.lse_error,
+    "nearest_pin": _nearest_pin,
+    "predicted_cycles": lambda point: point.cycles,
+    "registers": lambda point: point.registers,
+    "compile_s": lambda point: point.compile_s,
+    "launches_s": lambda point: point.launch_s,
+    "seconds": lambda point: point.record.seconds,
+    "load": lambda point: point.load,
+}
+"""The columns of the CSV export, which are the keys of the JSON export."""
+
+
+def row(point: Point) -> dict[str, str | float | None]:
+    """Return the exported row of a point."""
+    return {name: value(point) for name, value in COLUMNS.items()}
 
 
 def points(runs: Iterable[Run], subjects: Mapping[str, str]) -> Iterator[Point]:
@@ -159,17 +161,17 @@ def subjects(runs: Sequence[Run], repository: Repository) -> dict[str, str]:
 def as_csv(found: Sequence[Point]) -> str:
     """Return the rows of points as CSV, with a header."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Row)])
-    writer.writeheader()
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
     for point in found:
-        cells = asdict(row(point)).items()
-        writer.writerow({k: f"'{v}" if isinstance(v, str) and v.startswith(FORMULA) else v for k, v in cells})
+        cells = row(point).values()
+        writer.writerow(f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell for cell in cells)
     return text.getvalue()
 
 
 def as_json(found: Sequence[Point]) -> str:
     """Return the rows of points as a JSON list, each with its predicted cycles by case."""
-    rows = [asdict(row(point)) | {"cycles_by_case": point.cycles_by_case} for point in found]
+    rows = [row(point) | {"cycles_by_case": point.cycles_by_case} for point in found]
     return json.dumps(rows, indent=1)
 
 

@@ -40,14 +40,13 @@ def update(path: Path, records: Iterable[Record]) -> bool:
 
 
 def _row(record: Record) -> Row:
-    cosine, lse_error = record.worst("O", "cosine"), record.worst("lse", "error")
     return (
         record.milestone,
         record.target,
         str(record.tree),
-        "-" if cosine is None else f"{cosine:.7f}",
-        "-" if lse_error is None else f"{lse_error:.1e}",
-        "-" if record.prediction is None else f"{record.prediction.cycles:,.0f}",
+        record.worst_shown("O", "cosine"),
+        record.worst_shown("lse", "error"),
+        record.cycles_shown,
         f"{record.seconds:.1f}",
         record.started[:10],
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +18,13 @@ from harness.host.repository import GitError, Repository
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from harness.report.record import PAGE_NAME, REPORT_NAME, Case, Record, RecordError, load
+from harness.report.templating import environment
 
 if TYPE_CHECKING:
-    from jinja2 import Environment, Template
+    from jinja2 import Template
 
     from harness.report.slower import Slower
 
-TEMPLATES = Path(__file__).parent / "templates"
 #: A line of a source file, as an error of the emulator or a traceback names it.
 SOURCE = re.compile(r"\b((?:kernel|stages|examples)/[\w./-]+\.py):(\d+)")
 PTX_LINE = re.compile(r"\bPTX line (\d+)")
@@ -143,16 +142,6 @@ def template() -> Template:
     return environment().get_template("run.html")
 
 
-@cache
-def environment() -> Environment:
-    """Return the templates. They escape all text from records."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    made.globals.update(style=(TEMPLATES / "style.css").read_text(), site=False)
-    return made
-
-
 def mark(verdict: str) -> str:
     """Return the CSS class of a verdict: ACCEPT, the party at fault, or going."""
     if verdict == Verdict.ACCEPT.name:
@@ -264,19 +253,15 @@ class Part:
     def figures(self) -> tuple[str, ...]:
         if self.record is None:
             return ("",) * 6
-        cosine, lse_error = self.record.worst("O", "cosine"), self.record.worst("lse", "error")
+        refused = sum(each.refused for each in self.record.negative_controls)
         return (
-            "-" if cosine is None else f"{cosine:.7f}",
-            "-" if lse_error is None else f"{lse_error:.1e}",
-            f"{self.refused} of {len(self.record.negative_controls)}",
-            f"{self.record.prediction.cycles:,.0f}" if self.record.prediction else "-",
+            self.record.worst_shown("O", "cosine"),
+            self.record.worst_shown("lse", "error"),
+            f"{refused} of {len(self.record.negative_controls)}",
+            self.record.cycles_shown,
             f"{max((each.seconds for each in self.record.compiles), default=0.0):.1f}",
             f"{self.record.seconds:.1f}",
         )
-
-    @property
-    def refused(self) -> int:
-        return sum(each.refused for each in self.record.negative_controls) if self.record else 0
 
 
 def _parts(run: Run, records: Sequence[tuple[str, Record]]) -> Iterator[Part]:

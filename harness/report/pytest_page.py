@@ -23,7 +23,8 @@ from pytest_metadata.plugin import metadata_key
 
 from harness.host.files import open_plain, write_atomically
 from harness.host.verdict import Verdict
-from harness.report.record import REPORT_NAME, Case, Figure, Record
+from harness.report.record import REPORT_NAME, Case, Record
+from harness.report.templating import environment
 
 CSS = Path(__file__).with_name("report.css")
 
@@ -43,7 +44,6 @@ OPTIONS = (
 )
 PLAIN = {"PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
-_ADMITTED = '<span class="ADMITTED">ADMITTED</span>'
 _MADE_BY = re.compile(r'<a href="http[^"]*">(pytest-html)</a>')  # the page must not link to other sites
 #: pytest-html rewrites the page's address with this; if the path is not ASCII, the browser fails and shows nothing.
 _ADDRESS = "unescape(url.href)"
@@ -91,7 +91,8 @@ class _Session:
                 place = (REPORT_NAME, None, case.label)
                 report = pytest.TestReport(f"case {i}", place, {}, outcome, None, when, duration=case.seconds)
                 if when == "call":
-                    vars(report).update(case=case, extras=[extras.html(each) for each in details(self._folder, case)])
+                    shown = _part("details", case, _picture(self._folder, case.picture))
+                    vars(report).update(case=case, extras=[extras.html(shown)] if shown.strip() else [])
                 session.config.hook.pytest_runtest_logreport(report=report)
                 outcome = "passed"
         return True
@@ -108,7 +109,9 @@ class _Session:
 
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
         """Show the verdict, the compiled configurations, the negative controls and the prediction."""
-        prefix[:] = [summary(self._record), prediction(self._record, self._folder)]
+        prefix[:] = [_part("summary", self._record, Verdict.__members__)]
+        if said := self._record.prediction:
+            prefix.append(_part("prediction", said, _picture(self._folder, said.picture)))
 
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
         """Set the columns of the table."""
@@ -154,88 +157,20 @@ def row_cells(case: Case) -> list[str]:
     return [*cells, f'<td class="col-seconds">{case.seconds:.2f}</td>']
 
 
-def details(folder: Path, case: Case) -> Iterator[str]:
-    """Yield a case's message, its figures beside their pins, the seconds of its launches, and its picture, as HTML."""
-    unended = "the run did not end here" if case.outcome == "running" else ""
-    if said := case.message or unended:
-        yield f'<pre class="message">{escape(said)}</pre>'
-    if not case.figures:
-        return
-    rows = "".join(
-        f'<tr class="{_mark(figure)}"><td>{escape(figure.tensor)}</td><td>{escape(figure.metric)}</td>'
-        f"<td>{figure.shown}</td><td>{figure.bound} {figure.pin:.7g}</td><td>{_mark(figure)}</td></tr>"
-        for figure in case.figures
-    )
-    launches = "<br>".join(f"{escape(launch.mode)}: {launch.seconds:.2f} s" for launch in case.launches)
-    head = "<tr><th>tensor</th><th>metric</th><th>value</th><th>pin</th><th></th></tr>"
-    image = _image(folder, case.picture, "map of the error")
-    yield f'<div class="case"><div><table>{head}{rows}</table><p>{launches}</p></div>{image}</div>'
+def _part(name: str, *about: object) -> str:
+    """Return a part of the page as HTML, by the macro of templates/report.html of that name."""
+    return str(getattr(environment().get_template("report.html").module, name)(*about))
 
 
-def summary(record: Record) -> str:
-    """Return the verdict, the compiled configurations, and the results of the negative controls, as HTML."""
-    compiled = "".join(
-        f"<li>{escape(each.name)}: compiled {'before, ' if each.found else ''}in {each.seconds:.1f} s ("
-        + ", ".join(f'<a href="./{escape(file)}">{escape(file)}</a>' for file in each.files)
-        + ")</li>"
-        for each in record.compiles
-    )
-    controls = "".join(
-        f"<tr><td>{escape(each.name)}</td><td>{'rejected' if each.refused else _ADMITTED}</td>"
-        f"<td>{escape(each.by)}</td></tr>"
-        for each in record.negative_controls
-    )
-    rejected = f"{sum(each.refused for each in record.negative_controls)} of {len(record.negative_controls)}"
-    return (
-        f"{_verdict(record)}<p>{len(record.cases)} cases in {record.seconds:.1f} s</p><ul>{compiled}</ul>"
-        f"<details><summary>{rejected} negative controls rejected</summary><table>{controls}</table></details>"
-    )
-
-
-def prediction(record: Record, folder: Path) -> str:
-    """Return the prediction of the first case: its bound, the waits of each role, and a picture of its warps."""
-    said = record.prediction
-    if said is None:
-        return ""
-    busy = ", ".join(f"{part} {share:.1%}" for part, share in said.busy.items())
-    roles = "".join(
-        f"<tr><td>{escape(role.name)}</td><td>runs</td><td></td><td>{role.running:.0%}</td></tr>"
-        + "".join(
-            f"<tr><td></td><td>waits for {escape(wait.what)}</td><td>{escape(wait.where)}</td>"
-            f"<td>{wait.share:.0%}</td></tr>"
-            for wait in role.waits
-        )
-        for role in said.roles
-    )
-    assumed = "".join(f"<li>{escape(text)}</li>" for text in said.assumptions)
-    image = _image(folder, said.picture, "warps and barriers over time")
-    return (
-        f"<details><summary>predicted, not measured: {escape(str(said))}</summary><p>busy: {escape(busy)}</p>"
-        f'<div class="case"><table>{roles}</table>{image}</div><p>assumed:</p><ul>{assumed}</ul></details>'
-    )
-
-
-def _verdict(record: Record) -> str:
-    if record.verdict not in Verdict.__members__:
-        return '<p id="verdict">No verdict: the milestone did not end.</p>'
-    name = f'<strong class="{record.verdict}">{record.verdict}</strong>'
-    return f'<p id="verdict">{name} {Verdict[record.verdict].meaning}. {escape(record.reason)}</p>'
-
-
-def _image(folder: Path, name: str, alt: str) -> str:
-    """Return a PNG of the folder as an element that contains it; "" if there is none that can be shown."""
+def _picture(folder: Path, name: str) -> str:
+    """Return a PNG of the folder in base64; "" if there is none that can be shown."""
     if not name or Path(name).name != name:
         return ""
     try:
         with open_plain(folder / name) as stream:
-            data = stream.read(MAX_PICTURE_BYTES)
+            return b64encode(stream.read(MAX_PICTURE_BYTES)).decode()
     except OSError:
         return ""
-    return f'<img alt="{alt}" src="data:image/png;base64,{b64encode(data).decode()}">'
-
-
-def _mark(figure: Figure) -> str:
-    return "pass" if figure.holds else "FAIL"
 
 
 def _slug(title: str) -> str:

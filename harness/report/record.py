@@ -232,6 +232,16 @@ class Record(msgspec.Struct):
             return None
         return min(values) if found[0].bound == "at least" else max(values)
 
+    def worst_shown(self, tensor: str, metric: str) -> str:
+        """Return the worst value of a metric as text: seven decimals of a cosine, two digits of an error, or "-"."""
+        value = self.worst(tensor, metric)
+        return "-" if value is None else f"{value:.7f}" if metric == "cosine" else f"{value:.1e}"
+
+    @property
+    def cycles_shown(self) -> str:
+        """The predicted cycles of the first case as text, or "-"."""
+        return f"{self.prediction.cycles:,.0f}" if self.prediction else "-"
+
     @property
     def seconds(self) -> float:
         """The wall time of all phases."""

@@ -43,13 +43,12 @@ def overview(records: Iterable[Record]) -> Table:
     for head in ("milestone", "cosine", "lse error", "cases", "predicted cycles", "seconds", "verdict"):
         table.add_column(head, justify="left" if head in ("milestone", "verdict") else "right", no_wrap=True)
     for record in records:
-        cosine, lse_error = record.worst("O", "cosine"), record.worst("lse", "error")
         table.add_row(
             record.milestone,
-            "-" if cosine is None else f"{cosine:.7f}",
-            "-" if lse_error is None else f"{lse_error:.1e}",
+            record.worst_shown("O", "cosine"),
+            record.worst_shown("lse", "error"),
             str(len(record.cases)),
-            f"{record.prediction.cycles:,.0f}" if record.prediction else "-",
+            record.cycles_shown,
             f"{record.seconds:.1f}",
             Text(record.verdict, "green" if record.verdict == Verdict.ACCEPT.name else "bold red"),
         )
@@ -66,11 +65,7 @@ def cases_table(record: Record) -> Table:
     for name, group in groupby(cases, key=lambda case: case.name):
         seeds = list(group)
         alone = Record(record.run, record.milestone, record.target, record.started, record.tree, cases=seeds)
-        worst = (alone.worst("O", "cosine"), alone.worst("O", "diff"), alone.worst("lse", "error"))
-        shown = (
-            "-" if value is None else f"{value:{form}}"
-            for value, form in zip(worst, (".7f", ".1e", ".1e"), strict=True)
-        )
+        shown = (alone.worst_shown(*figure) for figure in (("O", "cosine"), ("O", "diff"), ("lse", "error")))
         holds = all(figure.holds for case in seeds for figure in case.figures)
         table.add_row(name, *shown, Text("pass", "green") if holds else Text("FAIL", "bold red"))
     return table

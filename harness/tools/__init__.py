@@ -1,1 +1,1 @@
-"""Tools of a kernel author: pins from many seeds, layouts, resources, predicted times, replays."""
+"""Tools of a kernel author: pins from many seeds, predicted times, replays."""

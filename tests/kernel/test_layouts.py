@@ -1,7 +1,7 @@
 """P's way through shared memory, from the traced layouts alone: where it is stored is where the second product reads.
 
 The oracle is tensor-layouts' layout algebra and the matrix-descriptor formula of the PTX manual, as
-harness/tools/layout.py has them.
+lab/layout.py has them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kernel
-from harness.tools.layout import SBO, Traced, read_at, stored_at
+from lab.layout import SBO, Traced, read_at, stored_at
 
 BF16 = 2
 STORE_BYTES = 16

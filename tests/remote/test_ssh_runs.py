@@ -390,7 +390,7 @@ def test_broken_device_of_a_host_is_refused_until_a_person_clears_it(laptop, mon
     (device,) = [each for each in examine(laptop.target, Repository(laptop.project.path)) if each.need == "device"]
     assert not device.holds and device.fix.endswith("doctor --target b200 --clear-broken")
     link = laptop.target.connect()
-    send(laptop.target, link, PROBE, {"verb": "clear", "workdir": laptop.target.workdir, "lock": "gpu0"})
+    send(laptop.target, link, PROBE, "clear", {"workdir": laptop.target.workdir, "lock": "gpu0"})
     link.close()
     laptop.project.kernel(cosine=0.999999)
     assert laptop.stage().verdict == "ACCEPT"

@@ -22,8 +22,8 @@ from harness.host.journal import read_events
 from harness.host.protected import ProtectedError, Unpin
 from harness.host.repository import ACCEPTED, Repository
 from harness.host.ruling import RULING_NAME, decode
+from harness.judge.measure import in_words
 from harness.report.record import load
-from harness.tools.times import measured
 from remote.errors import Refused
 from remote.faulty import Faulty
 from remote.local import Local
@@ -512,7 +512,7 @@ def test_times_of_a_target_come_back_and_accept_nothing(bench, milestones):
     entry = bench.driver.time(milestones, bench.target)
     assert (entry.verdict, entry.closed, entry.judges) == ("ACCEPT", True, False), entry.reason
     assert bench.repository.resolve(ACCEPTED) is None and vouched.notes(bench.repository, entry.candidate.commit) == []
-    assert list(measured(bench.driver.store.folder(entry.run))) == [
+    assert list(in_words(bench.driver.store.folder(entry.run))) == [
         "n=128",
         "  this kernel                            12.5 us (12.0 to 14.0, 50 launches, L2 cold, 1965 MHz)",
         "  x                                      no <b>",

@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "harness/host"
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py"))
 #: Programs that are sent as text, to hosts that have nothing of this project.
-ALONE = ("harness/host/bootstrap.py", "harness/host/probe.py", "harness/host/provision.py", "remote/starter.py")
+ALONE = (
+    *("harness/host/bootstrap.py", "harness/host/probe.py", "harness/host/provision.py"),
+    *("remote/starter.py", "remote/submitter.py", "remote/answer.py"),
+)
 
 
 def imported(path: Path) -> set[str]:

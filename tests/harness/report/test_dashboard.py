@@ -194,7 +194,7 @@ def test_cycles_of_every_case_are_compared_with_the_run_before(tmp_path: Path) -
     for point, cycles in zip(points, ({"a": 100.0, "b": 200.0}, {"a": 110.0, "b": 200.0, "c": 1.0}), strict=True):
         vars(point)["cycles_by_case"] = cycles
     standing = dashboard.Standing(CATALOG[0], points, [])
-    rows = [(row.case, row.before, row.after, row.change) for row in standing.case_cycles()]
+    rows = [(row.figure, row.before, row.after, row.change) for row in standing.case_cycles()]
     assert rows == [("a", "100", "110", "+10.0%"), ("b", "200", "200", ""), ("c", "", "1", "")]
     assert history.relative_cycles(points) == [pytest.approx((100 / 110) ** 0.5), 1.0]
     assert any("predicted cycles of all cases" in svg for svg in standing.charts())

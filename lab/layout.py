@@ -1,4 +1,4 @@
-"""Drawings of where logits and P are stored, from the traced layouts: `python -m harness.tools.layout D1.3`.
+"""Drawings of where logits and P are stored, from the traced layouts: `python -m lab.layout D1.3`.
 
 There are four views: the columns of tensor memory, the thread that loads each logit, P in shared memory as the softmax
 warps store it, and P as the descriptor of the second product reads it. The layouts are evaluated by tensor-layouts,
@@ -174,7 +174,7 @@ def _draw_chunks(axes: Any, address: np.ndarray, title: str) -> None:
 
 def main() -> None:
     """Print the layouts of a milestone's configurations, and save a picture of each."""
-    parser = argparse.ArgumentParser(prog="python -m harness.tools.layout", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m lab.layout", description=__doc__)
     parser.add_argument("milestone", type=arguments.milestone, help="D1.4, for example; `make milestones` lists them")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for the drawings (default: results/layout)")
     args = parser.parse_args()

@@ -1,6 +1,6 @@
 """The resources of each configuration, from kernel.sm100.budget, and counts of emulated launches beside the ideal ones.
 
-`python -m harness.tools.budget` prints both. Instructions are the PTX instructions of a softmax warp per KV tile,
+`python -m lab.budget` prints both. Instructions are the PTX instructions of a softmax warp per KV tile,
 including those of its waits. Flops are those of the tensor cores, divided by 4 * rows * visible keys * head dim. Bytes
 are those that TMA moves into and out of shared memory, divided by one read of Q, one read of each visible key and value
 for every CTA, and one write of every output.

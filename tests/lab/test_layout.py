@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import kernel
-from harness.tools.layout import Traced, loaded_by, logits_at, picture, text
+from lab.layout import Traced, loaded_by, logits_at, picture, text
 
 pytestmark = pytest.mark.usefixtures("kept_kernels")
 

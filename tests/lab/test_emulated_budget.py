@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from harness.tools import budget
-from harness.tools.budget import Counts, case_of, counts, emulated, ideal_bytes, ideal_flops, visible_keys
 from kernel import FmhaConfig
 from kernel.sm100.budget import CONFIGS
+from lab import budget
+from lab.budget import Counts, case_of, counts, emulated, ideal_bytes, ideal_flops, visible_keys
 from remote.device import Emulated
 from stages.case import Case
 from stages.d5d import CASES
