@@ -187,7 +187,7 @@ def sweep(milestone: str, seeds: int, target: str) -> int:
 
 
 def perf(milestone: str, target: str) -> int:
-    """Time a milestone's cases on the GPU of a target, beside other attention kernels installed there.
+    """Time a milestone's cases on the GPU of a target, and other attention kernels that are installed there.
 
     Without a milestone, it times the problems of harness/judge/problems.py.
     """

@@ -1,4 +1,4 @@
-"""The resources of each configuration, from kernel.sm100.budget, and counts of emulated launches beside the ideal ones.
+"""The resources of each configuration, from kernel.sm100.budget, and counts of launches compared with the ideal.
 
 `python -m lab.budget` prints both. Instructions are the PTX instructions of a softmax warp per KV tile,
 including those of its waits. Flops are those of the tensor cores, divided by 4 * rows * visible keys * head dim. Bytes

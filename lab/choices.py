@@ -45,8 +45,8 @@ def main() -> int:
     for shape in found:
         (chosen, best), *others = cycles(device, shape.call)
         missed += any(each < best * (1 - SLACK) for _, each in others)
-        beside = ", ".join(f"{name} {each:,.0f}" for name, each in others)
-        console.print(f"{shape.name}: {chosen} {best:,.0f} cycles; {beside}", highlight=False, soft_wrap=True)
+        others_shown = ", ".join(f"{name} {each:,.0f}" for name, each in others)
+        console.print(f"{shape.name}: {chosen} {best:,.0f} cycles; {others_shown}", highlight=False, soft_wrap=True)
     return int(missed > 0)
 
 
@@ -57,11 +57,11 @@ def cycles(device: Emulated, call: Callable[[], object]) -> Iterator[tuple[str, 
 
     rule, times = choice.estimate, {}
 
-    def noted(each: FmhaConfig, problem: Problem) -> float:
+    def recording(each: FmhaConfig, problem: Problem) -> float:
         times[each] = rule(each, problem)
         return times[each]
 
-    with patch.object(choice, "estimate", noted):
+    with patch.object(choice, "estimate", recording):
         yield _named(predicted(device, call))
     for other in sorted(times, key=times.__getitem__)[1 : 1 + NEXT]:
         with patch.object(choice, "estimate", lambda each, problem, other=other: each != other):

@@ -1,4 +1,4 @@
-"""Predict the CUDA C++ microbenchmarks of lab/hopper.cu beside an H200's times: `python -m lab.cuda_programs`.
+"""Predict the CUDA C++ microbenchmarks of lab/hopper.cu, compared with an H200's times: `python -m lab.cuda_programs`.
 
 It needs nvcc, and no GPU. The launches are in the order of the rows of lab/data/h200/burst.csv, mixed.csv and
 turns.csv.

@@ -168,7 +168,7 @@ def run(tests: Path, jobs: int, tiles: int, peak: int, gpu: bool) -> list[Verdic
 
 
 def read(process: subprocess.Popen[str]) -> list[Verdict]:
-    """Return what a process of tests found, and print its outcomes as they come."""
+    """Return the outcomes of a process of tests, and print them as they come."""
     assert process.stdout is not None
     found = []
     for line in process.stdout:

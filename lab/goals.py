@@ -1,4 +1,4 @@
-"""`python -m lab.goals [SHAPE] [--write]`: predict decode over paged caches on a B200, beside its goals.
+"""`python -m lab.goals [SHAPE] [--write]`: predict decode over paged caches on a B200, compared with its goals.
 
 SHAPE is a glob over the names of shapes, by default serve-*. `--write` writes their rows to lab/data/goals.csv.
 Nothing is measured.

@@ -61,10 +61,10 @@ def with_limit(machine: Machine, name: str, again: bool = True) -> subprocess.Po
 
 
 def judge_gate(machine: Machine, name: str) -> int | None:
-    """Judge the clone's working tree on the gate, and note how that ended. Return the exit code, None if killed."""
+    """Judge the clone's working tree on the gate, and record how that ended. Return the exit code, None if killed."""
     began = time.monotonic()
     process = with_limit(machine, name)
-    return machine.note(name, ended(process), time.monotonic() - began).code
+    return machine.record(name, ended(process), time.monotonic() - began).code
 
 
 def ended(process: subprocess.Popen[bytes]) -> int | None:
@@ -102,11 +102,11 @@ def interrupted(machine: Machine, name: str, number: signal.Signals, whom: str) 
     else:
         for pid in processes("harness.host.supervisor", machine.work):
             os.kill(pid, number)
-    machine.note(name, ended(process), time.monotonic() - began)
+    machine.record(name, ended(process), time.monotonic() - began)
     newest = max(path.name for path in (machine.clone / "results").glob("2*"))
     began = time.monotonic()
     resumed = machine.start("resume", newest, name="resume", targeted=False)
-    machine.note(f"resume after {name}", ended(resumed), time.monotonic() - began)
+    machine.record(f"resume after {name}", ended(resumed), time.monotonic() - began)
 
 
 def processes(module: str, work: Path) -> list[int]:
@@ -126,7 +126,7 @@ def two_at_once(machine: Machine) -> None:
     began = time.monotonic()
     runs = [with_limit(machine, f"run {i} of two at once") for i in (1, 2)]
     codes = [ended(each) for each in runs]
-    machine.note("two runs at once", next((code for code in codes if code != 0), 0), time.monotonic() - began)
+    machine.record("two runs at once", next((code for code in codes if code != 0), 0), time.monotonic() - began)
 
 
 def out_of_memory(machine: Machine) -> None:
@@ -194,7 +194,7 @@ def main() -> int:
             try:
                 part()
             except (AssertionError, OSError, ValueError) as error:
-                machine.note(f"failed: {error}", None, 0.0)
+                machine.record(f"failed: {error}", None, 0.0)
     finally:
         machine.close()
     return 0

@@ -3,7 +3,7 @@
 `python -m lab.gpu_host FOLDER [--workdir ENV_PARENT] [--all]` clones this repository into FOLDER, starts an
 OpenSSH server there, and makes the clone's target `gpu` point to it. Then it runs the steps of
 docs/howto/b200-over-ssh.md: trust, provision, doctor, a first milestone, and with `--all` the times of `make perf` and
-all milestones. Exit codes and times are in FOLDER/steps.json, the output of each step in a file beside it.
+all milestones. Exit codes and times are in FOLDER/steps.json, the output of each step in a file of that folder.
 
 The clone's lock pins the versions that this interpreter has, because such a machine may reach no registry.
 """
@@ -105,7 +105,7 @@ class Machine:
         return process
 
     def take(self, *command: str, deadline_s: float) -> Step:
-        """Run a command of the harness to its end, or kill it at its deadline, and note it."""
+        """Run a command of the harness to its end, or kill it at its deadline, and record it."""
         began = time.monotonic()
         process = self.start(*command)
         try:
@@ -113,9 +113,9 @@ class Machine:
         except subprocess.TimeoutExpired:
             process.kill()
             code = None
-        return self.note(" ".join(command), code, time.monotonic() - began)
+        return self.record(" ".join(command), code, time.monotonic() - began)
 
-    def note(self, name: str, code: int | None, seconds: float) -> Step:
+    def record(self, name: str, code: int | None, seconds: float) -> Step:
         """Add a step, and write all steps so far."""
         logs = sorted(self.folder.glob(f"{len(self.steps)}-*.log"))
         said = [line for log in logs for line in log.read_text(errors="replace").splitlines() if line.strip()]

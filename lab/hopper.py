@@ -31,7 +31,7 @@ ELEMENTS: Final = {"f16": "Float16", "e4m3": "Float8E4M3FN"}
 L2_BYTES: Final = 50 << 20
 COPY_LAUNCH_US: Final = 5.9
 """Launch overhead of a copy, measured with copies of 1 KiB in the same run."""
-APART: Final = 0.04
+LEAST_DIFFERENCE: Final = 0.04
 """Relative day-to-day variation of a kernel's median. The order of closer points is not compared."""
 Row = dict[str, str]
 
@@ -108,12 +108,16 @@ def summary(points: Sequence[Row]) -> str:
         (row["kind"], float(row["median_us"]), float(row["predicted_us"])) for row in points if row["predicted_us"]
     ]
     errors = [guess / time - 1 for _, time, guess in known]
-    pairs = [(a, b) for a, b in combinations(known, 2) if a[0] == b[0] and abs(a[1] - b[1]) > APART * min(a[1], b[1])]
+    pairs = [
+        (a, b)
+        for a, b in combinations(known, 2)
+        if a[0] == b[0] and abs(a[1] - b[1]) > LEAST_DIFFERENCE * min(a[1], b[1])
+    ]
     kept = sum((a[1] < b[1]) == (a[2] < b[2]) for a, b in pairs)
     mean, worst = sum(map(abs, errors)) / len(errors), max(errors, key=abs)
     return (
         f"{len(known)} points: mean error {mean:.1%}, worst {worst:+.1%}; "
-        f"{kept} of {len(pairs)} pairs of one kind that are {APART:.0%} apart are in the measured order"
+        f"{kept} of {len(pairs)} pairs of one kind that are {LEAST_DIFFERENCE:.0%} apart are in the measured order"
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m lab.judging`: measure compiling, launching and whole runs on this machine, beside their goals.
+"""`python -m lab.judging`: measure compiling, launching and whole runs on this machine, with their goals.
 
 Nothing is asserted.
 """

@@ -129,8 +129,8 @@ def rows(case: Case, on_gpu: Replayed, on_cpu: Replayed, torch_device: str) -> I
 def difference(one: torch.Tensor, other: torch.Tensor) -> tuple[int, int, float, float]:
     """Return the number of elements, of elements with other bits, their largest difference, and that in ulp."""
     whole = torch.int16 if one.dtype == torch.bfloat16 else torch.int32
-    apart = one.contiguous().view(whole) != other.contiguous().view(whole)
-    x, y = (each[apart].double().numpy() for each in (one, other))
+    different = one.contiguous().view(whole) != other.contiguous().view(whole)
+    x, y = (each[different].double().numpy() for each in (one, other))
     if not x.size:
         return one.numel(), 0, 0.0, 0.0
     with np.errstate(invalid="ignore"):

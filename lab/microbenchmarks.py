@@ -134,8 +134,8 @@ BESIDE_PRODUCTS, BESIDE_CHAINS, COLUMNS_AN_FMA = 8, 8, 4
 """MMAs per group; independent FMA chains; columns of an MMA per concurrent FMA."""
 
 
-def beside(row: Row) -> Micro:
-    """Measure the cycles of one MMA of one or two warpgroups while FMAs run beside it.
+def with_fmas(row: Row) -> Micro:
+    """Measure the cycles of one MMA of one or two warpgroups while FMAs run.
 
     The FMAs are the warpgroups' own, between issue and wait, or those of four other warps. They end before the MMAs.
     """
@@ -388,7 +388,7 @@ class Kind:
 
 KINDS: Final = (
     Kind("H200 wgmma", "wgmma", wgmma, (0.05, 0.15)),
-    Kind("H200 wgmma beside FMAs", "beside", beside, (0.05, 0.15)),
+    Kind("H200 wgmma beside FMAs", "beside", with_fmas, (0.05, 0.15)),
     Kind("H200 pipes", "pipes", pipes, (0.05,)),
     Kind("H200 synchronisation", "sync", sync, (0.15,)),
     Kind("H200 copies to other CTAs", "passed", passed, (0.15,)),

@@ -64,7 +64,7 @@ def parsed(text: str) -> list[dict[str, str]]:
 
 
 def toml(path: Path) -> dict[str, Any]:
-    """Return what a TOML file holds."""
+    """Return the contents of a TOML file."""
     return tomllib.loads(path.read_text())
 
 
@@ -105,7 +105,7 @@ def predicted() -> Lines:
 
 
 def peers() -> Lines:
-    """Yield our kernel's predicted times beside those of others' kernels."""
+    """Yield our kernel's predicted times and those of others' kernels."""
     names = ("problem", "peer", "ours: cycles", "TFLOP/s", "peer: cycles", "TFLOP/s", "ratio")
     yield from markdown(names, [tuple(row.values()) for row in rows(DATA / "peers.csv")])
 
@@ -131,21 +131,21 @@ def _value(value: Any) -> str:
 
 
 def silicon_tests() -> Lines:
-    """Yield how many tests an H200 answered as the emulator does."""
+    """Yield the number of tests in which an H200 and the emulator agree."""
     counts = re.findall(r"^\| (test_\w+) \| (\d+) \| (\d+) \|", REPORT.read_text(), re.MULTILINE)
     agree, differ = (sum(int(row[column]) for row in counts) for column in (1, 2))
     yield f"{agree:,} tests agree, {differ:,} differ."
 
 
 def silicon_outcomes() -> Lines:
-    """Yield what became of the broken programs on an H200."""
+    """Yield the outcomes of the broken programs on an H200."""
     seen = re.findall(r"^\| [^|]+ \| \w+ \| [^|]+ \| fault \| ([^|]+) \|$", REPORT.read_text(), re.MULTILINE)
     counts = Counter(map(outcome, seen))
     yield from markdown(("what it does", "programs"), [(what, str(counts[what])) for what in OUTCOMES])
 
 
 def outcome(here: str) -> str:
-    """Return what a broken program does on a GPU, by the report's words."""
+    """Return the outcome of a broken program on a GPU, from the report's words."""
     if "no end" in here:
         return OUTCOMES[0]
     if here.startswith("error"):
@@ -154,7 +154,7 @@ def outcome(here: str) -> str:
 
 
 def finding(error: str) -> Lines:
-    """Yield what is reported under an error class."""
+    """Yield the faults that are reported under an error class."""
     yield from (f"- {each['when']}" for each in toml(FINDS)["reported"] if each["error"] == error)
 
 
@@ -222,7 +222,7 @@ def measured() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def h200_speed() -> Lines:
-    """Yield the measured times of the kernel, beside the clock's predictions and those of peers."""
+    """Yield the measured times of the kernel, with the clock's predictions and those of peers."""
     clocked = {row["problem"]: row for row in rows(ON_H200 / "predicted.csv")}
     body: list[tuple[str, ...]] = []
     for problem, kernels in measured().items():
@@ -260,7 +260,7 @@ def h200_decode() -> Lines:
 
 
 def h200_flashmla() -> Lines:
-    """Yield the measured times of FlashMLA's kernels beside this kernel's, in the same process."""
+    """Yield the measured times of FlashMLA's kernels and of this kernel, in the same process."""
     body: list[tuple[str, ...]] = []
     for row in rows(ON_H200 / "flashmla.csv"):
         ratio = f"{float(row['us']) / float(row['ours us']):.2f}"
@@ -270,7 +270,7 @@ def h200_flashmla() -> Lines:
 
 
 def h200_summary() -> Lines:
-    """Yield the measured TFLOP/s of a few problems, beside those of peers."""
+    """Yield the measured TFLOP/s of a few problems, with those of peers."""
     body: list[tuple[str, ...]] = []
     for problem, kernels in measured().items():
         if problem in SUMMARY or "4,096 keys" in problem:
@@ -291,14 +291,14 @@ def h200_caches() -> Lines:
 
 
 def h200_counters() -> Lines:
-    """Yield counters of Nsight Compute beside the clock's predictions."""
+    """Yield counters of Nsight Compute with the clock's predictions."""
     found = rows(ON_H200 / "counters.csv")
     body = [tuple({**row, "cycles": f"{int(row['cycles']):,}"}.values()) for row in found]
     yield from markdown(tuple(found[0]), body)
 
 
 def h200_failures() -> Lines:
-    """Yield what was provoked on an H200, and what the harness said."""
+    """Yield the failures that were provoked on an H200, and the answers of the harness."""
     head = ("failure", "promised", "seen", "then")
     return unchanged(head, ON_H200 / "failures.csv")
 

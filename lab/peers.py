@@ -32,7 +32,7 @@ LENGTHS: Final = (1024, 4096, 16_384)
 PREFILL: Final = 4096
 """Tokens of the sparse prefill, and keys of a sequence of the sparse decode."""
 SEQUENCES: Final = 64
-"""Sequences of the sparse decode, with pages of so many keys: PAGE."""
+"""Sequences of the sparse decode, with pages of PAGE keys."""
 PAGE: Final = 64
 WINDOW: Final = 128
 TOP_K: Final = {128: 1024, 64: 512}

@@ -1,4 +1,4 @@
-"""Predictions beside the times that a GPU took: `EMULATOR_DEVICE=h100 python -m lab.prediction_errors FOLDER`.
+"""Predictions compared with the times that a GPU took: `EMULATOR_DEVICE=h100 python -m lab.prediction_errors FOLDER`.
 
 FOLDER has the measured.json that `make perf TARGET=...` fetches. Every problem that this repository's kernel was timed
 on is predicted for the emulated chip, at the clock rate of its measurement and with L2 as it was there. Inputs are
@@ -35,7 +35,7 @@ HEAD = ("problem", "measured us", "MHz", "predicted us", "error", "bound by")
 
 
 @dataclass(frozen=True)
-class Beside:
+class Comparison:
     """A problem's measured and predicted seconds, the clock rate in MHz of both, and what bounds the prediction."""
 
     problem: str
@@ -89,7 +89,7 @@ def cold_times(folder: Path, pattern: str) -> dict[str, Times]:
     return found
 
 
-def predictions(device: Emulated, times: dict[str, Times]) -> Iterator[Beside]:
+def predictions(device: Emulated, times: dict[str, Times]) -> Iterator[Comparison]:
     """Yield the problems that were timed, each with its prediction."""
     from harness.judge.problems import problems  # imports CuTeDSL, which must happen after the device is created
 
@@ -98,10 +98,10 @@ def predictions(device: Emulated, times: dict[str, Times]) -> Iterator[Beside]:
         launches = predicted(device, problem.ours, ghz=measured.sm_mhz / 1000, branches="executed")
         longest = max(launches, key=lambda each: each.seconds)
         seconds = sum(each.seconds for each in launches)
-        yield Beside(problem.name, measured.median, seconds, measured.sm_mhz, longest.bound)
+        yield Comparison(problem.name, measured.median, seconds, measured.sm_mhz, longest.bound)
 
 
-def report(device: Emulated, found: Sequence[Beside]) -> None:
+def report(device: Emulated, found: Sequence[Comparison]) -> None:
     """Print a table of the problems, the mean error and the rank correlation."""
     table = Table(box=box.SIMPLE_HEAD, title=f"measured, and predicted for the {device.name}", title_justify="left")
     for heading in HEAD:
@@ -117,7 +117,7 @@ def report(device: Emulated, found: Sequence[Beside]) -> None:
     print()
 
 
-def _columns(found: Sequence[Beside]) -> tuple[list[float], list[float]]:
+def _columns(found: Sequence[Comparison]) -> tuple[list[float], list[float]]:
     return [each.measured for each in found], [each.predicted for each in found]
 
 

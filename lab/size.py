@@ -1,4 +1,4 @@
-"""`python -m lab.size`: Python lines of each package and bytes of the repository, beside limits.toml.
+"""`python -m lab.size`: Python lines of each package and bytes of the repository, with the limits of limits.toml.
 
 Lines are those of the files that git tracks, empty lines and comments included. The exit status is 1 if a limit is
 exceeded. CI prints the table without failing: a limit is a scale, and not worth denser code.

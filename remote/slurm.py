@@ -237,7 +237,7 @@ def _in_words(link: Link, job: Job, number: str) -> str:
 
 
 def _ahead(link: Link, job: Job, number: str) -> str:
-    """Return how many pending jobs of the partition are ahead of it, in words."""
+    """Return the number of pending jobs of the partition that are ahead of it, in words."""
     command = ["timeout", str(ANSWER_S), "squeue", "--noheader", "--array", "--states=PENDING", "--sort=-p,i"]
     reply = links.run(link, [*command, f"--partition={job.partition}", "--format=%i"])
     waiting = reply.out.decode(errors="replace").split()

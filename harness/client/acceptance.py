@@ -56,17 +56,17 @@ def accept(
             if now is not None and not repository.is_ancestor(now, candidate.commit):
                 tested = ruling.subject.base[:12] or "no accepted commit"
                 raise StaleBase(f"accepted is {now[:12]}, but the change was tested on {tested}")
-            note(repository, ruling)  # first, so that `accepted` is never at a commit without its note
+            add_note(repository, ruling)  # first, so that `accepted` is never at a commit without its note
             share()
             try:
                 repository.move(ACCEPTED, candidate.commit, now, f"accepted by {ruling.subject.run}")
             except GitError as error:
                 raise StaleBase(str(error)) from error
-        note(repository, ruling)
+        add_note(repository, ruling)
         return _bring_branch(repository, candidate, ruling.subject.run)
 
 
-def note(repository: Repository, ruling: Ruling) -> None:
+def add_note(repository: Repository, ruling: Ruling) -> None:
     """Add the ruling to the git notes of its commit, unless it is there already."""
     subject = ruling.subject
     line = {
@@ -90,7 +90,7 @@ def accepted_milestones(repository: Repository) -> dict[str, list[str]]:
     """Return each milestone accepted in the history of `accepted`, with the targets on which it was accepted."""
     tip = vouched.accepted(repository)
     found: dict[str, list[str]] = {}
-    for commit in sorted(vouched.noted(repository)) if tip else []:
+    for commit in sorted(vouched.commits_with_notes(repository)) if tip else []:
         for known in vouched.notes(repository, commit):
             if known["verdict"] == Verdict.ACCEPT.name and repository.is_ancestor(commit, str(tip)):
                 for milestone in known["milestone"].split("+"):

@@ -87,7 +87,7 @@ class Driver:
             for known in vouched.revoked_below(self.repository, base) if base else ():
                 self.progress.say(f"accepted contains {known['commit'][:12]} of run {known['run']}, {known['reason']}")
             self.store.save(entry)
-        with self._noted(entry):
+        with self._closing_on_error(entry):
             if target.device == "cuda":
                 with self._reached(target) as host:
                     host.check_needs()
@@ -109,7 +109,7 @@ class Driver:
                 return None
             entry = Entry(self._subject(run, made, [milestone], target), made, now(), seeds=seeds)
             self.store.save(entry)
-        with self._noted(entry):
+        with self._closing_on_error(entry):
             self._drive(entry, target)
         return entry
 
@@ -124,7 +124,7 @@ class Driver:
         with self._candidate(run, f"Times of {user_name()} for {what}", candidate.PACKAGES) as made:
             entry = Entry(self._subject(run, made, milestones, target), made, now(), times=True)
             self.store.save(entry)
-        with self._noted(entry):
+        with self._closing_on_error(entry):
             self._drive(entry, target)
         return entry
 
@@ -213,7 +213,7 @@ class Driver:
             if ruling is None:
                 raise Refused("the local compile ended without a verdict")
             if ruling.verdict.rejects:
-                self._settle(entry, host, ruling, job)
+                self._conclude(entry, host, ruling, job)
                 return False
             if ruling.verdict is not Verdict.ACCEPT:
                 raise Refused(f"the local compile: {ruling.reason}")
@@ -247,29 +247,29 @@ class Driver:
                 with self._reached(target) as host:
                     self._send(entry, host)
                     if entry.parts:
-                        return self._settle_parts(entry, host)
+                        return self._conclude_parts(entry, host)
                     watch(entry, host, self.progress, read_to, offset)
                     ruling = host.ruling(entry.run, entry.subject.commit)
                     if ruling is None:
                         raise Gone("its verdict file has disappeared")
-                    return self._settle(entry, host, ruling)
+                    return self._conclude(entry, host, ruling)
             except KeyboardInterrupt:
                 if not self._asked_to_end(entry, target):
                     return None
             except StaleBase as error:
-                return self._note_down(entry, Verdict.STALE, str(error), closed=True)
+                return self._save_verdict(entry, Verdict.STALE, str(error), closed=True)
             except Died as error:
                 with suppress(RemoteError), self._reached(target) as host:
                     host.clear_away(entry.runs)
-                return self._note_down(entry, error.verdict, str(error), closed=True)
+                return self._save_verdict(entry, error.verdict, str(error), closed=True)
             except (Gone, Refused, GitError) as error:
-                return self._note_down(entry, Verdict.INFRA, str(error))
+                return self._save_verdict(entry, Verdict.INFRA, str(error))
             except Untrusted as error:
-                return self._note_down(entry, Verdict.TAMPERED, str(error), closed=True)
+                return self._save_verdict(entry, Verdict.TAMPERED, str(error), closed=True)
             except (LinkLost, Unreachable) as error:
                 if entry.job is None and isinstance(error, Unreachable):
                     raise
-                self._note_down(entry, Verdict.UNKNOWN, str(error))
+                self._save_verdict(entry, Verdict.UNKNOWN, str(error))
                 if wait_s is None:
                     return None
                 self.progress.say(f"{error}; trying again")
@@ -321,7 +321,7 @@ class Driver:
             hidden=[str(folder.resolve()) for folder in (self.repository.path, self.store.results)],
         )
 
-    def _settle(self, entry: Entry, host: Host, ruling: Ruling, job: Job | None = None) -> None:
+    def _conclude(self, entry: Entry, host: Host, ruling: Ruling, job: Job | None = None) -> None:
         """Fetch the results, then accept or reject as the verdict file says."""
         asked = job or entry.job
         assert asked is not None
@@ -332,57 +332,57 @@ class Driver:
             host.fetch(entry.run, ruling.files, folder)
         ruling.write(folder)
         if not entry.judges:
-            return self._note_down(entry, ruling.verdict, ruling.reason, closed=True)
+            return self._save_verdict(entry, ruling.verdict, ruling.reason, closed=True)
         if ruling.verdict is not Verdict.ACCEPT:
-            acceptance.note(self.repository, ruling)
+            acceptance.add_note(self.repository, ruling)
             if ruling.verdict is Verdict.STALE:
                 self._see_what_it_lacks(entry, host)
-            return self._note_down(entry, ruling.verdict, ruling.reason, closed=True)
+            return self._save_verdict(entry, ruling.verdict, ruling.reason, closed=True)
         try:
             share = partial(sharing.share, self.repository, host, entry.candidate.commit, entry.shared_base)
             done = acceptance.accept(self.repository, entry.candidate, ruling, share)
         except StaleBase as error:
             self._see_what_it_lacks(entry, host)
-            return self._note_down(entry, Verdict.STALE, str(error), closed=True)
+            return self._save_verdict(entry, Verdict.STALE, str(error), closed=True)
         branch = entry.candidate.branch.removeprefix("refs/heads/")
         entry.stays = "" if done.branch_moved else f"{branch} stays behind accepted: {done.why_not}"
         also = f"; {branch} is there too" if done.branch_moved else ""
         self.progress.say(f"accepted is {entry.candidate.commit[:12]}{also}")
-        return self._note_down(entry, Verdict.ACCEPT, ruling.reason, closed=True)
+        return self._save_verdict(entry, Verdict.ACCEPT, ruling.reason, closed=True)
 
-    def _settle_parts(self, entry: Entry, host: Host) -> None:
-        """Wait for all parts, then settle their combined verdict."""
+    def _conclude_parts(self, entry: Entry, host: Host) -> None:
+        """Wait for all parts, then act on their combined verdict."""
         assert entry.job is not None
         rulings = parts.gather(entry.parts, host, self.store.folder(entry.run), self.progress)
         ruling = parts.together(entry.job, rulings)
-        return self._settle(entry, host, ruling)
+        return self._conclude(entry, host, ruling)
 
     def _see_what_it_lacks(self, entry: Entry, host: Host) -> None:
         shared = sharing.theirs(self.repository, host)
         entry.lacks = sharing.lacking(self.repository, entry.candidate.commit, shared)
 
-    def _note_down(self, entry: Entry, verdict: Verdict, reason: str, closed: bool = False) -> None:
+    def _save_verdict(self, entry: Entry, verdict: Verdict, reason: str, closed: bool = False) -> None:
         entry.verdict, entry.reason, entry.closed = verdict.name, reason, closed
         self.store.save(entry)
 
     @contextmanager
-    def _noted(self, entry: Entry) -> Iterator[None]:
+    def _closing_on_error(self, entry: Entry) -> Iterator[None]:
         """Record in the store why a run ended, if the body raises before the run was sent."""
         try:
             yield
         except BaseException as error:
             if not entry.sent and not entry.closed:
                 ended = Verdict.CANCELLED if isinstance(error, KeyboardInterrupt) else Verdict.INFRA
-                self._note_down(entry, ended, f"not started: {error}", closed=True)
+                self._save_verdict(entry, ended, f"not started: {error}", closed=True)
             raise
 
     def _asked_to_end(self, entry: Entry, target: Target) -> bool:
         """Leave the run on Ctrl-C. Cancel it if a second Ctrl-C follows soon, and return True: its end is near."""
         if not entry.sent:
-            self._note_down(entry, Verdict.UNKNOWN, "left before its start was confirmed")
+            self._save_verdict(entry, Verdict.UNKNOWN, "left before its start was confirmed")
             return False
         try:
-            self._note_down(entry, Verdict.UNKNOWN, "left; it is still running")
+            self._save_verdict(entry, Verdict.UNKNOWN, "left; it is still running")
             self.progress.say(
                 f"left. The run goes on; for its verdict: make resume RUN={entry.run}. To end it: Ctrl-C again within "
                 f"{CANCEL_WITHIN_S:g} s, or make cancel RUN={entry.run}"
@@ -393,7 +393,7 @@ class Driver:
                 with suppress(NothingToDo):  # it has just ended
                     self.cancel(entry.run, target)
                     self.progress.say("asked it to end")
-                self._note_down(entry, Verdict.UNKNOWN, "asked to end")
+                self._save_verdict(entry, Verdict.UNKNOWN, "asked to end")
                 return True
         return False
 

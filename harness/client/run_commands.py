@@ -212,8 +212,8 @@ def _drive_and_show(
     milestones = [runnable(each).id for each in milestones]
     if chosen.why_not_from_here:
         raise TargetError(chosen.why_not_from_here)
-    with driving() as driver, ThreadPoolExecutor() as beside:
-        beside.submit(page.prepare)  # loaded while the run is under way, not after it
+    with driving() as driver, ThreadPoolExecutor() as pool:
+        pool.submit(page.prepare)  # loaded while the run is under way, not after it
         entry = driver.judge(milestones, chosen, Unpin(tuple(unpin), because), again, no_cache)
     return _show_end(entry)
 
@@ -259,7 +259,7 @@ def _show_end(entry: Entry) -> int:
 
 
 def page_of(entry: Entry, folder: Path) -> Run:
-    """Return what the page of a run of this clone shows."""
+    """Return a run of this clone as its page shows it."""
     base = entry.subject.base or entry.candidate.parent
     rejected = bool(entry.verdict) and Verdict[entry.verdict].rejects
     accepted = _store().accepted_before(entry) if rejected else {}
@@ -304,7 +304,7 @@ def _ask(target: Target, verb: str, **request: object) -> dict[str, Any]:
 
 
 def _age(run: str) -> str:
-    """Return how long ago a run began, which its id says."""
+    """Return the age of a run, from its id."""
     try:
         began = datetime.strptime(run[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:

@@ -82,7 +82,7 @@ def _note(repository: Repository, ref: str, _state: str, commit: str) -> str:
 
 def revoked_below(repository: Repository, tip: str) -> Iterator[dict[str, Any]]:
     """Yield the notes of revoked runs in the history of `tip`."""
-    for commit in sorted(noted(repository)):
+    for commit in sorted(commits_with_notes(repository)):
         for known in notes(repository, commit):
             if known["verdict"] == REVOKED and repository.is_ancestor(commit, tip):
                 yield known | {"commit": commit}
@@ -116,7 +116,7 @@ def append(repository: Repository, commit: str, line: dict[str, Any]) -> None:
     repository.git("notes", f"--ref={NOTES}", "append", "-F", "-", commit, stdin=said, env=env)
 
 
-def noted(repository: Repository) -> set[str]:
+def commits_with_notes(repository: Repository) -> set[str]:
     """Return the commits that have notes."""
     lists = (repository.git("notes", f"--ref={ref}", "list").splitlines() for ref in note_refs(repository))
     return {row.split()[1] for rows in lists for row in rows}
@@ -157,7 +157,7 @@ def check(repository: Repository, tip: str, name: str) -> None:
 
 def newest_vouched(repository: Repository, tip: str) -> str:
     """Return the newest commit in the history of `tip` that a run accepted; "" if there is none."""
-    known = noted(repository)
+    known = commits_with_notes(repository)
     history = repository.git("rev-list", f"--max-count={MOST_LOOKED_AT}", tip).split()
     return next((each for each in history if each in known and is_vouched(repository, each)), "")
 

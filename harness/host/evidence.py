@@ -22,7 +22,7 @@ from harness.host.ruling import RULING_NAME, Kept
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 
 RECORD_NAME = "record.json"
-#: Files that the client writes beside the results that it fetched.
+#: Files that the client writes into the folder of fetched results.
 OF_CLIENTS = frozenset(("run.json", RULING_NAME))
 MAX_RECORD_BYTES = 8 << 20
 MAX_FILES = 2000
@@ -147,7 +147,7 @@ class RecordWatch:
     """Watches a record that a phase is writing, at most once a second.
 
     It reports new results, and sets `overdue` if one configuration compiles for more than `compile_s` seconds of CPU
-    time (0: no limit). A machine that does other work beside it does not make a compile overdue, nor do other processes
+    time (0: no limit). Other work of the machine does not make a compile overdue, nor do other processes
     that compile at the same time: none compiles more than one configuration for so long.
     """
 

@@ -2,7 +2,7 @@
 
 The processes of a candidate write to a folder of their commit, `compiled/<commit>`. After an ACCEPT, when none of them
 is left, the supervisor moves its entries to `kernels/<source>`. It computes the name itself, from the blobs of kernel/
-in the commit, so no candidate can leave an entry for the sources of another. Each entry has its provenance beside it,
+in the commit, so no candidate can leave an entry for the sources of another. Each entry has a file with its provenance,
 and an entry that differs from its provenance is removed before it is read.
 """
 

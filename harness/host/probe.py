@@ -26,7 +26,7 @@ PACKAGES = (
 
 
 def ask(*argv: str) -> str:
-    """Return what a command prints, or "! " and the reason if it is missing, fails, or does not answer in time."""
+    """Return the output of a command, or "! " and the reason if it is missing, fails, or does not answer in time."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=ASK_S)
     except FileNotFoundError:

@@ -12,7 +12,7 @@ from harness.host.repository import Repository, TreeEntry
 
 FILE_MODES = ("100644", "100755")
 DELETED = "000000"
-#: Python runs what lies in a folder of this name in place of the source beside it.
+#: Python runs bytecode in a folder of this name in place of the source.
 BYTECODE = "__pycache__"
 
 

@@ -96,7 +96,7 @@ def _seeds(module: ast.Module) -> tuple[int, ...]:
 
 
 def _of_a_case(case: dict[str, Any], pins: Pins, modes: Sequence[str]) -> Iterator[str]:
-    """Yield what is wrong with the launches and figures of a case."""
+    """Yield the faults of the launches and figures of a case."""
     launches = objects(case, "launches")
     if {each.get("mode") for each in launches} != set(modes) or any(each.get("error") for each in launches):
         yield f"launched as {_text([each.get('mode') for each in launches])}, not in {', '.join(modes)}"

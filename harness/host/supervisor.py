@@ -214,12 +214,12 @@ class Supervisor:
 
     def _lay_out(self, tree: Checkout) -> None:
         """Make both checkouts, and find out meanwhile what they hold, and about walls. Raises Ruled or GitError."""
-        with ThreadPoolExecutor() as beside:
-            made = [beside.submit(tree.make)]
+        with ThreadPoolExecutor() as pool:
+            made = [pool.submit(tree.make)]
             self._examine(tree)
             self.judging = self._judging_tree(tree)
             if self.judging is not tree:
-                made.append(beside.submit(self.judging.make))
+                made.append(pool.submit(self.judging.make))
             self._build_walls()
         for each in made:
             each.result()
@@ -259,7 +259,7 @@ class Supervisor:
         return [*([self.job.canary] if self.job.canary else []), *self.job.steps]
 
     def _start_ahead(self, tree: Checkout, step: Step | None) -> None:
-        """Start the phase that judges beside the one that records: it imports its modules and waits for its seed.
+        """Start the phase that judges while the one that records runs: it imports its modules and waits for its seed.
 
         Only behind walls, which keep the candidate's processes from seeing it.
         """
@@ -376,7 +376,7 @@ class Supervisor:
     def _walled(self, step: Step, argv: list[str]) -> list[str]:
         """Return the command that runs a phase behind walls, if there are any.
 
-        It may write to its results only, and not to the logs beside them, which this process writes. It does not see
+        It may write to its results only, and not to the logs among them, which this process writes. It does not see
         other runs, nor the client's clone if that is on this host: recordings of another commit's kernel may lie there.
         """
         writable = [self.folder.out / step.record, self._home(step)]
@@ -392,7 +392,7 @@ class Supervisor:
         return [*self.builder, *folders, "--", *argv] if self.builder else argv
 
     def _build_walls(self) -> None:
-        """Find out whether this host allows walls, and note it for the verdict."""
+        """Find out whether this host allows walls, and record that for the verdict."""
         builder = [sys.executable, "-IS", walls.__file__]
         tried = subprocess.run([*builder, "--try"], capture_output=True, text=True, timeout=WALLS_S, check=False)
         on_gpu = self.job.canary is not None

@@ -60,7 +60,7 @@ def packages(found: Mapping[str, str]) -> str:
 
 
 def gpu() -> dict[str, str]:
-    """Return what the driver reports about the visible GPU. Raises OSError or subprocess.SubprocessError."""
+    """Return the driver's facts about the visible GPU. Raises OSError or subprocess.SubprocessError."""
     asked = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader"]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=QUERY_S, check=True)
     return {"gpu": " | ".join(done.stdout.split("\n")).strip(" |")}

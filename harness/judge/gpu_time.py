@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 OURS = "this kernel"
-"""The name of this repository's kernel beside other kernels."""
+"""The name of this repository's kernel in tables with other kernels."""
 WARM_UP, ROUNDS = 5, 50
 #: The GPU is kept busy for this long while the processor enqueues all launches, so that none waits for the processor;
 #: longer if that was not enough.

@@ -144,7 +144,7 @@ def _seal(key: str, body: bytes) -> bytes:
 
 
 def _sealed(path: Path) -> bytes:
-    """Return the entry in a file, and note that it was used; b"" if there is none, or if it is damaged."""
+    """Return the entry in a file, and set the time of its use; b"" if there is none, or if it is damaged."""
     try:
         raw = path.read_bytes()
         size = hashlib.sha256().digest_size

@@ -52,12 +52,12 @@ def problems(
 
 
 def plain_name(width: int, length: int, causal: bool) -> str:
-    """Return the name of plain attention of a head dim to so many keys."""
+    """Return the name of plain attention of a head dim to `length` keys."""
     return f"head dim {width}, {length:,} keys{', causal' if causal else ''}"
 
 
 def windowed_name(width: int, length: int) -> str:
-    """Return the name of attention to a window of so many keys."""
+    """Return the name of attention of a head dim to `length` keys in windows."""
     return f"head dim {width}, {length:,} keys, window {WINDOW:,}"
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: Share of the time of the stage that predictions of other cases than the first may take.
 OTHERS = 0.25
-#: Names of files that a candidate's process may leave beside its record.
+#: Names of files that a candidate's process may leave in the folder of its record.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,120}")
 #: Modules that are imported where they are used.
 USED = (
@@ -120,7 +120,7 @@ def record_here(milestone: Milestone, device: str, target: str, out: Path) -> in
 
 
 def said_of_compiling(out: Path) -> tuple[list[record.Phase], list[record.Compile]]:
-    """Return what the candidate's process wrote about compiling. Its files must lie beside its record."""
+    """Return the phases and compiles that the candidate's process recorded. Its files must be in `out`."""
     said = record.load(out)
     for each in said.compiles:
         if not all(PLAIN_NAME.fullmatch(name) for name in each.files):

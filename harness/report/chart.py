@@ -31,14 +31,14 @@ def lines(
     series: Mapping[str, Sequence[float | None]],
     limit: float | None = None,
     levels: Sequence[Segment] = (),
-    apart: Sequence[bool] = (),
+    busy: Sequence[bool] = (),
 ) -> str:
     """Return an SVG of `series` over `runs`, each (label, page), oldest first; `limit` is drawn as a dashed line.
 
     levels: segments of the first series, drawn as bands of three times their noise, and a dotted line where one begins.
-    apart: the runs whose values are hollow, and not joined to the others.
+    busy: the runs whose points are hollow, and not connected to the others.
     """
-    hollow = apart or [False] * len(runs)
+    hollow = busy or [False] * len(runs)
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "font.family": "sans-serif"}):
         figure = Figure(figsize=INCHES, layout="constrained")
         axes = figure.subplots()

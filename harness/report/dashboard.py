@@ -121,7 +121,7 @@ class Standing:
         yield from (step for _, step in sorted(found, key=lambda each: -each[0]))
 
     def case_cycles(self) -> list[Difference]:
-        """Return the cycles of every case of the newest run that has several, beside those of the run before."""
+        """Return the cycles of every case of the newest run that has several, and those of the run before."""
         after = self.last.cycles_by_case if self.last else {}
         before = self.points[-2].cycles_by_case if len(self.points) > 1 else {}
         rows = [history.difference(case, (before.get(case), cycles), ",.0f", "") for case, cycles in after.items()]
@@ -138,7 +138,7 @@ class Standing:
             busy = [each.wall and point.busy for point in self.points]
             said = f"{each.title} (hollow: the machine was busy)" if any(busy) else each.title
             if any(values):
-                yield chart.lines(said, runs, {"": values}, levels=self.levels.get(each.title, ()), apart=busy)
+                yield chart.lines(said, runs, {"": values}, levels=self.levels.get(each.title, ()), busy=busy)
         if self.case_cycles():
             mean = history.relative_cycles(self.points)
             yield chart.lines("predicted cycles of all cases, newest = 1", runs, {"": mean})
@@ -213,7 +213,7 @@ def _levels(before: Segment, after: Segment) -> tuple[str, str]:
 
 
 def _shown(value: float, digits: int) -> str:
-    """Return a value with at least so many significant digits."""
+    """Return a value with at least `digits` significant digits."""
     if 0 < abs(value) < SMALL:
         return f"{value:.{digits - 1}e}"
     whole = math.floor(math.log10(abs(value))) + 1 if value else 1

@@ -1,7 +1,8 @@
-"""The report of a milestone, `report.html`: pytest-html shows every case of a record beside its pins.
+"""The report of a milestone, `report.html`: pytest-html shows every case of a record with its pins.
 
-The client writes it, from the record and the pictures beside it. So the host of a run cannot put anything into it that
-a browser runs: text is escaped, the page's policy admits pytest-html's own script only, by its digest, and no network.
+The client writes it, from the record and the pictures in its folder. So the host of a run cannot put anything into it
+that a browser runs: text is escaped, and the page's policy admits no network, and only pytest-html's own script, by its
+digest.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from harness.host.files import open_plain, write_atomically
 SCHEMA = 1
 RECORD_NAME, REPORT_NAME, PAGE_NAME = "record.json", "report.html", "page.html"
 
-#: The folder of recordings beside a record.
+#: The folder of recordings, in that of the record.
 RECORDINGS = "recordings"
 Outcome = Literal["running", "passed", "failed"]
 

@@ -42,7 +42,7 @@ class Slower:
 
 
 def slower(milestone: str, found: Prediction, folder: Path, record: Path, accepted: Path | None) -> Slower:
-    """Return what the page says about a prediction that exceeds its pin.
+    """Return the part of the page about a prediction that exceeds its pin.
 
     folder: the run's results. record: the folder of its record. accepted: that of the accepted commit's record.
     """

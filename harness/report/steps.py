@@ -54,7 +54,7 @@ def segments(values: Sequence[float], measured: bool) -> list[Segment]:
 
 
 def _cuts(series: np.ndarray, penalty: float, shortest: int) -> list[int]:
-    """Return where each segment of the best partition ends."""
+    """Return the end of each segment of the best partition."""
     count = len(series)
     sums, squares = (np.concatenate([[0.0], np.cumsum(each)]) for each in (series, series**2))
     best, before = np.full(count + 1, math.inf), np.zeros(count + 1, int)

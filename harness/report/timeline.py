@@ -10,7 +10,7 @@ from typing import Any
 from harness.report.canvas import Canvas, text_width
 
 WIDTH, ROW, MARGIN = 900, 20, 12
-#: Gaps narrower than this fraction of the picture cannot be seen, so the spans beside them are merged.
+#: Gaps narrower than this fraction of the picture cannot be seen, so the spans on both sides are merged.
 NARROW = 1 / 1500
 RUNS, WAITS, ENGINE, BARRIER, NAMED = "#3b82d6", "#a8a8a8", "#2f9e63", "#d9822b", "#c0303a"
 LEGEND = "cycles. Blue: warp runs, grey: warp waits, green: unit is busy, orange: barrier is waited for"

@@ -115,7 +115,7 @@ def _quarters(arrays: Arrays) -> np.ndarray:
 
 
 def _reused(arrays: Arrays) -> np.ndarray:
-    """Return what each of four CTAs received by multicast, and then from the CTA before it."""
+    """Return the values that each of four CTAs received by multicast, and then from the CTA before it."""
     swapped = arrays[0].reshape(-1, 2)[:, ::-1].reshape(-1)
     return np.stack([np.stack([arrays[0], swapped + np.uint32((rank - 1) % 4)]) for rank in range(4)])
 

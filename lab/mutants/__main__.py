@@ -3,7 +3,7 @@
 Each mutant is one edit of one line of kernel/. It is killed if a milestone that uses the line would not be accepted,
 and is a hole otherwise, unless it compiles to the same code as the kernel in every configuration of the stages, or
 equivalent.toml says why no input can tell it from the kernel. Results are in results/mutants, so that a run that was
-stopped goes on; those that last are in kept.csv, beside this file. The exit status is 0 if there is no hole.
+stopped goes on; those that last are in kept.csv, in this folder. The exit status is 0 if there is no hole.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
 
 
 def done(mutant: Mutant, before: Result | None, stages: str, accepted: Sequence[str]) -> bool:
-    """Return whether a result still counts: of a mutant that is no hole, or one `accepted` while nothing changed."""
+    """Return True if a result still counts: of a mutant that is no hole, or one `accepted` while nothing changed."""
     if before is None or before.function != meaning(mutant.path, mutant.function):
         return False
     return before.outcome in results.LASTING or (before.stages == stages and before.outcome in accepted)
@@ -163,7 +163,7 @@ def done_rounds(before: Result, stages: str) -> bool:
 def task(
     mutant: Mutant, known: baseline.Baseline, folder: Path, killer: str, number: int, before: Result | None
 ) -> trial.Task:
-    """Return what a process is to do in a round. before: the result of the round before, if there was one."""
+    """Return the task of a process in a round. before: the result of the round before, if there was one."""
     groups = plan.ordered(plan.using(mutant, known.cases), killer)
     rejects = mutant.path in (*HOST, *CONFIGURATION)
     tests = plan.using(mutant, known.tests) if rejects and number == 0 else []
@@ -174,7 +174,7 @@ def task(
 
 
 def result_of(done: pool.Done, number: int) -> Result:
-    """Return what came of a mutant's process in a round. Raises RuntimeError where this program itself failed."""
+    """Return the result of a mutant's process in a round. Raises RuntimeError where this program itself failed."""
     last = done.task.last
     cases = [each["case"] for each in done.reports if "how" not in each and "case" in each]
     mutant = done.task.mutant

@@ -40,7 +40,7 @@ class Known(msgspec.Struct):
 
 
 class KnownTest(msgspec.Struct):
-    """One test that a milestone has beside its cases: the lines that it runs, those of compiling left out."""
+    """One test of a milestone besides its cases: the lines that it runs, without those of compiling."""
 
     milestone: str
     name: str
@@ -69,17 +69,17 @@ def digest(ptx: str, host: bytes) -> str:
 
 
 def saved_path(folder: Path, config: object) -> Path:
-    """Return where a compiled configuration is kept."""
+    """Return the file of a compiled configuration."""
     return folder / f"{hashlib.sha256(repr(config).encode()).hexdigest()[:24]}.kernel"
 
 
 def inputs_path(folder: Path, milestone: str, name: str, seed: int) -> Path:
-    """Return where the inputs and the reference of a case are kept."""
+    """Return the file of the inputs and the reference of a case."""
     return folder / f"{hashlib.sha256(f'{milestone} {name} {seed}'.encode()).hexdigest()[:24]}.inputs"
 
 
 def find(folder: Path, processes: int, progress: Callable[[str], None], milestones: tuple[str, ...] = ()) -> Baseline:
-    """Return what is known of the cases and tests of some milestones or of all; runs what `folder` lacks."""
+    """Return the baseline of the cases and tests of some milestones or of all; run those that `folder` lacks."""
     path = folder / "baseline.json"
     if path.exists():
         return msgspec.json.decode(path.read_bytes(), type=Baseline)
@@ -193,7 +193,7 @@ def _run_tests(task: tuple[Path, str], report: pool.Report) -> None:
 
 
 class Keeper:
-    """Notes what is compiled; where it `finds`, brings the right kernel in its place."""
+    """Records compiled configurations; if `finds`, it substitutes the right kernel for them."""
 
     def __init__(self, folder: Path, device: Any, finds: bool) -> None:
         self._folder, self._device, self._finds = folder, device, finds
@@ -212,7 +212,7 @@ class Keeper:
         return CompiledFmha(config, function, saved.ptx, b"", (), 0.0)
 
     def keep(self, compiled: Any) -> None:
-        """Note the digest of what was compiled."""
+        """Record the digest of a compiled configuration."""
         _, ptx, host = self._device.saved(compiled.function)
         self.digests[compiled.config] = digest(ptx, host)
 
@@ -252,7 +252,7 @@ def _traced() -> Iterator[_Lines]:
 
 
 class _Tracing:
-    """A keeper that notes which lines compiling a configuration ran, and saves what came of it."""
+    """A keeper that records the lines that compiling a configuration ran, and saves its result."""
 
     def __init__(self, folder: Path, device: Any, lines: _Lines) -> None:
         self._folder, self._device, self._lines = folder, device, lines

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """A stretch of the source: byte offsets, first line and last."""
+class Span:
+    """A span of the source: byte offsets, first line and last."""
 
     start: int
     end: int
@@ -24,7 +24,7 @@ class Stretch:
     last_line: int
 
 
-Edits = Iterator[tuple[ast.AST | Stretch, str]]
+Edits = Iterator[tuple[ast.AST | Span, str]]
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,16 @@ class Place:
 
     def text(self, node: ast.AST) -> str:
         """Return the source text of a node."""
-        at = self.stretch(node)
+        at = self.span(node)
         return self.source[at.start : at.end].decode()
 
     def operand(self, node: ast.AST) -> str:
-        """Return the source text of a node that may stand beside any operator."""
+        """Return the source text of a node that may be an operand of any operator."""
         plain = isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.Call | ast.Subscript | ast.Tuple)
         return self.text(node) if plain else f"({self.text(node)})"
 
-    def stretch(self, first: ast.AST, last: ast.AST | None = None) -> Stretch:
-        """Return where a node lies in the file, or the nodes from one to another."""
+    def span(self, first: ast.AST, last: ast.AST | None = None) -> Span:
+        """Return the place of a node in the file, or of the nodes from one to another."""
         last = last or first
         assert isinstance(first, ast.stmt | ast.expr | ast.keyword) and isinstance(
             last, type(first) | ast.stmt | ast.expr
@@ -89,7 +89,7 @@ class Place:
         assert last.end_lineno is not None and last.end_col_offset is not None
         start = self.lines[first.lineno - 1] + first.col_offset
         end = self.lines[last.end_lineno - 1] + last.end_col_offset
-        return Stretch(start, end, first.lineno, last.end_lineno)
+        return Span(start, end, first.lineno, last.end_lineno)
 
 
 Operator = Callable[[Place], Edits]
@@ -137,7 +137,7 @@ def elect_all(at: Place) -> Edits:
     if isinstance(at.node, ast.With):
         item = at.node.items[0].context_expr
         if at.text(item).endswith("elect_one()"):
-            yield at.stretch(at.node, item), "if True"
+            yield at.span(at.node, item), "if True"
 
 
 def swap_calls(at: Place) -> Edits:
@@ -148,8 +148,8 @@ def swap_calls(at: Place) -> Edits:
             continue
         for one, other in pairwise(body):
             if all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) for each in (one, other)):
-                between = at.source[at.stretch(one).end : at.stretch(other).start].decode()
-                yield at.stretch(one, other), f"{at.text(other)}{between}{at.text(one)}"
+                between = at.source[at.span(one).end : at.span(other).start].decode()
+                yield at.span(one, other), f"{at.text(other)}{between}{at.text(one)}"
 
 
 def flip_phase(at: Place) -> Edits:
@@ -316,7 +316,7 @@ def drop_keyword(at: Place) -> Edits:
     if isinstance(at.node, ast.Call):
         for each in at.node.keywords:
             if each.arg not in (None, *HINTS) and _called(at.node) not in ("dataclass", "field", "launch"):
-                found = at.stretch(each)
+                found = at.span(each)
                 comma = at.source[found.end : found.end + 1] == b","
                 yield replace(found, end=found.end + comma), ""
 
@@ -361,11 +361,11 @@ def mutants(path: str, source: str) -> list[Mutant]:
     for each in raw.splitlines(keepends=True):
         starts.append(starts[-1] + len(each))
     text, found, seen = source.splitlines(), [], Counter[str]()
-    edits: set[tuple[Stretch, str]] = set()
+    edits: set[tuple[Span, str]] = set()
     for at in places(ast.parse(source), (), "", raw, tuple(starts)):
         for name, operator in OPERATORS.items():
             for node, replacement in operator(at):
-                where = node if isinstance(node, Stretch) else at.stretch(node)
+                where = node if isinstance(node, Span) else at.span(node)
                 before = raw[where.start : where.end].decode()
                 if (where, replacement) in edits or before == replacement:
                     continue

@@ -1,4 +1,4 @@
-"""The tests that milestones have beside their cases, run under pytest in this process."""
+"""The tests of milestones besides their cases, run under pytest in this process."""
 
 from __future__ import annotations
 

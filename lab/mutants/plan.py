@@ -44,7 +44,7 @@ def ordered(cases: Sequence[Known], killer: str = "") -> list[list[Known]]:
 
 
 def _features(group: Sequence[Known]) -> set[str]:
-    """Return what a configuration's cases are about: the words of its name, and what its cases' names say."""
+    """Return the features of a configuration's cases: the words of its name, and of its cases' names."""
     words = " ".join(case.name for case in group).split()
     return {*group[0].config.split("_"), *(word.partition("=")[0] for word in words)}
 

@@ -43,7 +43,7 @@ class Done:
 
 
 def run(tasks: Sequence[Any], work: Callable[[Any, Report], None], processes: int) -> Iterator[Done]:
-    """Run `work` on every task in a process of its own, so many at a time; yield each as it ends."""
+    """Run `work` on every task in a process of its own, `processes` at a time; yield each as it ends."""
     waiting, running = list(tasks)[::-1], dict[int, Running]()
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that no child is left
     try:
@@ -71,7 +71,7 @@ def _start(task: Any, work: Callable[[Any, Report], None]) -> Running:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setpgid(0, 0)
         os.close(reading)
-        gc.disable()  # beside torch and CuTeDSL a collection takes longer than all that it frees is worth
+        gc.disable()  # with torch and CuTeDSL loaded a collection takes longer than all that it frees is worth
         quiet = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(quiet, stream)
@@ -131,7 +131,7 @@ def _reports(one: Running) -> list[Any]:
 
 
 def limit_cpu(seconds: float) -> None:
-    """End this process with SIGXCPU once it has used so many more seconds of CPU time."""
+    """End this process with SIGXCPU once it has used `seconds` more of CPU time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     soft = int(used.ru_utime + used.ru_stime + seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))

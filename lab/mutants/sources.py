@@ -47,7 +47,7 @@ ALWAYS = frozenset(
         "boundary",
     }
 )
-#: One in so many of the other mutants of a file; 12 where it is not here.
+#: A run takes one of this many of the other mutants of a file; 12 if the file is not listed.
 SAMPLED = dict.fromkeys(CONFIGURATION, 20) | {"kernel/device/tiles.py": 4, "kernel/checks.py": 8, "kernel/merge.py": 2}
 #: Functions and operators of which every mutant is taken, whatever the file.
 WHOLE_FUNCTIONS = frozenset({"FmhaConfig.barriers", "RowTile.first_and_last_token"})
@@ -62,7 +62,7 @@ def generated(everything: bool = False) -> list[Mutant]:
 
 
 def taken(mutant: Mutant) -> bool:
-    """Return whether a run takes a mutant unless it is asked for all."""
+    """Return True if a run takes a mutant unless it is asked for all."""
     if mutant.operator in ALWAYS and mutant.path not in CONFIGURATION:
         return True
     if mutant.function in WHOLE_FUNCTIONS or (mutant.path, mutant.operator) in WHOLE:
@@ -89,7 +89,7 @@ def meaning(path: str, function: str) -> str:
 
 
 def _found(node: ast.AST, names: list[str]) -> ast.AST:
-    """Return what the names lead to, of several with one name the last."""
+    """Return the definitions of names; the last if several have one name."""
     for name in names:
         node = [each for each in ast.walk(node) if isinstance(each, DEFINITION) and each.name == name][-1]
     return node

@@ -1,4 +1,4 @@
-"""The table of docs/reference/mutants.md: what came of the mutants of each file, between two markers."""
+"""The table of docs/reference/mutants.md: the outcomes of the mutants of each file, between two markers."""
 
 from __future__ import annotations
 

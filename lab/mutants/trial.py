@@ -18,7 +18,7 @@ from lab.mutants.sources import HOST, original
 MODES = ("lazy", "random", "eager")
 """In the order in which they find most."""
 SLACK_S, TIMES = 30.0, 30.0
-"""CPU seconds that a case may take: so many, and so many times what the right kernel takes."""
+"""CPU seconds that a case may take: a constant, and a multiple of those of the right kernel."""
 COMPILE_S, TESTS_S = 60.0, 600.0
 
 
@@ -157,7 +157,7 @@ def _compare_case(case: Any, seed: int, device: Any, known: Known, folder: Path)
 
 
 def _kind(error: Exception) -> str:
-    """Return how the emulator, or else Python, tells a mutant."""
+    """Return the kind of error by which the emulator, or else Python, detects a mutant."""
     names = {each.__name__ for each in type(error).__mro__}
     if "Deadlock" in names:
         return "deadlock"
@@ -165,7 +165,7 @@ def _kind(error: Exception) -> str:
 
 
 def _own_tests(milestones: Sequence[str], report: pool.Report, only: Sequence[str] = ()) -> None:
-    """Run tests that milestones have beside their cases. Raises Killed."""
+    """Run tests of milestones besides their cases. Raises Killed."""
     from lab.mutants import own_tests
 
     for milestone in milestones:

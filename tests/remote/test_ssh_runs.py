@@ -205,14 +205,14 @@ def test_tampered_checkout_on_the_host(laptop):
 
 @pytest.mark.long
 def test_edited_results_on_the_host(laptop, monkeypatch):
-    settle = Driver._settle
+    settle = Driver._conclude
 
     def spoil(gate, entry, host, ruling, job=None):
         path = laptop.place.run(entry.run).out / "record.json"
         path.write_bytes(path.read_bytes().replace(b"0.01", b"0.02"))
         return settle(gate, entry, host, ruling, job)
 
-    monkeypatch.setattr(Driver, "_settle", spoil)
+    monkeypatch.setattr(Driver, "_conclude", spoil)
     laptop.project.kernel(cosine=1.0)
     entry = laptop.stage()
     assert entry.verdict == "TAMPERED" and laptop.repository.resolve(ACCEPTED) is None

@@ -241,7 +241,7 @@ def test_others_accepting_meanwhile_makes_the_change_stale_then_merged(bench):
     other = bench.repository.git("commit-tree", tree, "-p", base, "-m", "other", env=env)
     ruled = decode((bench.driver.store.folder(bench.first.run) / RULING_NAME).read_bytes(), bench.first.run, base)
     elsewhere = replace(ruled.subject, run=ruled.subject.run[:-6] + "abcdef", commit=other)
-    acceptance.note(bench.repository, replace(ruled, subject=elsewhere))
+    acceptance.add_note(bench.repository, replace(ruled, subject=elsewhere))
     bench.repository.move(ACCEPTED, other, base, "by another")
     worker.join()
     entry = result[0]
@@ -260,14 +260,14 @@ def test_others_accepting_meanwhile_makes_the_change_stale_then_merged(bench):
 
 def test_results_altered_on_the_host_are_tampered(bench, monkeypatch):
     bench.project.kernel(cosine=1.0)
-    fetch = type(bench.driver)._settle
+    fetch = type(bench.driver)._conclude
 
     def spoil(gate, entry, host, ruling, job=None):
         path = bench.place.run(entry.run).out / "record.json"
         path.write_bytes(path.read_bytes().replace(b"0.01", b"0.02"))
         return fetch(gate, entry, host, ruling, job)
 
-    monkeypatch.setattr(Driver, "_settle", spoil)
+    monkeypatch.setattr(Driver, "_conclude", spoil)
     entry = bench.stage()
     assert entry.verdict == "TAMPERED" and "record.json" in entry.reason
     assert bench.repository.resolve(ACCEPTED) is None
