@@ -24,7 +24,7 @@ from tests.browser import Browser, browser
 from tests.conftest import MadeOnce
 from tests.system import ROOT
 
-MESSAGE = "D1.1 hd=64 n=128 seed={}: outside its pins\nO.cosine = 0.3\nat kernel/config.py:12 of it"
+MESSAGE = "D1.1 hd=64 n=128 seed={}: outside its pins\nO.cosine = 0.3\nat kernel/reference.py:12 of it"
 
 
 def make(results: Path, i: int, milestone: str = "D1.1", busy: float | None = None) -> Run:
