@@ -45,19 +45,30 @@ class TimedMBarrier:
 
 
 class TimedBarrier:
-    """A bar, barrier.cta or barrier.cluster. It completes when `needed` threads or warps have arrived."""
+    """A bar, barrier.cta or barrier.cluster. It completes when `needed` threads or warps have arrived.
+
+    needed: by the last arrival; None for all threads or warps that have not ended.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.arrived = self.generation = 0
+        self.needed: int | None = None
         self.over = 0.0
         """The time at which the last phase ended, for a warp that begins its wait after that."""
         self.waiters: list[Any] = []
 
-    def arrive(self, count: int, needed: int) -> list[Any] | None:
-        """Count arrivals; return the warps whose wait ends, or None while arrivals are missing."""
-        self.arrived += count
-        if self.arrived < needed:
+    def arrive(self, count: int, needed: int | None, running: int) -> list[Any] | None:
+        """Count arrivals; return the warps whose wait ends, or None while arrivals are missing.
+
+        running: the threads or warps that have not ended.
+        """
+        self.arrived, self.needed = self.arrived + count, needed
+        return self.completed(running)
+
+    def completed(self, running: int) -> list[Any] | None:
+        """Return the warps whose wait ends, or None while arrivals are missing or there are none."""
+        if not self.arrived or self.arrived < (running if self.needed is None else self.needed):
             return None
         self.arrived = 0
         self.generation += 1

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from math import prod
+from math import inf, prod
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from ..chip import CTAS_AN_SM, LANES, REGISTERS_AN_SM, SHARED_BYTES_AN_SM, THREADS_AN_SM, TMEM_COLUMNS
 from ..ptx.kinds import Kind
@@ -27,7 +29,7 @@ from .timeline import Timeline
 from .trace import Recorder
 from .uncertainty import BY_WARPS, GATHERS, NARROW, STORES
 from .walk import Walk
-from .warps import Sm, TimedCluster
+from .warps import Sm, Tensor, TimedCluster
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Dim3, Launch
@@ -47,6 +49,7 @@ SAMPLES_IN_ORDER: Final = 16
 """The same numbers for clusters all of whose warps have to run."""
 MAX_EXECUTED: Final = 5
 """The maximum number of distinct amounts of work to execute; times between them are interpolated."""
+POINTER_BYTES: Final = 8
 MEMORY_MATTERS: Final = 0.5
 """The use of L2's or HBM's bandwidth below which clusters are not faster if fewer SMs share it."""
 
@@ -131,6 +134,8 @@ class Grid:
         self.registers: Registers | None = None
         """The registers of a thread, if something else does not limit an SM to one CTA."""
         self._holds = False
+        self.touched = 0.0
+        """The bytes of global memory that the launch reads and writes, each counted once."""
         self._in_order = self._pass_values({})
         """Walks run all warps of a cluster, in the order of their waits."""
 
@@ -160,7 +165,8 @@ class Grid:
             total, there = clusters * whole.loaded_by_warps, float(sum(a.size for a in self._launch.memory.allocations))
             self._ordinary = min(1.0, self._chip.sms * there / total), min(1.0, there / total)
             touched += min(total, there)
-        if self._warm and touched <= self._chip.l2_bytes:
+        self.touched = min(touched, self._accessible(whole.loaded))
+        if self._warm and self.touched <= self._chip.l2_bytes:
             self._ordinary = self._ordinary[0], 0.0
             self._holds = True
             self._misses = dict.fromkeys(self._misses, 0.0)
@@ -170,6 +176,21 @@ class Grid:
         held = self._held(occupancy.slots, loader) if clusters > occupancy.slots else held_before(loads, loads)
         self._merged = {at: share * (1 - held.get(at, 0.0)) for at, share in self._merged.items()}
         return occupancy, sampled, works
+
+    def _accessible(self, tensors: Iterable[Tensor]) -> float:
+        """Return the bytes of the allocations that the launch's parameters point to, and of those of `tensors`.
+
+        Infinite if no parameter points to an allocation that is known.
+        """
+        launch, found = self._launch, dict[int, int]()
+        pointers = np.frombuffer(launch.param_bytes, np.uint64, len(launch.param_bytes) // POINTER_BYTES).tolist()
+        for address, least in [*((pointer, 0) for pointer in pointers), *((t.address, t.bytes) for t in tensors)]:
+            known = launch.memory.known(address, address + 1)
+            if known is not None:
+                found[known.address] = known.size
+            elif least:
+                found[address] = least
+        return sum(found.values()) or inf
 
     def _held(self, slots: int, loader: int) -> Mapping[int, float]:
         """Return the share of all clusters' loads whose bytes clusters of earlier waves loaded, by tensor address.

@@ -21,7 +21,6 @@ from .uncertainty import LAUNCH, extremes, never_compared
 if TYPE_CHECKING:
     from ..machine.launch.launch import Launch
     from ..program import Program
-    from .outcomes import Outcomes
     from .skeleton import Skeleton
 
 READ_ONCE: Final = "each tensor that TMA loads is read from HBM once; repeated loads of the same bytes hit L2"
@@ -111,7 +110,7 @@ def predict(
         tuple(roles(time, places)),
         tuple(lines(time, skeleton.segments, places)),
         issued(time, skeleton.segments, places),
-        tuple(_assumptions(chip, skeleton, time, figures, timed.grid.outcomes)),
+        tuple(_assumptions(chip, skeleton, timed, time, figures)),
         tuple(never_compared(chip, figures, shares)),
         pace.why,
         sustained,
@@ -171,13 +170,11 @@ def busy(chip: Chip, time: GridTime, ghz: float) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _assumptions(
-    chip: Chip, skeleton: Skeleton, time: GridTime, figures: set[str], outcomes: Outcomes | None
-) -> Iterator[str]:
+def _assumptions(chip: Chip, skeleton: Skeleton, timed: Timed, time: GridTime, figures: set[str]) -> Iterator[str]:
     """Yield the assumptions of this launch's prediction."""
     if skeleton.decided:
         at = ", ".join(str(instr.line) for instr in skeleton.decided)
-        if outcomes is None:
+        if (outcomes := timed.grid.outcomes) is None:
             yield f"comparisons of data that decide a branch are false: PTX lines {at}"
         else:
             yield f"all clusters branch as cluster {outcomes.cluster} did, which was executed: PTX lines {at}"
@@ -186,4 +183,7 @@ def _assumptions(
         yield f"other CTAs have stored or arrived when a loop polls global memory: PTX lines {at}"
     if time.used.get("TMA"):
         yield READ_ONCE
+    if timed.conditions.l2 == "warm" and not timed.grid.holds:
+        touched, held = (f"{size / 2**20:,.0f} MiB" for size in (timed.grid.touched, chip.l2_bytes))
+        yield f"L2 is cold although a warm one was asked for: the launch touches {touched}, L2 holds {held}"
     yield from (text for name, text in chip.assumptions.items() if name in figures)

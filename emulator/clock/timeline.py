@@ -10,7 +10,7 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from ..chip import RANK_SHIFT
+from ..chip import LANES, RANK_SHIFT
 from ..errors import BarrierError, Deadlock
 from .chips import Chip
 from .segment import ALU, FMA, ISSUE, LSU, MUFU, SUB_PARTITIONS, Segment
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..machine.launch.launch import Dim3, Launch
     from ..program import Program
     from ..ptx.syntax import Instr
-    from .barriers import TimedMBarrier
+    from .barriers import TimedBarrier, TimedMBarrier
     from .outcomes import Outcomes
     from .trace import Recorder, Track
 
@@ -438,10 +438,35 @@ class Timeline:
     def _landed(self, sm: Sm, size: int, _now: float) -> None:
         sm.outstanding -= size
 
+    def release_cta(self, barrier: TimedBarrier, released: list[TimedWarp] | None, cta: TimedCta, now: float) -> bool:
+        """End the waits at a CTA's barrier if it has completed; return True if it has."""
+        if released is None:
+            return False
+        warps = cta.running if barrier.needed is None else barrier.needed / LANES
+        self.wake(released, now, self.chip.barrier_latency + self.chip.barrier_warp_cycles * warps)
+        return True
+
+    def release_cluster(self, cluster: TimedCluster, released: list[TimedWarp] | None, now: float) -> None:
+        """End the waits at a cluster's barrier if it has completed."""
+        if released is not None:
+            cluster.barrier.over = now + self.chip.cluster_barrier_latency
+            self.wake(released, now, self.chip.cluster_barrier_latency)
+
+    def _end_barriers(self, warp: TimedWarp, now: float) -> None:
+        """Complete the barriers that waited for a warp that ends alone: those of all threads, and the cluster's."""
+        cta, cluster = warp.cta, warp.cta.cluster
+        for barrier in cta.barriers:
+            if barrier.needed is None:
+                self.release_cta(barrier, barrier.completed(cta.running * LANES), cta, now)
+        if warp.arrived == cluster.barrier.generation:  # it is no longer among those that have to arrive
+            cluster.barrier.arrived -= 1
+        self.release_cluster(cluster, cluster.barrier.completed(cluster.running), now)
+
     def _leave(self, warp: TimedWarp, now: float) -> None:
         cta, cluster = warp.cta, warp.cta.cluster
         cta.running -= 1
         cluster.running -= 1
+        self._end_barriers(warp, now)
         if not cluster.running:
             cluster.end = now
             self.finished.append(cluster)

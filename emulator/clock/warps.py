@@ -230,6 +230,8 @@ class TimedWarp:
         self.in_flight: deque[float] = deque(maxlen=IN_FLIGHT)
         """Completion times of the last warp group MMAs."""
         self.cluster_generation = 0
+        self.arrived = -1
+        """The generation of the cluster's barrier at which the warp has arrived last."""
         self.compared: Counter[int] = Counter()
         """How often the warp computed each predicate of a comparison of data."""
         self.timeline: Any = None

@@ -158,3 +158,38 @@ def test_a_poll_of_what_other_ctas_store_succeeds_at_once(spin: str) -> None:
     )
     assert B200.l2_latency < found.cycles - none.cycles < 3 * B200.global_latency
     assert any("polls global memory" in text for text in found.assumptions)
+
+
+ALL_WAIT = {
+    "barrier.cluster": "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
+    "bar.sync": "bar.sync 0;",
+}
+WORK = "ex2.approx.ftz.f32 %r9, %r9;" * 64
+
+
+@pytest.mark.parametrize("barrier", ALL_WAIT.values(), ids=ALL_WAIT.keys())
+def test_a_barrier_of_all_does_not_wait_for_a_warp_that_ends(barrier: str) -> None:
+    """As in ThunderKittens' kernels of two CTAs, whose producer warps return while the others wait to deallocate."""
+    head = "mov.u32 %r1, %tid.x; setp.ge.u32 %p0, %r1, 32; mov.b32 %r9, 0; @%p0 bra OTHER;"
+    text = bench.entry("", f"{head} {barrier} ret; OTHER: {WORK} ret;")
+    ends = bench.end(bench.cycles(text, [], threads=64, cluster=2))
+    assert ends > 64 * B200.mufu_cycles + B200.barrier_latency
+
+
+def test_an_arrival_of_a_warp_that_ends_counts_for_no_other_warp() -> None:
+    """The first warp arrives and ends; the barrier still waits for the last one, which works first."""
+    text = bench.entry(
+        "",
+        f"""mov.u32 %r1, %tid.x; setp.lt.u32 %p0, %r1, 32; setp.ge.u32 %p1, %r1, 64; mov.b32 %r9, 0;
+@%p0 bra ARRIVE; @%p1 bra LATE;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;
+ARRIVE: barrier.cluster.arrive.aligned; ret;
+LATE: {WORK} barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;""",
+    )
+    (waited,) = (
+        wait
+        for warp in bench.cycles(text, [], threads=96).finished[0].warps[1:2]
+        for (_, what), wait in warp.waits.items()
+        if what == "barrier.cluster"
+    )
+    assert waited.cycles > 64 * B200.mufu_cycles

@@ -247,6 +247,37 @@ def test_a_warm_l2_serves_what_fits(rounds: int, fits: bool) -> None:
     assert (warm.busy["HBM"] == 0 and warm.cycles < 0.7 * cold.cycles) if fits else warm.cycles == cold.cycles
 
 
+UNUSED = ".global .align 16 .b8 unused[134217728];"
+PASS_OVER = bench.entry(
+    "u64 data,u32 stride",
+    """
+ld.param.u64 %d1, [data]; ld.param.u32 %r4, [stride]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.b32 %r3, 256;
+mad.wide.u32 %d1, %r1, 16, %d1; mad.wide.u32 %d1, %r2, %r4, %d1;
+NEXT: ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%d1]; STORE
+add.u64 %d1, %d1, 4096; sub.u32 %r3, %r3, 1; setp.ne.u32 %p1, %r3, 0; @%p1 bra NEXT;
+ret;""",
+)
+"""Each CTA of 256 threads passes over 1 MiB."""
+
+
+@pytest.mark.parametrize(
+    ("text", "mebibytes", "stride", "fits"),
+    [
+        (PASS_OVER.replace("STORE", "").replace(".visible", f"{UNUSED}\n.visible"), 1, 0, True),
+        (PASS_OVER.replace("STORE", "st.global.v4.u32 [%d1], {%r10, %r11, %r12, %r13};"), 80, 1 << 20, True),
+        (PASS_OVER.replace("STORE", ""), 160, 1 << 20, False),
+    ],
+    ids=["another array is larger than L2", "loaded and stored", "larger than L2"],
+)
+def test_a_warm_l2_holds_the_memory_of_a_launch_if_that_fits(
+    text: str, mebibytes: int, stride: int, fits: bool
+) -> None:
+    ctas = mebibytes if stride else 148
+    found = predicted(text, [np.zeros(mebibytes << 20, np.uint8), stride], ctas, 256, l2="warm")
+    assert (found.busy["HBM"] == 0) == fits
+    assert any("L2 is cold" in text for text in found.assumptions) != fits
+
+
 def test_loads_of_warps_come_sooner_from_a_warm_l2() -> None:
     chained = "".join("ld.global.u64 %d2, [%d1]; add.u64 %d1, %d2, %d1;" for _ in range(4))
     text = bench.entry("u64 data", f"ld.param.u64 %d1, [data]; {chained} st.global.u64 [%d1], %d2; ret;")

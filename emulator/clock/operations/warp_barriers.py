@@ -8,7 +8,6 @@ from ...chip import LANES
 from ...isa.lane_values import active_lanes, of_lane
 from ...isa.registry import BLOCK, Action
 from ...ptx.syntax import Instr
-from ..chips import Chip
 from ..warps import TimedWarp
 from .registry import everything, idle, timed
 
@@ -55,14 +54,9 @@ def _named(mask: Any, index: Any, threads: Any) -> tuple[int, int | None]:
 
 def _arrive_at(warp: TimedWarp, now: float, index: int, threads: int | None) -> bool:
     """Count a warp's arrival at a named barrier; return True if it was the last."""
-    cta, timeline = warp.cta, warp.timeline
-    needed = threads if threads is not None else cta.running * LANES
-    released = cta.barriers[index].arrive(LANES, needed)
-    if released is None:
-        return False
-    chip: Chip = timeline.chip
-    timeline.wake(released, now, chip.barrier_latency + chip.barrier_warp_cycles * needed / LANES)
-    return True
+    cta = warp.cta
+    released = cta.barriers[index].arrive(LANES, threads, cta.running * LANES)
+    return bool(warp.timeline.release_cta(cta.barriers[index], released, cta, now))
 
 
 def _arrive_and_wait(warp: TimedWarp, now: float, ins: Instr, index: int, threads: int | None) -> float | None:
@@ -83,11 +77,9 @@ def _cluster(ins: Instr) -> Action:
         if "relaxed" not in ins.modifiers and warp.stored_until > now:
             warp.ops.appendleft((arrive,))
             return idle(warp, now, warp.stored_until, ins, "earlier stores")
-        cluster, timeline = warp.cta.cluster, warp.timeline
-        released = cluster.barrier.arrive(1, cluster.running)
-        if released is not None:
-            cluster.barrier.over = now + timeline.chip.cluster_barrier_latency
-            timeline.wake(released, now, timeline.chip.cluster_barrier_latency)
+        cluster = warp.cta.cluster
+        warp.arrived = cluster.barrier.generation
+        warp.timeline.release_cluster(cluster, cluster.barrier.arrive(1, None, cluster.running), now)
         return now + 1
 
     def wait(warp: TimedWarp, now: float, generation: int) -> float | None:
