@@ -16,7 +16,7 @@ from ..clock.conditions import USUAL, Branches, Conditions, Data, L2State
 from ..emulation import EmulatedDevice, emulate
 from ..errors import EmulatorError
 from ..findings import report_lines
-from .scripts import NO_OUTPUTS, InvalidInput, has_torch, prepare, run_script
+from .scripts import NO_OUTPUTS, InvalidInput, exit_code, has_torch, prepare, run_script
 
 if TYPE_CHECKING:
     from ..bridge.result import LaunchResult
@@ -25,6 +25,9 @@ FAILED: Final = 3
 NOTHING: Final = (
     "nothing was launched on the emulated device before SCRIPT ended; launches of child processes and of functions "
     "that run at exit are not predicted"
+)
+SCRIPT_FAILED: Final = (
+    f"SCRIPT failed with exit code {{}}; launches predicted above: {{}}. If a check of its results failed: {NO_OUTPUTS}"
 )
 
 
@@ -152,10 +155,9 @@ def _predicted(options: argparse.Namespace, conditions: Conditions) -> int:
             except EmulatorError as error:
                 device.error = device.error or error
             except (Exception, SystemExit) as error:
-                if code := end(0):
+                code = end(exit_code(error))
+                if device.failures or device.error:
                     return code
-                if isinstance(error, AssertionError):
-                    error.add_note(NO_OUTPUTS)
                 raise
             return end(0)
     except EmulatorError as error:
@@ -176,8 +178,8 @@ def _host() -> AbstractContextManager[object]:
 def _end(device: EmulatedDevice, traces: Path | None, file: Path | None, code: int) -> int:
     """Print the prediction of each launch and the errors of those that have none; return the exit code.
 
-    traces: the folder for traces, file: that of JSON, None for none. code: the exit code if all launches were
-    predicted.
+    traces: the folder for traces, file: that of JSON, None for none. code: that of the script, which is returned if
+    all launches were predicted.
     """
     sys.stdout.flush()
     predictions = [launch.prediction for launch in device.launches if launch.prediction is not None]
@@ -194,6 +196,8 @@ def _end(device: EmulatedDevice, traces: Path | None, file: Path | None, code: i
     failed = bool(device.failures or device.error)
     if not device.launches and not failed:
         print(NOTHING, file=sys.stderr)
+    if code and predictions and not failed:
+        print(SCRIPT_FAILED.format(code, len(predictions)), file=sys.stderr)
     print(*report_lines(device), sep="", end="", file=sys.stderr)
     return FAILED if failed else code
 

@@ -633,6 +633,16 @@ def test_an_error_of_a_launch_that_ends_the_script_is_reported_once(timed):
     assert done.stderr.startswith("UnknownInstruction: ") and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("check", ["assert False, 'wrong results'", "raise SystemExit(1)", "raise ValueError"])
+def test_a_script_whose_check_fails_after_its_launches_gets_its_predictions_and_a_message(timed, capsys, check):
+    with pytest.raises((AssertionError, SystemExit, ValueError)):
+        timed(f"import emulator\nemulator.launch({ENTRY.format('bar.sync 0;')})\n{check}")
+    said = capsys.readouterr()
+    assert said.out.count("predicted") == 1
+    assert "SCRIPT failed with exit code 1; launches predicted above: 1." in said.err
+    assert "compute no outputs" in said.err
+
+
 def test_a_script_that_launches_nothing_gets_a_message(timed):
     done = timed("pass")
     assert done.returncode == 0 and "nothing was launched" in done.stderr and "child processes" in done.stderr
