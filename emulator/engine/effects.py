@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import Decoding, UnknownInstruction
@@ -17,7 +17,6 @@ from ..ptx.syntax import (
     Imm,
     Instr,
     Kernel,
-    Not,
     Operand,
     Reg,
     Sink,
@@ -25,6 +24,7 @@ from ..ptx.syntax import (
     Symbol,
     TensorAddress,
     Vector,
+    atoms,
 )
 
 Source = Reg | Special
@@ -180,30 +180,9 @@ def _results(
 
 
 def _sources(operands: Iterable[Operand]) -> tuple[Source, ...]:
-    found: list[Source] = []
-    for operand in operands:
-        if isinstance(operand, Reg):  # the most frequent case
-            found.append(operand)
-        elif not isinstance(operand, Imm):
-            found.extend(registers(operand))
-    return tuple(found)
+    return tuple([found for found in atoms(operands) if isinstance(found, Reg | Special)])
 
 
-def registers(operand: Operand) -> Iterator[Source]:
-    """Yield the registers and special registers that an operand names."""
-    match operand:
-        case Reg() | Special():
-            yield operand
-        case Not(reg):
-            yield reg
-        case Address(base):
-            yield from registers(base)
-        case TensorAddress(map_address, coordinates):
-            yield from registers(map_address)
-            yield from registers(coordinates)
-        case Vector(items):
-            for item in items:
-                yield from registers(item)
-        case Dual(d, p):
-            yield from registers(d)
-            yield from registers(p)
+def registers(operand: Operand) -> tuple[Source, ...]:
+    """Return the registers and special registers that an operand names."""
+    return _sources((operand,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, TypeVar, overload
+from typing import Final, TypeVar
 
 from ..errors import UnknownInstruction
 from ..machine.order.access import CLUSTER, CTA
@@ -36,10 +36,6 @@ class Modifiers:
             return True
         return False
 
-    @overload
-    def choice(self, *names: str) -> str: ...
-    @overload
-    def choice(self, *names: str, default: str) -> str: ...
     def choice(self, *names: str, default: str | None = None) -> str:
         """Take and return the one of `names` that is present, else return `default`.
 

@@ -14,18 +14,7 @@ from .calls import FUNCTION_ADDRESSES, FUNCTION_BYTES, Function, functions
 from .declarations import dimensions, number, parameters, placed, variable
 from .shared_arrays import arrays
 from .source import Source
-from .syntax import (
-    Address,
-    GlobalVariable,
-    Instr,
-    Kernel,
-    Module,
-    Operand,
-    Symbol,
-    TensorAddress,
-    Variable,
-    Vector,
-)
+from .syntax import GlobalVariable, Instr, Kernel, Module, Symbol, Variable, atoms
 
 _ENTRY = re.compile(r"(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?([^{]*)\{")
 _TARGET = re.compile(r"\.target\s+(\w+)")
@@ -125,19 +114,9 @@ def _module_variables(
     return tuple(in_global), in_shared
 
 
-def _symbols(operand: Operand) -> Iterator[str]:
-    """Yield the names in an operand, including the base of an address."""
-    match operand:
-        case Symbol(name) | Address(Symbol(name)) | TensorAddress(Address(Symbol(name))):
-            yield name
-        case Vector(items):
-            for item in items:
-                yield from _symbols(item)
-
-
 def _with_shared(kernel: Kernel, module_shared: list[Variable]) -> Kernel:
     """Return the kernel with all shared variables that it uses placed, the dynamic ones (without a size) last."""
-    used = {name for instr in kernel.instrs for operand in instr.operands for name in _symbols(operand)}
+    used = {found.name for instr in kernel.instrs for found in atoms(instr.operands) if isinstance(found, Symbol)}
     everything = [*kernel.shared, *(v for v in module_shared if v.name in used)]
     fixed = tuple(placed([v for v in everything if v.size], RESERVED_SHARED_BYTES))
     kernel = replace(kernel, shared=fixed)

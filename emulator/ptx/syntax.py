@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -124,6 +125,26 @@ class Not:
 
 
 Operand = Reg | Special | Imm | Symbol | Address | TensorAddress | Vector | Dual | Sink | Not
+
+
+def atoms(operands: Iterable[Operand]) -> Iterator[Reg | Special | Imm | Symbol | Sink]:
+    """Yield the registers, literals and names in operands, also those inside vectors, addresses and negations."""
+    for operand in operands:
+        match operand:
+            case Reg() | Imm():  # the common case
+                yield operand
+            case Not(reg):
+                yield reg
+            case Address(base):
+                yield base
+            case TensorAddress(Address(base), Vector(coordinates)):
+                yield from atoms((base, *coordinates))
+            case Vector(items):
+                yield from atoms(items)
+            case Dual(d, p):
+                yield from atoms((d, p))
+            case _:
+                yield operand
 
 
 @dataclass(frozen=True, slots=True)

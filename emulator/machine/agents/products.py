@@ -52,10 +52,6 @@ class Products(Pipe):
             self.wait(covered[-1] - self.waited)
             del self.committed[: len(covered)]
 
-    def release(self) -> None:
-        """Let the warp's next release cover what was waited for."""
-        self.warp.clock.advance(self.component, self.waited)
-
     def missing(self, access: Access, me: Access) -> str:
         """Describe what must order `me` after `access`, for the report of a conflict."""
         if access.time <= self.waited:

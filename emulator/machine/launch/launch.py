@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...chip import CTAS_AN_SM, LANES, MAX_CTAS_A_CLUSTER, MAX_THREADS_A_CTA, SHARED_BYTES_AN_SM, SMS, THREADS_AN_SM
 from ...errors import CooperativeLaunchTooLarge, Fault, LaunchError, Level
 from ...leniency import Leniency
-from ...ptx.syntax import Address, Dual, Reg, TensorAddress, Vector
+from ...ptx.syntax import Reg, atoms
 from .globalmem import GlobalMemory
 from .source import SourcePlace, source_place
 from .statistics import Stats
@@ -22,7 +22,7 @@ from .statistics import Stats
 if TYPE_CHECKING:
     from random import Random
 
-    from ...ptx.syntax import Instr, Kernel
+    from ...ptx.syntax import Instr, Kernel, Operand
 
 Dim3 = tuple[int, int, int]
 Numerics = Literal["fp32", "tc"]
@@ -130,7 +130,7 @@ class Launch:
         key = (id(load), id(later))
         known: bool | None = self.registry.get(key)
         if known is None:
-            written = set(registers(load.operands[:1]))
+            written = registers(load.operands[:1])
             behind = (*self.between(load, later), later)
             known = self.registry[key] = any(not written.isdisjoint(registers(i.operands)) for i in behind)
         return known
@@ -140,7 +140,7 @@ class Launch:
         key = (Launch.result_used, id(instr))
         known: bool | None = self.registry.get(key)
         if known is None:
-            written, others = set(registers(instr.operands[:1])), self.between(instr, instr)
+            written, others = registers(instr.operands[:1]), self.between(instr, instr)
             known = self.registry[key] = any(not written.isdisjoint(registers(each.operands)) for each in others)
         return known
 
@@ -190,18 +190,9 @@ class Launch:
             yield self.waiting_clusters.popleft()
 
 
-def registers(operands: Iterable[Any]) -> Iterator[str]:
-    """Yield the names of the registers in operands, also those inside vectors and addresses."""
-    for operand in operands:
-        match operand:
-            case Reg(name):
-                yield name
-            case Vector(items):
-                yield from registers(items)
-            case Address(base) | TensorAddress(Address(base)):
-                yield from registers((base,))
-            case Dual(d, p):
-                yield from registers((d, p))
+def registers(operands: Iterable[Operand]) -> set[str]:
+    """Return the names of the registers in operands."""
+    return {found.name for found in atoms(operands) if isinstance(found, Reg)}
 
 
 def _sizes(launch: Launch) -> list[tuple[str, int, int]]:

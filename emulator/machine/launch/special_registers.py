@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     from .launch import Dim3, Launch
 
 LANE = np.arange(LANES, dtype=np.uint32)
+_EQUAL = np.uint32(1) << LANE
+_BELOW = _EQUAL - np.uint32(1)
+OF_LANE: Final = {
+    "%laneid": LANE,
+    "%lanemask_eq": _EQUAL,
+    "%lanemask_lt": _BELOW,
+    "%lanemask_le": _BELOW | _EQUAL,
+    "%lanemask_ge": ~_BELOW,
+    "%lanemask_gt": ~(_BELOW | _EQUAL),
+}
+CLOCKS: Final = frozenset({"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"})
 
 
 def of_cta(launch: Launch, cluster: Dim3, ctaid: Dim3, rank: int) -> dict[str, int]:
@@ -55,24 +66,9 @@ def of_warp(name: str, block: Dim3, index: int, executed: int) -> Any:
     """
     if name.startswith("%tid"):
         return _tid(name, block, index)
-    match name:
-        case "%laneid":
-            return LANE
-        case "%warpid":
-            return index
-        case "%lanemask_eq":
-            return np.uint32(1) << LANE
-        case "%lanemask_lt":
-            return (np.uint32(1) << LANE) - np.uint32(1)
-        case "%lanemask_le":
-            return (np.uint32(2) << LANE) - np.uint32(1)
-        case "%lanemask_ge":
-            return ~((np.uint32(1) << LANE) - np.uint32(1))
-        case "%lanemask_gt":
-            return ~((np.uint32(2) << LANE) - np.uint32(1))
-        case "%clock" | "%clock64" | "%globaltimer" | "%clock_hi" | "%globaltimer_lo" | "%globaltimer_hi":
-            return executed
-    raise KeyError(name)
+    if name in CLOCKS:
+        return executed
+    return index if name == "%warpid" else OF_LANE[name]
 
 
 @lru_cache(maxsize=1024)
