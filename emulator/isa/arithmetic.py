@@ -109,9 +109,15 @@ def _mixed_ring(builder: Builder, ins: Instr, m: Modifiers, half: str) -> None:
     saturate = m.flag("sat")
     m.done()
     to, *halves, last = ins.operands
-    widened = [HALF_FLOATS[half][0](builder.read(o, "i16").zext("i32")) for o in halves]
-    result = step(*widened, builder.read(last, "float"))
+    result = step(*(read_float(builder, o, half) for o in halves), builder.read(last, "float"))
     builder.write(to, floats.saturate(result) if saturate else result)
+
+
+def read_float(builder: Builder, operand: Operand, type_name: str) -> Vec:
+    """Return a source of a scalar floating-point type, as f32 if it is narrower."""
+    if type_name in WIDE_FLOATS:
+        return builder.read(operand, WIDE_FLOATS[type_name])
+    return HALF_FLOATS[type_name][0](builder.read(operand, "i16").zext("i32"))
 
 
 def _ring(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:
@@ -142,16 +148,7 @@ def _signed_zero(a: Vec, b: Vec) -> Vec:
 def _fused_half(a: Vec, b: Vec, c: Vec) -> Vec:
     """Compute fma of half-precision values as an f32 that rounds to the correct half: the sum is rounded to odd."""
     wide_a, wide_b, wide_c = (v.convert("fpext", "double") for v in (a, b, c))
-    return _double_to_odd_float(floats.sum_to_odd(wide_a * wide_b, wide_c))
-
-
-def _double_to_odd_float(value: Vec) -> Vec:
-    """Convert a double to float, rounded to odd."""
-    toward_zero = floats.narrow_rz(value)
-    inexact = toward_zero.convert("fpext", "double").compare("une", value)
-    sticky = inexact.select(value.code.constant(1, "i32"), value.code.constant(0, "i32"))
-    odd = (floats.as_bits(toward_zero) | sticky).bitcast("float")
-    return floats.is_nan(value).select(toward_zero, odd)
+    return floats.narrow_to_odd(floats.sum_to_odd(wide_a * wide_b, wide_c))
 
 
 def floating(

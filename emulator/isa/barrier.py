@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..chip import NAMED_BARRIERS
+from ..chip import LANES, NAMED_BARRIERS
 from ..errors import BarrierError, UnknownInstruction
 from ..leniency import Leniency
 from ..machine.convergence import report_unconverged
 from ..machine.order.access import CLUSTER
-from ..machine.synchronisation.barriers import Generation, NamedBarrier, wait_for
+from ..machine.synchronisation.barriers import Generation, NamedBarrier, meet, wait_for
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import ALIGNED, Modifiers
@@ -31,21 +31,11 @@ def is_aligned(ins: Instr) -> bool:
 @executes("bar.sync", "barrier.sync", blocking=True, joins_lanes=True, communicates=never_communicates)
 def _sync(ins: Instr) -> Action:
     Modifiers(ins).pick(ALIGNED)
-    aligned = is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any = None) -> Any:
-        if isinstance(warp.wait_result, Generation):
-            generation, warp.wait_result = warp.wait_result, None
-        else:
-            if mask is not None or warp.missed:
-                report_unconverged(ins, warp, mask, aligned)
-            warp.complete_used_loads(ins)
-            barrier = _named(ins, warp, index, mask)
-            count = None if threads is None else of_lane(threads, active_lanes(mask)[0])
-            generation = barrier.arrive(warp, count, ins)
-            if not generation.over:
-                wait_for(generation, warp, ins, barrier)
-                return BLOCK
+        generation = meet(warp, ins, lambda: _arrive(ins, warp, mask, index, threads))
+        if generation is None:
+            return BLOCK
         warp.acquire(generation.clock)
         return None
 
@@ -55,14 +45,9 @@ def _sync(ins: Instr) -> Action:
 @executes("bar.arrive", "barrier.arrive", communicates=never_communicates)
 def _bar_arrive(ins: Instr) -> Action:
     Modifiers(ins).pick(ALIGNED)
-    aligned = is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
-        if mask is not None or warp.missed:
-            report_unconverged(ins, warp, mask, aligned)
-        warp.complete_used_loads(ins)
-        lane = active_lanes(mask)[0]
-        _named(ins, warp, index, mask).arrive(warp, of_lane(threads, lane), ins)
+        _arrive(ins, warp, mask, index, threads)
 
     return run
 
@@ -72,29 +57,30 @@ def _bar_red(ins: Instr) -> Action:
     operation, _, kind = Modifiers(ins).pick(VOTES, ALIGNED, {"u32", "pred"})
     if operation is None or kind != VOTES[operation]:
         raise UnknownInstruction(ins, f".{operation}.{kind}; allowed is {VOTES}")
-    aligned = is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, *rest: Any) -> Any:
-        if isinstance(warp.wait_result, Generation):
-            generation, warp.wait_result = warp.wait_result, None
-        else:
-            if mask is not None or warp.missed:
-                report_unconverged(ins, warp, mask, aligned)
-            warp.complete_used_loads(ins)
-            lane = active_lanes(mask)[0]
-            vote = rest[-1]
-            votes = np.full(32, vote) if not isinstance(vote, np.ndarray) else vote
-            barrier = _named(ins, warp, index, mask)
-            count = of_lane(rest[0], lane) if len(rest) == 2 else None
-            generation = barrier.arrive(warp, count, ins, votes if mask is None else votes[mask])
-            if not generation.over:
-                wait_for(generation, warp, ins, barrier)
-                return BLOCK
+        vote = np.broadcast_to(rest[-1], LANES) if mask is None else np.broadcast_to(rest[-1], LANES)[mask]
+        threads = rest[0] if len(rest) == 2 else None
+        generation = meet(warp, ins, lambda: _arrive(ins, warp, mask, index, threads, vote))
+        if generation is None:
+            return BLOCK
         warp.acquire(generation.clock)
         votes = np.concatenate([np.asarray(v, bool) for v in generation.votes if v is not None])
         return {"popc": int(votes.sum()), "and": bool(votes.all()), "or": bool(votes.any())}[operation]
 
     return run
+
+
+def _arrive(
+    ins: Instr, warp: Warp, mask: Any, index: Any, threads: Any, vote: Any = None
+) -> tuple[Generation, NamedBarrier]:
+    """Let a warp arrive at the named barrier `index`. Return the barrier with its generation."""
+    if mask is not None or warp.missed:
+        report_unconverged(ins, warp, mask, is_aligned(ins))
+    warp.complete_used_loads(ins)
+    barrier = _named(ins, warp, index, mask)
+    count = None if threads is None else of_lane(threads, active_lanes(mask)[0])
+    return barrier.arrive(warp, count, ins, vote), barrier
 
 
 def _named(ins: Instr, warp: Warp, index: Any, mask: Any) -> NamedBarrier:

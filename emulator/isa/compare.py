@@ -8,11 +8,10 @@ from ..native.builder import Builder
 from ..native.vector import Vec
 from ..ptx.syntax import Dual, Instr, Operand
 from . import floats
-from . import small_floats as small
+from .arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS, read_float
 from .modifiers import Modifiers
 from .registry import if_sources_uniform, lowers
 
-_INTEGERS = {f"{sign}{bits}": f"i{bits}" for sign in "usb" for bits in (8, 16, 32, 64)}
 _SPELLED = {"eq": "eq", "ne": "ne", "lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
 _EQUALS = ("eq", "ne")
 _ORDERS = (*_EQUALS, "lt", "le", "gt", "ge")
@@ -20,7 +19,6 @@ _OF_FLOATS = (*_ORDERS, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
 _OF_INTEGERS = {"b": _EQUALS, "s": _ORDERS, "u": (*_SPELLED, "lt", "le", "gt", "ge")}
 """The relations of an integer type, by its first letter (PTX ISA 9.1, 9.7.6)."""
 _FLUSHED = ("f16", "f16x2", "f32")
-_WIDEN = {"f16": small.from_f16, "bf16": small.from_bf16}
 _COMBINE = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 
 
@@ -36,7 +34,10 @@ def setp(builder: Builder, ins: Instr) -> None:
     to, a, b, *rest = ins.operands
     first, second = (to.d, to.p) if isinstance(to, Dual) else (to, None)
     if type_name.endswith("x2"):
-        low, high = (_compare_half(builder, a, b, relation, type_name, flush, i) for i in range(2))
+        single = type_name.removesuffix("x2")
+        widen, words = HALF_FLOATS[single][0], [builder.read(o, "i32") for o in (a, b)]
+        halves = ([widen(word.shr(16 * i) & 0xFFFF) for word in words] for i in range(2))
+        low, high = (_of_floats(each, relation, single, flush) for each in halves)
     else:
         low = _compare(builder, a, b, relation, type_name, flush, m)
         high = ~low
@@ -68,37 +69,23 @@ def set_number(builder: Builder, ins: Instr) -> None:
 
 
 def _relations(type_name: str) -> Collection[str]:
-    return _OF_INTEGERS[type_name[0]] if type_name in _INTEGERS else _OF_FLOATS
+    return _OF_INTEGERS[type_name[0]] if type_name in INTEGERS else _OF_FLOATS
 
 
 def _compare(builder: Builder, a: Operand, b: Operand, relation: str, type_name: str, flush: bool, m: Modifiers) -> Vec:
-    if type_name in _INTEGERS:
-        kind = _INTEGERS[type_name]
-        spelled = _SPELLED.get(relation) or ("s" if type_name[0] == "s" else "u") + relation
+    if type_name in INTEGERS:
+        kind, signed = INTEGERS[type_name]
+        spelled = _SPELLED.get(relation) or ("s" if signed else "u") + relation
         return builder.read(a, kind).compare(spelled, builder.read(b, kind))
-    if type_name in _WIDEN:
-        return _of_halves((builder.read(o, "i16").zext("i32") for o in (a, b)), relation, type_name, flush)
-    if type_name in ("f32", "f64"):
-        kind = "float" if type_name == "f32" else "double"
-        x, y = builder.read(a, kind), builder.read(b, kind)
-        if flush:
-            x, y = floats.flush(x), floats.flush(y)
-    else:
+    if type_name not in (*WIDE_FLOATS, *HALF_FLOATS):
         raise m.unsupported(f"type .{type_name}")
-    return floats.compare(x, y, relation)
+    return _of_floats((read_float(builder, o, type_name) for o in (a, b)), relation, type_name, flush)
 
 
-def _compare_half(
-    builder: Builder, a: Operand, b: Operand, relation: str, type_name: str, flush: bool, half: int
-) -> Vec:
-    bits = (builder.read(o, "i32").shr(16 * half) & 0xFFFF for o in (a, b))
-    return _of_halves(bits, relation, type_name.removesuffix("x2"), flush)
-
-
-def _of_halves(bits: Iterable[Vec], relation: str, type_name: str, flush: bool) -> Vec:
-    x, y = (_WIDEN[type_name](each) for each in bits)
-    if flush and type_name == "f16":
-        x, y = floats.flush16(x), floats.flush16(y)
+def _of_floats(values: Iterable[Vec], relation: str, type_name: str, flush: bool) -> Vec:
+    x, y = values
+    if flush:
+        x, y = ((floats.flush16 if type_name == "f16" else floats.flush)(value) for value in (x, y))
     return floats.compare(x, y, relation)
 
 

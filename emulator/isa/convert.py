@@ -9,7 +9,7 @@ from ..native.vector import Vec
 from ..ptx.syntax import Instr, Operand
 from . import floats, integer
 from . import small_floats as small
-from .arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS
+from .arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS, read_float
 from .modifiers import Modifiers
 from .registry import Timing, if_sources_uniform, lowers
 
@@ -104,16 +104,11 @@ def _from_integer(builder: Builder, ins: Instr, m: Modifiers, result: str, sourc
         value = a.convert(op, "double") if a.width <= 32 else _long_directed(a, op, rounding)
         builder.write(ins.operands[0], value)
         return
-    exact = a.convert(op, "double") if a.width <= 32 else _long_to_odd(a, op)
+    exact = a.convert(op, "double") if a.width <= 32 else floats.sum_to_odd(*_halves(a, op))
     if result == "f32":
         builder.write(ins.operands[0], floats.narrow(exact, rounding))
     else:
-        builder.write(ins.operands[0], _to_half(_odd(exact), result, rounding, False, m).zext("i16"))
-
-
-def _long_to_odd(a: Vec, op: str) -> Vec:
-    """Convert 64 bits to a double rounded to odd."""
-    return floats.sum_to_odd(*_halves(a, op))
+        builder.write(ins.operands[0], _to_half(floats.narrow_to_odd(exact), result, rounding, False, m).zext("i16"))
 
 
 def _long_directed(a: Vec, op: str, rounding: str) -> Vec:
@@ -136,19 +131,6 @@ def _halves(a: Vec, op: str) -> tuple[Vec, Vec]:
     return upper, (a & 0xFFFF_FFFF).convert("uitofp", "double")
 
 
-def _odd(value: Vec) -> Vec:
-    toward_zero = floats.narrow_rz(value)
-    inexact = toward_zero.convert("fpext", "double").compare("une", value)
-    sticky = inexact.select(value.code.constant(1, "i32"), value.code.constant(0, "i32"))
-    return (floats.as_bits(toward_zero) | sticky).bitcast("float")
-
-
-def _read_float(builder: Builder, operand: Operand, type_name: str) -> Vec:
-    if type_name in WIDE_FLOATS:
-        return builder.read(operand, WIDE_FLOATS[type_name])
-    return HALF_FLOATS[type_name][0](builder.read(operand, "i16").zext("i32"))
-
-
 def _to_integer(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str) -> None:
     """Round to an integral value and clamp to the type's range.
 
@@ -159,7 +141,7 @@ def _to_integer(builder: Builder, ins: Instr, m: Modifiers, result: str, source:
     m.flag("sat")
     m.done()
     kind, signed = INTEGERS[result]
-    a = _read_float(builder, ins.operands[1], source)
+    a = read_float(builder, ins.operands[1], source)
     a = floats.flush(a) if flush else a
     whole = builder.code.intrinsic(_TO_INTEGRAL[rounding], a)
     value = builder.code.intrinsic("fptosi.sat" if signed else "fptoui.sat", whole, result=kind)
@@ -175,7 +157,7 @@ def _floats(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str
     rounding = m.choice("rn", "rz", "rm", "rp", *_TO_INTEGRAL, default="")
     flush, saturate, finite, relu = (m.flag(name) for name in ("ftz", "sat", "satfinite", "relu"))
     m.done()
-    a = _read_float(builder, ins.operands[1], source)
+    a = read_float(builder, ins.operands[1], source)
     a = floats.flush(a) if flush else a
     if source != "f64" and (flush or (result == "f32" and source != "bf16")):
         a = floats.canonical_nan(a)
@@ -187,7 +169,7 @@ def _floats(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str
         a = floats.saturate(a)
     if result in HALF_FLOATS:
         mode = "rn" if rounding in _TO_INTEGRAL else rounding or "rn"
-        code = _to_half(_odd(a) if a.kind == "double" else a, result, mode, finite, m).zext("i16")
+        code = _to_half(floats.narrow_to_odd(a) if a.kind == "double" else a, result, mode, finite, m).zext("i16")
         builder.write(
             ins.operands[0], floats.is_nan(a).select(_nan_of(a, result), code) if a.kind == "double" else code
         )

@@ -240,6 +240,13 @@ def _extreme(a: Vec, b: Vec, order: str, on_equal: str) -> Vec:
     return canonical_nan(result) if a.kind == "float" else (is_nan(a) & is_nan(b)).select(_nan_of(b, b), result)
 
 
+def narrow_to_odd(value: Vec) -> Vec:
+    """Convert a double to float, rounded to odd."""
+    toward_zero = narrow_rz(value)
+    inexact = toward_zero.convert("fpext", "double").compare("une", value) & ~is_nan(value)
+    return (as_bits(toward_zero) | inexact.zext("i32")).bitcast("float")
+
+
 def compare(a: Vec, b: Vec, relation: str) -> Vec:
     """Compare by a PTX float relation.
 

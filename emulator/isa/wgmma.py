@@ -16,26 +16,13 @@ from ..errors import BarrierError, DescriptorError, UnknownInstruction
 from ..leniency import Leniency
 from ..machine.agents.products import WARPS, products, warpgroup
 from ..machine.convergence import report_unconverged
-from ..machine.formats.descriptors import (
-    B1,
-    BF16,
-    CHUNK,
-    E4M3,
-    E5M2,
-    F16,
-    S8,
-    TF32,
-    U8,
-    ElementType,
-    MatrixDescriptor,
-    Pattern,
-)
+from ..machine.formats.descriptors import B1, CHUNK, ElementType, MatrixDescriptor, Pattern
 from ..machine.formats.numbers import widen
 from ..machine.formats.truncation import FRACTION_BITS, truncated_sum
-from ..machine.synchronisation.barriers import Generation, wait_for
+from ..machine.synchronisation.barriers import Generation, NamedBarrier, meet
 from ..ptx.syntax import Imm, Instr, Vector
+from . import mma_sync
 from .lane_values import matrix, same
-from .mma_sync import a_matrix
 from .modifiers import ALIGNED, Modifiers
 from .registry import BLOCK, Action, executes, never_communicates, rewrites
 
@@ -47,15 +34,8 @@ ROWS: Final = 64
 ROWS_A_WARP: Final = ROWS // WARPS
 K_BYTES: Final = 32
 """Bytes along K of either matrix, for every element type."""
-ELEMENTS: Final = {
-    "f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": E4M3, "e5m2": E5M2, "u8": U8, "s8": S8, "b1": B1,
-}  # fmt: skip
-RESULTS: Final = {
-    "f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "e4m3": ("f32", "f16"), "e5m2": ("f32", "f16"),
-    "u8": ("s32",), "s8": ("s32",), "b1": ("s32",),
-}  # fmt: skip
-TOGETHER: Final = ({"e4m3", "e5m2"}, {"u8", "s8"})
-"""Sets of element types that A and B may mix."""
+ELEMENTS: Final = mma_sync.ELEMENTS | {"b1": B1}
+RESULTS: Final = mma_sync.RESULTS | {"b1": ("s32",)}
 FRACTION_BITS_OF_8: Final = 13
 """Fraction bits of a term of 8-bit floats, which this tensor core truncates more than others (arXiv 2511.10909)."""
 CELLS: Final[dict[str, Any]] = {"s32": np.int32, "f32": np.float32}
@@ -86,7 +66,7 @@ class Product:
         _, _, shape, to_, a_, b_, clamp, *_ = Modifiers(ins).pick(
             {"sync"}, ALIGNED, shapes, {to}, {of_a}, {of_b}, {"satfinite"}, {"and"}, {"popc"}
         )
-        fits = to in RESULTS.get(of_a, ()) and (of_a == of_b or {of_a, of_b} in TOGETHER)
+        fits = to in RESULTS.get(of_a, ()) and (of_a == of_b or {of_a, of_b} in mma_sync.TOGETHER)
         if None in (shape, to_, a_, b_) or not fits or (clamp and of_a not in ("u8", "s8")):
             raise UnknownInstruction(ins, f"wgmma.mma_async.{'.'.join(ins.modifiers)}")
         if (of_a == "b1") != (ins.modifiers[-2:] == ("and", "popc")):
@@ -229,7 +209,11 @@ def _multiply(ins: Instr) -> Action:
             raise DescriptorError(f"{ins.opcode}: scale-d differs between lanes", ins, warp)
         me = products(warp).access(ins)
         right = op.read(warp, me, _descriptor(ins, warp, b), "B")
-        left = a_matrix(matrix(a), op.a) if op.a_in_registers else op.read(warp, me, _descriptor(ins, warp, a), "A")
+        left = (
+            mma_sync.a_matrix(matrix(a), op.a)
+            if op.a_in_registers
+            else op.read(warp, me, _descriptor(ins, warp, a), "A")
+        )
         before = op.accumulator(matrix(d)) if accumulates else None
         result = op.sum(left.T, right, before, warp.cta.launch.numerics)
         warp.cta.launch.stats.mma_flops += 2 * ROWS_A_WARP * op.n * op.k
@@ -269,16 +253,15 @@ def _fence(ins: Instr) -> Action:
     """Wait for the four warps, as an H200 does. PTX does not say so: at level `formal` it orders nothing."""
     Modifiers(ins).pick({"sync"}, ALIGNED)
 
+    def arrive(warp: Warp, mask: Any) -> tuple[Generation, NamedBarrier]:
+        _check_converged(ins, warp, mask)
+        barrier = warpgroup(warp)
+        return barrier.arrive(warp, WARPS * LANES, ins), barrier
+
     def run(warp: Warp, mask: Any) -> Any:
-        if isinstance(warp.wait_result, Generation):
-            generation, warp.wait_result = warp.wait_result, None
-        else:
-            _check_converged(ins, warp, mask)
-            barrier = warpgroup(warp)
-            generation = barrier.arrive(warp, WARPS * LANES, ins)
-            if not generation.over:
-                wait_for(generation, warp, ins, barrier)
-                return BLOCK
+        generation = meet(warp, ins, lambda: arrive(warp, mask))
+        if generation is None:
+            return BLOCK
         if not warp.cta.launch.enforces(Leniency.FENCE_OF_FOUR_WARPS):
             warp.acquire(generation.clock)
         return None

@@ -47,29 +47,50 @@ def can_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1
 
 
-def in_child(work: Callable[[], object]) -> Any:
-    """Return what a function returns in a forked process, which has a copy of memory.
+class Child:
+    """A forked process, which has a copy of memory, that does some work and returns its result."""
 
-    Return None if it fails, or if no process can be forked.
-    """
-    if not can_fork():
-        return None
-    with tempfile.TemporaryFile() as notes:
-        launching, pid = os.getpid(), os.fork()
-        if pid == 0:
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._answer = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
+        launching = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
             try:
                 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 if os.getppid() == launching:  # it could have ended before the call of prctl
-                    pickle.dump(work(), notes, pickle.HIGHEST_PROTOCOL)
-                    notes.flush()
+                    pickle.dump(work(), self._answer, pickle.HIGHEST_PROTOCOL)
+                    self._answer.flush()
             finally:
                 os._exit(0)
-        os.waitpid(pid, 0)
-        notes.seek(0)
+
+    def finish(self) -> Any:
+        """Wait for the process. Return the result of its work, None if it failed."""
+        os.waitpid(self._pid, 0)
+        self._pid = 0
+        self._answer.seek(0)
         try:
-            return pickle.load(notes)
+            return pickle.load(self._answer)
         except (EOFError, pickle.UnpicklingError):  # UnpicklingError: killed while it wrote
             return None
+
+    def end(self) -> None:
+        """Remove the process and its file."""
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            self._pid = 0
+        self._answer.close()
+
+
+def in_child(work: Callable[[], object]) -> Any:
+    """Return the result of a function in a forked process; None if it fails, or if no process can be forked."""
+    if not can_fork():
+        return None
+    child = Child(work)
+    try:
+        return child.finish()
+    finally:
+        child.end()
 
 
 def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int | None, foreseen: bool) -> bool:
@@ -147,57 +168,32 @@ def _split(clusters: Sequence[Dim3], count: int) -> list[Sequence[Dim3]]:
     return [clusters[a:b] for a, b in pairwise(ends)]
 
 
-class Helper:
+class Helper(Child):
     """A forked process that runs some clusters."""
 
     def __init__(self, launch: Launch, run_cluster: Callable[[Dim3], None], share: Sequence[Dim3]) -> None:
         self._launch, self._share = launch, share
-        self._notes = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
-        launching = os.getpid()
-        self._pid = os.fork()
-        if self._pid == 0:
-            try:
-                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-                if os.getppid() == launching:  # it could have ended before the call of prctl
-                    self._work(run_cluster)
-            finally:
-                os._exit(0)
+        super().__init__(lambda: self._work(run_cluster))
 
-    def _work(self, run_cluster: Callable[[Dim3], None]) -> None:
-        """Run the clusters in the forked process, and keep the outcome if all is known and nothing was found."""
+    def _work(self, run_cluster: Callable[[Dim3], None]) -> Outcome | None:
+        """Run the clusters in the forked process. Return the outcome if all is known and nothing was found."""
         launch, shadow = self._launch, GlobalShadow.of(self._launch)
         launch.stats = Stats()
         for index in self._share:
             try:
                 run_cluster(index)
             except BaseException:
-                return
+                return None
             if launch.findings:
-                return
+                return None
         footprint = shadow.footprint()
-        if footprint is not None:
-            pickle.dump((launch.stats, footprint, shadow.contents(footprint)), self._notes, pickle.HIGHEST_PROTOCOL)
-            self._notes.flush()
+        return None if footprint is None else (launch.stats, footprint, shadow.contents(footprint))
 
     def finish(self) -> Outcome | None:
         """Wait for the process. Return its outcome, None if it failed. Raises Interrupted on Ctrl-C."""
         try:
-            os.waitpid(self._pid, 0)
+            outcome: Outcome | None = super().finish()
+            return outcome
         except KeyboardInterrupt:
             what = f"interrupted while another process runs clusters {self._share[0]} to {self._share[-1]}"
             raise Interrupted(f"{what}\n  kernel {self._launch.kernel.name}", ()) from None
-        self._pid = 0
-        self._notes.seek(0)
-        try:
-            outcome: Outcome = pickle.load(self._notes)
-            return outcome
-        except (EOFError, pickle.UnpicklingError):  # UnpicklingError: killed while it wrote
-            return None
-
-    def end(self) -> None:
-        """Remove the process and its file."""
-        if self._pid:
-            os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
-            self._pid = 0
-        self._notes.close()

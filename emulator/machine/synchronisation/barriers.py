@@ -9,6 +9,8 @@ from ...errors import BarrierError, place
 from ..order.completion import Wait
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...ptx.syntax import Instr
     from ..order.access import Issuer
     from ..order.clocks import Clock
@@ -136,6 +138,18 @@ class ClusterBarrier:
             generation.over = True
             self.generations = self.generations[1:] or [Generation(self.cluster.history.clock())]
             self.cluster.wake(generation.waiters)
+
+
+def meet(warp: Issuer, instr: Instr, arrive: Callable[[], tuple[Generation, NamedBarrier]]) -> Generation | None:
+    """Let a warp arrive, or resume after it waited. Return the barrier's generation, None if the warp has to wait."""
+    if isinstance(warp.wait_result, Generation):
+        generation, warp.wait_result = warp.wait_result, None
+        return generation
+    generation, barrier = arrive()
+    if generation.over:
+        return generation
+    wait_for(generation, warp, instr, barrier)
+    return None
 
 
 def wait_for(generation: Generation, warp: Issuer, instr: Instr, barrier: NamedBarrier | ClusterBarrier) -> None:
