@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..machine.formats.numbers import MINIFLOATS
 from ..native.builder import Builder
 from ..native.vector import Vec
 from ..ptx.syntax import Instr, Operand
@@ -14,7 +15,7 @@ from .modifiers import Modifiers
 from .registry import Timing, if_sources_uniform, lowers
 
 _TO_INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
-_PAIRS = {"f16x2": "f16", "bf16x2": "bf16"} | {f"{name}x2": name for name in small.MINIFLOATS} | {"ue8m0x2": "ue8m0"}
+_PAIRS = {"f16x2": "f16", "bf16x2": "bf16"} | {f"{name}x2": name for name in MINIFLOATS} | {"ue8m0x2": "ue8m0"}
 _TYPES = (*INTEGERS, *WIDE_FLOATS, *HALF_FLOATS, *_PAIRS, "tf32")
 _LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
 
@@ -235,7 +236,7 @@ def _pairs(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str)
     rounding = m.choice("rn", "rz", "rp", default="rn")
     relu, finite, scaled = (m.flag(name) for name in ("relu", "satfinite", "scaled::n2::ue8m0"))
     m.done()
-    small_source = source in _PAIRS and _PAIRS[source] in small.MINIFLOATS
+    small_source = source in _PAIRS and _PAIRS[source] in MINIFLOATS
     if scaled and not (small_source and result == "bf16x2" and len(ins.operands) == 3):
         raise m.unsupported(f".scaled::n2::ue8m0 from .{source} to .{result} with {len(ins.operands)} operands")
     if small_source and rounding != "rn":

@@ -2,49 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..machine.formats.numbers import MINIFLOATS
 from ..native.vector import Vec, helper
 from .floats import as_bits, is_nan, magnitude
 
-
-@dataclass(frozen=True)
-class Format:
-    """A binary format of `exponent` and `mantissa` bits.
-
-    largest: the code of the greatest finite value. infinity, nan: codes, None if the format has none.
-    """
-
-    name: str
-    exponent: int
-    mantissa: int
-    largest: int
-    infinity: int | None
-    nan: int | None
-
-    @property
-    def bias(self) -> int:
-        return (1 << self.exponent - 1) - 1
-
-    @property
-    def sign(self) -> int:
-        return 1 << self.exponent + self.mantissa
-
-    def value(self, code: int) -> float:
-        """Return the value of a finite positive code."""
-        exponent, mantissa = code >> self.mantissa, code & (1 << self.mantissa) - 1
-        if exponent == 0:
-            return float(mantissa) * 2.0 ** (1 - self.bias - self.mantissa)
-        return (1.0 + mantissa * 2.0**-self.mantissa) * 2.0 ** (exponent - self.bias)
-
-
-E4M3 = Format("e4m3", 4, 3, 0x7E, None, 0x7F)
-E5M2 = Format("e5m2", 5, 2, 0x7B, 0x7C, 0x7F)
-E2M3 = Format("e2m3", 2, 3, 0x1F, None, None)
-E3M2 = Format("e3m2", 3, 2, 0x1F, None, None)
-E2M1 = Format("e2m1", 2, 1, 0x7, None, None)
 TF32_NAN = 0x7FFF_E000
-MINIFLOATS = {f.name: f for f in (E4M3, E5M2, E2M3, E3M2, E2M1)}
 
 
 @helper("i32", "float")

@@ -15,10 +15,9 @@ _FUNCTION = re.compile(
     r"(?:\.visible\s+|\.weak\s+|\.extern\s+)*\.func\s*(?:\(([^)]*)\)\s*)?([\w$]+)\s*(?:\(([^)]*)\))?([^{;]*)\{"
 )
 _CALL = re.compile(
-    r"(?:@(!?)([\w$%]+)\s+)?call(?:\.uni)?\s+(?:\(([^)]*)\)\s*,\s*)?([\w$]+)\s*(?:,\s*\(([^)]*)\)\s*)?", re.S
-)
-_BY_ADDRESS = re.compile(
-    r"(?:@(!?)([\w$%]+)\s+)?call\s+(?:\(([^)]*)\)\s*,\s*)?(%[\w$]+)\s*(?:,\s*\(([^)]*)\)\s*)?,\s*([\w$]+)\s*", re.S
+    r"(?:@(!?)([\w$%]+)\s+)?call(\.uni)?\s+(?:\(([^)]*)\)\s*,\s*)?(%?[\w$]+)\s*(?:,\s*\(([^)]*)\)\s*)?"
+    r"(?:,\s*([\w$]+)\s*)?",
+    re.S,
 )
 _PROTOTYPE = re.compile(r"([\w$]+)\s*:\s*\.callprototype\s*(?:\(([^)]*)\)\s*)?_\s*(?:\(([^)]*)\))?")
 _DECLARED_NAME = re.compile(r"\s*[\w$]+\s*(\[\d+\])?$")
@@ -48,33 +47,17 @@ class Function:
 
 @dataclass(frozen=True)
 class Call:
-    """A call as written. guard: the predicate's name and its wanted value."""
+    """A call as written. guard: the predicate's name and its wanted value.
+
+    name: of the function, or of a register that holds its address. prototype: the name of the `.callprototype` of a
+    call through a register; empty for others.
+    """
 
     name: str
     results: tuple[str, ...]
     arguments: tuple[str, ...]
     guard: tuple[str, bool] | None
-
-
-@dataclass(frozen=True)
-class CallByAddress:
-    """A call through a register.
-
-    call: the call with its name left empty; prototype: the name of the `.callprototype`.
-    """
-
-    register: str
-    call: Call
     prototype: str
-
-
-def call_by_address(text: str) -> CallByAddress | None:
-    """Return a statement as a call through a register, or None if it is not one."""
-    found = _BY_ADDRESS.fullmatch(text)
-    if found is None:
-        return None
-    guard = (found[2], not found[1]) if found[2] else None
-    return CallByAddress(found[4], Call("", _parts(found[3]), _parts(found[5]), guard), found[6])
 
 
 def candidates(
@@ -109,12 +92,16 @@ def functions(source: Source) -> Iterator[tuple[int, Function]]:
 
 
 def call_of(text: str, known: Mapping[str, Function]) -> Call | None:
-    """Return a statement as a call of a known function, or None if it is not one."""
+    """Return a statement as a call of a known function or through a register, or None if it is neither."""
     found = _CALL.fullmatch(text)
-    if found is None or found[4] not in known:
+    if found is None:
         return None
-    guard = (found[2], not found[1]) if found[2] else None
-    return Call(found[4], _parts(found[3]), _parts(found[5]), guard)
+    negated, predicate, uni, results, name, arguments, prototype = found.groups()
+    through_register = name[0] == "%" and prototype and not uni
+    if not through_register and (name not in known or prototype):
+        return None
+    guard = (predicate, not negated) if predicate else None
+    return Call(name, _parts(results), _parts(arguments), guard, prototype or "")
 
 
 def _parts(text: str | None) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .calls import Call, CallByAddress, Function, call_by_address, call_of, candidates
+from .calls import Call, Function, call_of, candidates
 from .declarations import Scope, array_of
 from .operands import atom
 from .source import Source
@@ -106,14 +106,15 @@ class Statements:
 
     def _expanded(self, statement: Statement) -> Iterator[Statement]:
         """Yield a statement, or the statements that replace a call or an indexed branch."""
-        if call := call_of(statement.text, self._known):
+        call = call_of(statement.text, self._known)
+        if call is not None and call.prototype:
+            yield from self._called(call, statement)
+        elif call is not None:
             if call.name in self._calls:
                 raise self._source.error(f"recursion of {call.name}", statement.at)
             self._calls.append(call.name)
             yield from self._inlined(call, self._known[call.name], statement)
             self._calls.pop()
-        elif by_address := call_by_address(statement.text):
-            yield from self._called(by_address, statement)
         elif match := _INDEXED.fullmatch(statement.text):
             yield from self._branches(statement, *match.groups())
         else:
@@ -165,17 +166,17 @@ class Statements:
                 scope.arrays[array.name] = held
         return pairs[0], pairs[1]
 
-    def _called(self, by_address: CallByAddress, at: Statement) -> Iterator[Statement]:
+    def _called(self, call: Call, at: Statement) -> Iterator[Statement]:
         """Yield a call through a register: the inlined body of each candidate behind a comparison of the address.
 
         An address of no candidate traps.
         """
-        value = at.scope.register(by_address.register)
+        value = at.scope.register(call.name)
         if not isinstance(value, Reg):
-            raise self._source.error(f"{by_address.register!r} is not a register", at.at)
-        if by_address.call.guard is not None:
+            raise self._source.error(f"{call.name!r} is not a register", at.at)
+        if call.guard is not None:
             raise self._source.error("a guarded call through a register is not supported", at.at)
-        reachable = candidates(self._source, by_address.prototype, at.at, self._known)
+        reachable = candidates(self._source, call.prototype, at.at, self._known)
         for number, (address, _) in enumerate(reachable):
             more = (("or",), (_KNOWN,)) if number else ((), ())
             yield self._made(at, "setp", (_KNOWN, value, Imm(address), *more[1]), "eq", *more[0], "u64")
@@ -186,7 +187,7 @@ class Statements:
             chosen = Reg(f"@called@{len(self.scopes)}", "pred")
             yield self._made(at, "setp", (chosen, value, Imm(address)), "eq", "u64")
             self._calls.append(function.name)
-            yield from self._inlined(by_address.call, function, at, (chosen, True))
+            yield from self._inlined(call, function, at, (chosen, True))
             self._calls.pop()
 
     def _branches(

@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 import numpy as np
 
 from .descriptors import B1, BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
 
 TF32_MASK = np.uint32(0xFFFFE000)
-SMALL = {"e4m3": (4, 3, 7), "e2m3": (2, 3, 1), "e3m2": (3, 2, 3), "e2m1": (2, 1, 1)}
-"""(exponent bits, mantissa bits, bias) of the floats without infinities."""
 HOLDER_SHIFT = {8: 0, 6: 1, 4: 2}
 """The bit position of an element of so many bits in its byte of tensor memory: in the middle."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary format of `exponent` and `mantissa` bits.
+
+    largest: the code of the greatest finite value. infinity, nan: codes, None if the format has none.
+    """
+
+    exponent: int
+    mantissa: int
+    largest: int
+    infinity: int | None
+    nan: int | None
+
+    @property
+    def bias(self) -> int:
+        return (1 << self.exponent - 1) - 1
+
+    @property
+    def sign(self) -> int:
+        return 1 << self.exponent + self.mantissa
+
+    def value(self, code: int) -> float:
+        """Return the value of a finite positive code."""
+        exponent, mantissa = code >> self.mantissa, code & (1 << self.mantissa) - 1
+        if exponent == 0:
+            return float(mantissa) * 2.0 ** (1 - self.bias - self.mantissa)
+        return (1.0 + mantissa * 2.0**-self.mantissa) * 2.0 ** (exponent - self.bias)
+
+
+MINIFLOATS: Final = {
+    "e4m3": Format(4, 3, 0x7E, None, 0x7F),
+    "e5m2": Format(5, 2, 0x7B, 0x7C, 0x7F),
+    "e2m3": Format(2, 3, 0x1F, None, None),
+    "e3m2": Format(3, 2, 0x1F, None, None),
+    "e2m1": Format(2, 1, 0x7, None, None),
+}
 
 
 @cache
@@ -27,16 +65,11 @@ def table(element: ElementType) -> np.ndarray:
         return codes.view(np.int8).astype(np.float32)
     if element is B1:
         return (codes & 1).astype(np.float32)
-    exponent_bits, mantissa_bits, bias = SMALL[element.name]
-    code = codes.astype(np.int64)
-    mantissa = code & (1 << mantissa_bits) - 1
-    exponent = code >> mantissa_bits & (1 << exponent_bits) - 1
-    sign = np.where(code >> exponent_bits + mantissa_bits & 1, -1.0, 1.0)
-    fraction = mantissa / (1 << mantissa_bits)
-    value = np.where(exponent == 0, fraction * 2.0 ** (1 - bias), (1 + fraction) * 2.0 ** (exponent - bias))
-    if element.name == "e4m3":
-        value = np.where(code & 0x7F == 0x7F, np.nan, value)
-    return (sign * value).astype(np.float32)
+    fmt = MINIFLOATS[element.name]
+    sizes = [np.nan if code == fmt.nan else fmt.value(code) for code in range(fmt.sign)]
+    signed = np.array([*sizes, *(-size for size in sizes)], np.float32)
+    signed[np.isnan(signed)] = np.nan  # without a sign
+    return np.resize(signed, 256)
 
 
 @cache
