@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.errors import DataRace, Fault, Level, UnwrittenRead
+from emulator.errors import DataRace, Fault, Level, MissingProxyFence, UnwrittenRead
 from emulator.machine.execution import scheduler
 from tests.emulator.ptx_kernel import source
 from tests.emulator.ptx_launch import launch
@@ -415,3 +415,34 @@ def test_the_non_coherent_path_reads_nothing_that_is_written_in_the_launch(compl
     with pytest.raises(DataRace, match=r"ld.global.nc reads .* wrote in this launch"):
         run(own.format(".nc"), completion, rounds=5)
     run("ld.global.nc.u32 %r60, [%q0]; bar.sync 0; st.global.u32 [%q0], %t;", completion)
+
+
+@pytest.mark.parametrize(
+    ("scope", "cluster", "races"), [("gpu", 1, False), ("cluster", 2, False), ("cluster", 1, True), ("cta", 2, True)]
+)
+def test_strong_accesses_race_outside_of_each_others_scope(scope: str, cluster: int, races: bool) -> None:
+    body = f"@%p0 red.relaxed.{scope}.global.add.u32 [%a0], 1;"
+    if races:
+        with pytest.raises(DataRace, match="not ordered after"):
+            run(body, grid=2, cluster=cluster)
+    else:
+        run(body, grid=2, cluster=cluster)
+
+
+BULK_COPY_OF_ANOTHER_CTA = """
+.shared .align 16 .b8 copied[16]; .shared .align 8 .b64 full; mov.u32 %r50, copied; mov.u32 %r51, full;
+setp.ne.u32 %p9, %t, 0; @%p9 ret; add.u64 %q5, %a0, 512; @!%p1 bra POLL;
+st.global.u32 [%a0], 42; st.release.gpu.global.u32 [%q5], 1; bra OUT;
+POLL: ld.acquire.gpu.global.u32 %r7, [%q5]; setp.eq.u32 %p2, %r7, 0; @%p2 bra POLL;
+mbarrier.init.shared.b64 [%r51], 1; fence.mbarrier_init.release.cluster; FENCE
+mbarrier.arrive.expect_tx.shared.b64 _, [%r51], 16;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r50], [%a0], 16, [%r51];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r51], 0; @!%p3 bra WAIT;
+ld.shared.u32 %r60, [%r50]; OUT:
+"""
+
+
+def test_a_proxy_fence_covers_what_was_acquired_from_another_cluster() -> None:
+    assert run(BULK_COPY_OF_ANOTHER_CTA.replace("FENCE", "fence.proxy.async.global;"), grid=2)[64] == 42
+    with pytest.raises(MissingProxyFence):
+        run(BULK_COPY_OF_ANOTHER_CTA.replace("FENCE", ""), grid=2)

@@ -102,9 +102,12 @@ class CompiledAccesses:
         address = addresses.item(0)
         found = self._memory.known(address, address + size)
         watched = found is not None and found.address in self._memory.tracked
+        # PTX leaves open which of two lanes wins that store to one address: the handler compares their bits
+        # (test_the_last_of_the_lanes_that_store_to_one_place).
         together = (store or watched) and np.unique(addresses).size < addresses.size
         if found is None or together or len(self._accesses) > IDS_MAX:
             return
+        # Nothing writes the allocation in this launch, so no access of it can race.
         notes = 0, 0
         if watched:
             area = self._outside.area(address, address + size)
@@ -139,6 +142,7 @@ class CompiledAccesses:
         pattern = self._patterns[warp.index, number]
         places = addresses.tolist()
         together = {place for place in places if places.count(place) > 1} if len(set(places)) < len(places) else set()
+        # See `learn`: the handler compares the bits.
         if together and store:
             pattern["lanes"] = 0
             return
@@ -197,6 +201,7 @@ def _let_in(warp: Warp) -> None:
         warp.peers = np.zeros((len(ctas), LANES), np.uint64)
         _identify(warp)
     peers = ((cta, cta.smem.shadow.notes) for cta in ctas if not warp.peers[cta.rank, LIMIT])
+    # barrier.cluster: a CTA of the cluster may be accessed only once it is known to have started.
     new = {cta.rank: notes for cta, notes in peers if isinstance(notes, Notes) and warp.knows_started(cta)}
     if new:
         rows = np.array([notes.row for notes in new.values()])

@@ -83,6 +83,7 @@ class Notes:
         epochs = self._shadow.history.table[self._shadow.writer[cells]]
         lanes = np.where(epochs & GENERIC, self._shadow.writer_lanes[cells], 0)
         of_warp = self._cta.cluster.warp_components[component_of(epochs)]
+        # An access by several lanes, or one without an epoch, has no form that compiled code can check.
         asks = (epochs == NOT_KNOWN) | (lanes != 0) & ~of_warp  # cp.async: not every lane may read what is there
         self.writes[cells] = np.where(asks, ASK, epochs & -(1 << COMPONENT_BITS) | lane_of(lanes))
 
@@ -102,6 +103,7 @@ class Notes:
             reads[:, places] = 0
             self.noted[places] = 0
         if write:
+            # The handler writes the shadow next, so the copy for compiled code is out of date.
             self.writes[places] = ASK
 
     def _access(self, note: int) -> Access:

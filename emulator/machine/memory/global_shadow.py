@@ -244,6 +244,8 @@ class Area:
         shadow = self._shadow
         self._flush(cells)
         if once:
+            # ld.global.nc: the memory must be read-only for the whole kernel
+            # (test_the_non_coherent_path_reads_nothing_that_is_written_in_the_launch).
             self._report_nc_read(cells, me)
         if lanes is not None:
             me.together = int(np.bitwise_or.reduce(lanes))
@@ -258,6 +260,8 @@ class Area:
         shadow, size, same = self._shadow, values.itemsize * values.shape[1], self.same(addresses, values)
         cells = self.cells(addresses, size)
         self._flush(cells)
+        # A warp that stores what it has loaded changes nothing, in whatever order the others come
+        # (test_ctas_that_load_the_equal_bits_that_each_stored).
         me.unchanged = bool(same.all() and _unchanged(self.writes[cells], self._read_by(me, cells)).all())
         me.same = bool(same.all())
         self._same = same
@@ -345,6 +349,7 @@ class Area:
         return f"global memory {first:#x} to {last - 1:#x} of {name} ({count} bytes)"
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int, kind: str) -> None:
+        # The host may have written it before the launch.
         if number == UNWRITTEN:
             return
         history = self._whole.history
@@ -352,11 +357,15 @@ class Area:
         level: Grade = Level.FAULT
         write = other if kind == "write" else me
         if (verb, kind) != ("writes", "write") and isinstance(write, GlobalAccess) and write.unchanged:
+            # No order of the two gives other bits (test_ctas_that_put_back_what_they_loaded).
             level = Leniency.PUT_BACK
         elif self._equal(me, clock, verb, cells, hit, kind, other):
+            # PTX calls it a race all the same (test_equal_bits_are_formal).
             level = Leniency.EQUAL_BITS
         shown, part = self._shown(cells[hit]), part_of_load(me, hit)
         copies = [each for each in (me, other) if isinstance(each, GlobalAccess) and not (each.generic or each.strong)]
+        # Bulk copies write when they complete: only then are the bits of both known
+        # (test_copies_of_two_ctas_to_one_place).
         if verb == "writes" and kind == "write" and len(copies) == 2:
             self._overlap(copies[0], copies[1], clock.copy(), cells[hit], shown, number)
         else:
@@ -442,6 +451,8 @@ def _is_plain(write: Access | None) -> bool:
     """Return True if a completed write does not depend on the old contents, i.e. is not a reduction."""
     parts = () if write is None else write.parts or (write,)
     return all(
+        # A reduction adds to the old contents. The bits of a copy are known once it is complete
+        # (test_the_bits_that_are_there_before_a_copy_comes_are_not_its_own).
         not part.instr.kind.is_read_modify_write if part.generic else not part.strong and _was_made(part)
         for part in parts
     )

@@ -49,6 +49,8 @@ class Issuer:
     def __init__(self, cta: IssuerCta, index: int, component: int, clock: Clock) -> None:
         self.cta, self.index, self.component, self.clock = cta, index, component, clock
         self.time = 1
+        # Memory Consistency Model, proxies: the async proxy sees no generic access without fence.proxy.async
+        # (test_the_source_must_be_fenced).
         clock.advance(component, 1, visible=False)
         clock.advance(component + 1, 0)
         self.done = False
@@ -102,6 +104,7 @@ class Issuer:
 
     def sync_lanes(self) -> None:
         """Execute bar.warp.sync: each lane sees the accesses of all lanes."""
+        # bar.warp.sync: "guarantees memory ordering among participating threads".
         self.tick()
         self.clock.v[ORDERED, self.component + 1] = self.time - 1
 
@@ -123,12 +126,16 @@ class Issuer:
 
     def fence(self, acquire: bool, release: bool, scope: int) -> None:
         """Execute a fence that acquires, releases, or both."""
+        # Release and acquire patterns: a fence acquires what relaxed reads of its scope or a narrower one observed.
         for reach in range(CTA, scope + 1):
             if acquire and (seen := self.seen[reach]) is not None:
                 self.acquire(seen)
                 self.seen[reach] = None
         if release:
+            # A later write of a narrower scope releases too; one of a wider scope does not
+            # (test_a_flag_that_lacks_something).
             self.fenced[CTA : scope + 1] = [self.clock.copy()] * scope
+            # What the warp does after the fence is not released (test_a_store_of_other_bits_that_no_load_may_see).
             self.tick()
 
     def observe_relaxed(self, clock: Clock, scope: int = CTA) -> None:
@@ -223,10 +230,13 @@ class Access:
 
     def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
         """Return whether this access happens before the owner of `clock`."""
+        # Several accesses that nothing orders: all of them must happen before.
         if self.parts:
             return all(part.seen_by(clock, row) for part in self.parts)
         if clock.at(self.component, row) >= self.time:
             return True
+        # Program order: a releasing lane needs no synchronisation for its own accesses
+        # (test_the_lane_that_arrives_needs_no_synchronisation_for_its_own_accesses).
         return clock.unsynced is not None and clock.shares(self.component, self.time, row, self.instr.place)
 
     def orders(self, earlier: Access, clock: Clock, row: int = ORDERED) -> bool:
@@ -237,13 +247,18 @@ class Access:
 
     def comes_after(self, earlier: Access, clock: Clock, row: int = ORDERED) -> bool:
         """Return whether one `earlier` access happens before this one, regardless of both being strong."""
+        # tcgen05 memory consistency, pipelined instructions: mma after mma, cp or shift of one thread need no commit
+        # (test_tcgen05_mma.py::test_integers). wgmma completes in order too.
         if earlier.component in self.follows or earlier.seen_by(clock, row):
             return True
+        # tcgen05.wait::ld and ::st, wgmma.wait_group: the wait of the issuing warp orders the work before what follows.
         return earlier.warp is self.warp and isinstance(earlier.via, Agent) and earlier.via.waited_for(earlier)
 
     def morally_strong(self, other: Access) -> bool:
         """Return whether both accesses are strong and each is within the scope of the other."""
         reach = min(self.strong, other.strong)
+        # Morally strong operations: each must be within the scope of the other
+        # (test_strong_accesses_race_outside_of_each_others_scope).
         if not reach or reach == GPU:
             return bool(reach)
         mine, theirs = self.warp.cta, other.warp.cta
@@ -258,8 +273,11 @@ class Access:
             return 0
         lanes, since = self.warp.component, 0
         if earlier.component == lanes:
+            # Strong accesses of two lanes are morally strong; weak ones need bar.warp.sync
+            # (test_two_lanes_that_store_different_values_in_one_place).
             since = 0 if self.strong and earlier.strong else earlier.time
         elif isinstance(earlier.via, LaneAgent):
+            # cp.async.wait_group: each lane waits for its own copies only (test_each_lane_waits_for_its_own_copies).
             since = earlier.via.waited_at(earlier)
         return since if clock.at(lanes + 1) < since else 0
 

@@ -138,6 +138,7 @@ class Clock:
         new, unsynced = self.copy(), dict(self.unsynced or {})
         for component, time in later.items():
             known = self.times(component)
+            # An elected lane releases its own accesses, and those of other lanes up to their last synchronisation.
             if max(known) > time:
                 unsynced[component] = Unsynced(known, by, apart)
                 new.limit(component, time)
@@ -184,6 +185,7 @@ class Clock:
         new, rows = Clock(0), np.zeros((ROWS, self.high), np.int32)
         rows[:, self.high - self.seen.shape[1] :] = self.seen
         for component, unsynced in (self.unsynced or {}).items():
+            # `remote` does not tell lanes apart. The later time finds fewer races, and never a false one.
             rows[:, component] = np.maximum(rows[:, component], unsynced.times)
         new.remote = {**(self.remote or {}), self.cluster_id: rows}
         return new
@@ -218,8 +220,11 @@ class Clock:
     def publish(self, row: int) -> None:
         """Make everything seen of this row's memory visible to the async proxy: fence.proxy.async."""
         if self.high:
+            # fence.proxy.async: the async proxy sees what happened before the fence (test_pairs.py::test_good).
             seen = self._own(self.low, self.high)
             np.maximum(seen[row], seen[ORDERED], out=seen[row])
+        # Only global memory is reached from other clusters
+        # (test_a_proxy_fence_covers_what_was_acquired_from_another_cluster).
         if self.remote is not None and row == ASYNC_VISIBLE_OUTSIDE:
             self.remote = {cluster_id: np.maximum(rows, rows[ORDERED]) for cluster_id, rows in self.remote.items()}
 

@@ -34,6 +34,7 @@ def replace_equal(
     after = me.orders(other, clock)
     beside = [at for each in other.beside if (at := each.within(cells)) and not me.orders(at.store, clock)]
     hidden = [at for each in other.hidden if (at := each.within(cells)) and not me.orders(at.store, clock)]
+    # Neither store is ordered last, and both leave the same bits: no race by itself.
     if not after:
         beside.append(StoreAt(other, cells))
         earlier = _earlier(other, accesses)
@@ -54,6 +55,7 @@ def unsafe_cells(me: GlobalAccess, last: GlobalAccess, cells: np.ndarray, clock:
     """Return those of `cells`, last stored by `last`, in which the read `me` may see other bits."""
     left = np.unique(cells)
     for each in (StoreAt(last, left), *last.beside):
+        # Coherence: a read sees the store that it comes after, or one that nothing orders before that.
         if me.comes_after(each.store, clock):
             shown = [hidden.cells for hidden in each.store.hidden]
             left = np.setdiff1d(left, np.setdiff1d(each.cells, np.concatenate(shown)) if shown else each.cells)

@@ -26,6 +26,8 @@ class Flags:
     def overwrite(self, places: Iterable[Any], warp: Issuer) -> None:
         """Note a strong write that is no read-modify-write. The warp's own earlier releases there stay."""
         for place in places:
+            # Release pattern: a read-modify-write continues the release sequence, a plain store of another warp ends it
+            # (test_a_read_modify_write_hands_a_release_on_and_a_store_does_not).
             if place in self._released and self._by[place] is not warp:
                 del self._released[place], self._by[place]
 
@@ -56,4 +58,5 @@ class Flags:
 def _within(warp: Issuer, scope: int) -> Iterator[tuple[int, Any]]:
     """Return the scopes up to this one, each with a key for the warps in it."""
     keys = ((CTA, warp.cta.ctaid), (CLUSTER, (warp.cta.cluster_id,)), (GPU, GPU))
+    # Morally strong: each of the two must be within the scope of the other (test_a_flag_that_lacks_something).
     return (pair for pair in keys if pair[0] <= scope)

@@ -235,11 +235,15 @@ class Shadow:
             self.notes.flush(cells, write=False)
         accesses = self.history.accesses
         writers = self.writer[cells]
+        # Causality order, proxies: the async proxy sees a generic write only after fence.proxy.async
+        # (test_pairs.py, "no fence.proxy.async before the mma").
         row = ORDERED if me.generic else me.visible
         for number in distinct(writers):
             other = accesses[number]
             if other is None:
+                # Nothing was written, or the cell is no memory of the program.
                 self.blame(me, clock, "reads", cells, writers == number, number, "write")
+            # Two accesses of the async proxy need no proxy fence between them.
             elif not me.orders(other, clock, row if other.generic else ORDERED):
                 self._check_writer(me, clock, "reads", cells, writers == number, number)
             elif pattern is not None and other.pattern is not None and other.pattern != pattern and self.mixed:
@@ -249,7 +253,8 @@ class Shadow:
                 if since:
                     self._check_readers(cells, writers == number, number, me, lanes, since)
                 elif other.generic and other.via is not None and (wrote := self.writer_lanes[cells]).any():
-                    self.writer_lanes[cells] = np.where(writers == number, 0, wrote)  # any lane may read it now
+                    # cp.async: the lanes have waited and met since, so later reads need no check of their lanes.
+                    self.writer_lanes[cells] = np.where(writers == number, 0, wrote)
         self.note_read(cells, me, clock, lanes)
 
     def _check_writer(self, me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int) -> None:
@@ -263,7 +268,10 @@ class Shadow:
         for part in _parts(self.history.accesses[number]):
             if me.orders(part, clock, row if part is last else ORDERED):
                 continue
+            # Observation order goes through a chain of read-modify-writes, not through a plain store.
             shown = part is last or _is_atomic(last)
+            # Causality order, base case: what a strong read observed happens before what its warp does next
+            # (test_who_saw_a_flag_may_reset_it_by_a_weak_store).
             if not (shown and self._observed(part, readers, me, clock)):
                 self.blame(me, clock, verb, cells, hit, self.history.record(part), "write")
 
@@ -291,10 +299,14 @@ class Shadow:
         """
         last, reads = self.history.accesses[writer], _parts(self.history.accesses[reader])
         seen = [r for r in reads if r.strong and r.instr is not me.instr and me.comes_after(r, clock)]
+        # An atom whose result is read observes what it replaces; "reductions do not form acquire patterns"
+        # (test_the_last_cta_reads_what_all_added).
         if me.instr.kind is Kind.ATOMIC and me.warp.cta.launch.result_used(me.instr):
             seen.append(me)
         unseen = (w for w in _parts(last) if not (w.strong and any(r.morally_strong(w) for r in seen)))
         writes = _unsubsumed(unseen, me, clock)
+        # A later access may race with a weak access that this write replaced
+        # (test_atomics_do_not_hide_the_load_before_them).
         overwrote = _unsubsumed((*(last.overwrote if last else ()), *reads), me, clock)
         return self._recorded((*writes, me), overwrote) if writes or overwrote else mine
 
@@ -430,6 +442,7 @@ class Shadow:
                 self._check_writer(me, clock, "writes", cells, writers == number, number)
             elif lanes is not None:
                 self._check_lanes(cells, writers, number, "write", me, clock, lanes)
+            # The strong write replaced this read in the shadow (test_atomics_do_not_hide_the_load_before_them).
             for late in other.overwrote:
                 if not me.orders(late, clock):
                     self.blame(me, clock, "writes", cells, writers == number, self.history.record(late), "read")
@@ -440,6 +453,7 @@ class Shadow:
             elif other is not None and lanes is not None:
                 self._check_lanes(cells, readers, number, "read", me, clock, lanes)
         mine = self.history.record(me)
+        # A weak write needs no parts: whatever races with a replaced access races with it too, or was reported.
         self.writer[cells] = self._with_replaced(writers, readers, mine, me, clock) if me.strong else mine
         self.reader[cells] = 0
         return self.by_lane is not None and _note_lanes(self.writer_lanes, cells, lanes)
@@ -475,6 +489,8 @@ def _is_atomic(access: Access | None) -> bool:
 
 def subsumes(me: Access, earlier: Access, clock: Clock) -> bool:
     """Return whether `me` subsumes `earlier`: an access that does not race with `me` cannot race with `earlier`."""
+    # A strong access may be morally strong with one that races with the weak `earlier`
+    # (test_atomics_do_not_hide_the_load_before_them).
     return me.comes_after(earlier, clock) and (not me.strong or earlier.strong == GPU)
 
 
