@@ -19,7 +19,7 @@ from .errors import EmulatorError, UnknownInstruction
 from .isa import registry
 from .isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from .lowering import Lowered
-from .machine.compiled.accesses import CompiledAccesses, Learned
+from .machine.compiled.accesses import AccessPatterns, CompiledAccesses
 from .machine.launch.launch import Launch
 from .machine.reports.suspects import PendingOverwrites, SuspectLoad
 from .ptx.flow import EXIT
@@ -38,7 +38,7 @@ class Program:
         self.foreseen = False
         self._lowered = Lowered(kernel, variables or {}, find)
         self._code = self._lowered.code
-        self._learned = Learned(len(self._lowered.accesses.instrs))
+        self._kept = AccessPatterns(len(self._lowered.accesses.instrs))
 
     @cached_property
     def _stepwise(self) -> Stepwise:
@@ -136,7 +136,7 @@ class Program:
     def _accesses_of(self, launch: Launch) -> CompiledAccesses:
         found: CompiledAccesses | None = launch.registry.get(CompiledAccesses)
         if found is None:
-            found = CompiledAccesses(launch, self._lowered.accesses.instrs, self._learned)
+            found = CompiledAccesses(launch, self._lowered.accesses.instrs, self._kept)
             launch.registry[CompiledAccesses] = found
             launch.registry[PendingOverwrites] = PendingOverwrites(self._lowered.reach)
         return found

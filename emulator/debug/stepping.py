@@ -12,7 +12,7 @@ from ..engine.divergence import rejoin
 from ..engine.effects import Effect
 from ..engine.taint import Choice, TaintTracker, choice
 from ..errors import EmulatorError
-from ..machine.compiled.accesses import Learned
+from ..machine.compiled.accesses import AccessPatterns
 from ..machine.order.completion import Agents, AsyncOperation
 from ..machine.reports.suspects import SuspectLoad
 from ..program import Program
@@ -33,25 +33,25 @@ class Observer:
     """
 
     def started(self, cluster: Cluster) -> None:
-        """Note a cluster whose warps are at the first instruction."""
+        """Receive a cluster whose warps are at the first instruction."""
 
     def before(self, warp: Warp, at: int) -> None:
-        """Note an instruction that a warp is about to execute, perhaps again after it waited."""
+        """Receive an instruction that a warp is about to execute, perhaps again after it waited."""
 
     def after(self, warp: Warp, at: int, lanes: int) -> None:
-        """Note an instruction that these lanes (bits) have executed; 0 if its guard is false in all."""
+        """Receive an instruction that these lanes (bits) have executed; 0 if its guard is false in all."""
 
     def blocked(self, warp: Warp, at: int) -> None:
-        """Note a warp that has to wait at an instruction."""
+        """Receive a warp that has to wait at an instruction."""
 
     def issued(self, operation: AsyncOperation) -> None:
-        """Note asynchronous work of the instruction that is being executed."""
+        """Receive asynchronous work of the instruction that is being executed."""
 
     def completing(self, operation: AsyncOperation) -> None:
-        """Note asynchronous work that is about to complete."""
+        """Receive asynchronous work that is about to complete."""
 
     def completed(self, operation: AsyncOperation) -> None:
-        """Note asynchronous work that has completed."""
+        """Receive asynchronous work that has completed."""
 
 
 class ObservedAgents(Agents):
@@ -82,7 +82,7 @@ class SteppedProgram(Program):
         lowered: Lowered = program.lowered
         self.kernel, self.foreseen, self._lowered = lowered.kernel, False, lowered
         self._code = lowered.one_by_one()
-        self._learned = Learned(len(lowered.accesses.instrs))
+        self._kept = AccessPatterns(len(lowered.accesses.instrs))
         self._observer = observer
         self._places = {id(effect.instr): at for at, effect in enumerate(lowered.effects)}
 

@@ -15,11 +15,11 @@ from ..errors import Decoding
 from ..isa.ld_st import MemoryOp
 from ..isa.registry import BLOCK, Action, Flush, Handler
 from ..isa.special_registers import changes
-from ..machine.compiled.accesses import follow_clock, was_let_in
+from ..machine.compiled.accesses import admitted_now, follow_clock
 from ..machine.convergence import (
     has_constant_lanes,
-    note_absent_lanes,
     receiving_lanes,
+    record_absent_lanes,
     report_nonmembers,
     report_reads_of_ended,
     report_reads_of_unnamed,
@@ -82,8 +82,8 @@ class BlockWriter:
             "run": self._runner,
             "handle": {},
             "follow": follow_clock,
-            "was_let_in": was_let_in,
-            "apart": note_absent_lanes,
+            "admitted_now": admitted_now,
+            "apart": record_absent_lanes,
             "ended": report_reads_of_ended,
             "outside": report_nonmembers,
             "unnamed": report_reads_of_unnamed,
@@ -206,8 +206,8 @@ class BlockWriter:
             instr = effect.instr
             members = effect.membermask if instr.guard is None else None
             if isinstance(members, Imm):
-                note = f"apart({_named(instr, names)}, w, bits, {members.value & ALL})"
-                lines += _if("w.stack or w.missed", [*deferred, note])
+                record = f"apart({_named(instr, names)}, w, bits, {members.value & ALL})"
+                lines += _if("w.stack or w.missed", [*deferred, record])
                 if others := ~members.value & ALL:
                     parted = block.index in self._parted
                     outside = f"outside({_named(instr, names)}, w, bits, {members.value & ALL}, {parted})"
@@ -241,7 +241,7 @@ class BlockWriter:
             lines = ["def f(w, r, bits, mask, lane):"]
             op = MemoryOp(effect.instr)
             if op.space == "shared" and not op.own_cta:
-                lines.append(f" if was_let_in(w): return run(r.base, bits, {at})")
+                lines.append(f" if admitted_now(w): return run(r.base, bits, {at})")
             lines += self._call(effect, names)
             names["handle"][at] = _defined([*lines, f" return run(r.base, bits, {after})"], names)
         clock = " if w.clock.v is not w.memory_clock: follow(w)"

@@ -163,7 +163,7 @@ def _effect(instr: Instr, find: Find) -> Effect:
                 raise UnknownInstruction(instr, "a destination that is no register")
     sources = _sources(instr.operands[entry.dst :])
     results = [r for to in instr.operands[: entry.dst] for r in _results(instr, to, entry.uniform, sources)]
-    reads = sources + entry.hidden_reads(instr) + guard
+    reads = sources + entry.implicit_reads(instr) + guard
     return Effect(instr, entry, tuple([register for register, _ in results]), results, reads, bool(guard))
 
 

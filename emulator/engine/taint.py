@@ -119,7 +119,7 @@ class TaintTracker:
     def after(self, effect: Effect, taken: int, result: Taint | None) -> None:
         """Taint the results of an instruction that was executed, or the shared memory that it stored to."""
         if (op := self._stored(effect, taken)) is not None:
-            self._note_stored(effect, op, taken)
+            self._record_stored(effect, op, taken)
         for register in effect.writes:
             left, before = self._tainted.pop(register, (0, None))
             found = [(left & ~taken, before), *((lanes & taken, f) for lanes, f in self._brought(effect, register))]
@@ -146,7 +146,7 @@ class TaintTracker:
         held = any(self._of(register, taken) for register in registers(address) if isinstance(register, Reg))
         return None if held else op
 
-    def _note_stored(self, effect: Effect, op: MemoryOp, taken: int) -> None:
+    def _record_stored(self, effect: Effect, op: MemoryOp, taken: int) -> None:
         """Taint the shared memory to which tainted registers are stored."""
         data = effect.sources[1]
         items = data.items if isinstance(data, Vector) else (data,)

@@ -16,7 +16,7 @@ from .cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTION
 from .lane_values import active_lanes, of_lane
 from .modifiers import CACHE_HINT, CTA_GROUP, SHARED, Modifiers
 from .registry import Action, Publishes, executes, never_communicates
-from .tensormap import check_acquired, note_use
+from .tensormap import check_acquired, record_use
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Launch
@@ -160,7 +160,7 @@ def _tensor_load(ins: Instr) -> Action:
                     boxes = _boxes(tensor, box, lane, ins, warp, mode == "tile::gather4")
                 route = route or _route(ins, tensor, ends)
                 if _known(warp.cta.launch, ends[1]) is None:
-                    note_use(warp, ends[1], [load_access(ins, warp, each[2]) for each in route.targets])
+                    record_use(warp, ends[1], [load_access(ins, warp, each[2]) for each in route.targets])
                 load_boxes(ins, warp, route, boxes)
         except EmulatorError:
             issue_loads(warp)  # report errors of earlier loads first
@@ -245,7 +245,7 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Action:
                     continue
                 done.add((tensor, *boxes, offset))
             if _known(warp.cta.launch, of_lane(at, lane)) is None:
-                note_use(warp, of_lane(at, lane), [bulk_thread(warp, lane).access(ins, STORE)])
+                record_use(warp, of_lane(at, lane), [bulk_thread(warp, lane).access(ins, STORE)])
             store_boxes(ins, warp, lane, tensor, boxes, offset, reduction)
 
     return run

@@ -315,7 +315,7 @@ def outside_cluster(ins: Instr) -> bool:
 
 
 def compiled_memory(ins: Instr) -> tuple[Special, ...]:
-    """Return the hidden registers that an ld or st reads if it is JIT-compiled. A generic one is taken for global."""
+    """Return the implicit registers that an ld or st reads if it is JIT-compiled. A generic one is taken for global."""
     return (MEMORY,) if UNSHARED.isdisjoint(ins.modifiers) else ()
 
 
@@ -333,7 +333,7 @@ def if_not_local(ins: Instr) -> Sequence[Operand] | None:
     dst=1,
     timing=Timing.MEMORY,
     uniform=if_not_local,
-    hidden_reads=compiled_memory,
+    implicit_reads=compiled_memory,
     communicates=strong_outside_cluster,
 )
 def _ld(ins: Instr) -> Action:
@@ -394,7 +394,7 @@ def parameter_load(op: MemoryOp, widths: list[int]) -> Action:
     return run
 
 
-@executes("st", timing=Timing.MEMORY, hidden_reads=compiled_memory, communicates=strong_outside_cluster)
+@executes("st", timing=Timing.MEMORY, implicit_reads=compiled_memory, communicates=strong_outside_cluster)
 def _st(ins: Instr) -> Action:
     op = MemoryOp(ins)
     dtype = np.dtype(f"u{op.width}")
@@ -425,7 +425,7 @@ def recording(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
     """
     op = MemoryOp(ins)
 
-    def learn(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
+    def allow(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
         if op.stores:
             warp.stored[number] |= ALL_LANES if mask is None else int(BITS[mask].sum())
         answer = run(warp, mask, address, *values)
@@ -433,12 +433,12 @@ def recording(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
         active = np.zeros(1, np.intp) if uniform else np.arange(32) if mask is None else np.flatnonzero(mask)
         addresses = np.full(1, address) if uniform else per_lane(address, np.uint64)[active]
         if op.space == "shared":
-            compiled.learn_shared(number, warp, active, addresses, op.bytes, op.stores, not op.own_cta)
+            compiled.allow_shared(number, warp, active, addresses, op.bytes, op.stores, not op.own_cta)
         else:
-            compiled.learn(number, addresses, op.bytes, op.stores)
+            compiled.allow(number, addresses, op.bytes, op.stores)
         return answer
 
-    return learn
+    return allow
 
 
 @executes("prefetch", "prefetchu", communicates=never_communicates)

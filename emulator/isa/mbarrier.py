@@ -280,8 +280,8 @@ def _report_late_wait(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, pa
         state = f"{warp} knows of {known} completed phases, {barrier.phase} are"
         missing = f"what keeps {barrier} from going on before {warp} has waited for phase {requested}"
         last = barrier.last.placed() if barrier.last else "none"
-        notes = (("state", state), ("last arrival", last), ("missing", missing))
-        warp.cta.launch.report(BarrierError(what, ins, warp, notes))
+        records = (("state", state), ("last arrival", last), ("missing", missing))
+        warp.cta.launch.report(BarrierError(what, ins, warp, records))
 
 
 def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, parity: bool, acquire: bool) -> Any:

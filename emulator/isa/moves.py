@@ -65,7 +65,7 @@ def _parameters(ins: Instr) -> tuple[Special, ...]:
     return (PARAMS,) if any(part.startswith("param") for part in ins.modifiers) else ()
 
 
-@lowers(FIXED_PARAMETER, timing=Timing.FREE, uniform=if_sources_uniform, hidden_reads=_parameters)
+@lowers(FIXED_PARAMETER, timing=Timing.FREE, uniform=if_sources_uniform, implicit_reads=_parameters)
 def parameter(builder: Builder, ins: Instr) -> None:
     """Lower a load of a parameter at a constant address."""
     m = Modifiers(ins)
@@ -103,7 +103,7 @@ def _load_parameter(address: Vec, kind: str) -> Vec:
     return Vec(code, code.splat(kind, value), kind)
 
 
-@lowers("cvta", timing=Timing.FREE, uniform=if_sources_uniform, hidden_reads=_parameters)
+@lowers("cvta", timing=Timing.FREE, uniform=if_sources_uniform, implicit_reads=_parameters)
 def cvta(builder: Builder, ins: Instr) -> None:
     """Lower cvta: convert between a state space and the generic address space."""
     m = Modifiers(ins)

@@ -49,7 +49,7 @@ Uniform = Callable[[Instr], Sequence[Operand] | None]
 
 Without operands the result is always uniform; None means that it may differ whatever the operands are.
 """
-HiddenReads = Callable[[Instr], tuple[Special, ...]]
+ImplicitReads = Callable[[Instr], tuple[Special, ...]]
 Communicates = Callable[[Instr], bool]
 Merges = Callable[[Instr], Sequence[str]]
 Flush = Callable[[Any], None]
@@ -69,7 +69,7 @@ def always_uniform(ins: Instr) -> Sequence[Operand]:
     return ()
 
 
-def no_hidden_reads(ins: Instr) -> tuple[Special, ...]:
+def no_implicit_reads(ins: Instr) -> tuple[Special, ...]:
     """Return no registers: the instruction reads only its operands."""
     return ()
 
@@ -123,7 +123,7 @@ class Facts:
 
     dst: the number of leading destination operands, 0 or 1 (a vector, a d|p pair and a sink count as one).
     uniform: of the result; a pair if it differs for d and p.
-    hidden_reads: hidden registers of the emulator that the instruction reads besides its operands.
+    implicit_reads: implicit registers of the emulator that the instruction reads besides its operands.
     communicates: whether clusters may communicate through it. If no instruction of a kernel does, its clusters may run
     in several processes.
     pure: the results depend only on what is read and on the active lanes.
@@ -136,7 +136,7 @@ class Facts:
 
     dst: int = 0
     uniform: Uniform | tuple[Uniform, Uniform] = never_uniform
-    hidden_reads: HiddenReads = no_hidden_reads
+    implicit_reads: ImplicitReads = no_implicit_reads
     communicates: Communicates = may_communicate
     pure: bool = False
     membermask: bool = False
@@ -198,7 +198,8 @@ def executes(*opcodes: str, **facts: Any) -> Callable[[Callable[[Instr], Action]
 def lowers(*opcodes: str, dst: int = 1, **facts: Any) -> Callable[[Lower], Lower]:
     """Register the lowering of `opcodes`. facts: fields of `Facts`.
 
-    The results may depend only on the operands, the hidden reads and the active lanes, so clusters cannot communicate.
+    The results may depend only on the operands, the implicit reads and the active lanes, so clusters cannot
+    communicate.
     """
 
     def register(lower: Lower) -> Lower:

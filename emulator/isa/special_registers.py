@@ -1,4 +1,4 @@
-"""Static properties of special registers: PTX's own, and the emulator's hidden ones, whose names begin with `@`."""
+"""Static properties of special registers: PTX's own, and the emulator's implicit ones, whose names begin with `@`."""
 
 from __future__ import annotations
 

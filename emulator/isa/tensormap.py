@@ -98,14 +98,14 @@ def _changed(ins: Instr, warp: Warp, address: int) -> None:
     Kept are the last change and changes by other warps with the same result.
     """
     _check_unused(ins, warp, address)
-    warp.cta.cluster.outside.unnoted = True
+    warp.cta.cluster.outside.untracked = True
     now, maps = _held(address), warp.cta.launch.registry.setdefault("changed maps", {})
     alike = [(held, made) for held, made in maps.get(address, ()) if held == now and made.warp is not warp]
     maps[address] = [*alike, (now, GlobalAccess.of(warp.access(ins, ins.opcode)))]
 
 
-def note_use(warp: Warp, address: int, uses: Iterable[Access]) -> None:
-    """Note TMA operations that read the map at `address` until they complete, if the kernel changes maps."""
+def record_use(warp: Warp, address: int, uses: Iterable[Access]) -> None:
+    """Record TMA operations that read the map at `address` until they complete, if the kernel changes maps."""
     launch = warp.cta.launch
     changes: bool | None = launch.registry.get("kernel changes maps")
     if changes is None:
@@ -127,7 +127,7 @@ def _check_unused(ins: Instr, warp: Warp, address: int) -> None:
 
 
 def _uses(warp: Warp, address: int) -> list[Access]:
-    """Return the noted uses of a map by the warp's cluster."""
+    """Return the recorded uses of a map by the warp's cluster."""
     uses: list[Access] = warp.cta.launch.registry.setdefault(("map uses", warp.cta.cluster_id, address), [])
     return uses
 

@@ -31,8 +31,8 @@ def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray | None, aligne
         warp.cta.launch.report(_apart(instr, warp, bits, ALL, absent))
 
 
-def note_absent_lanes(instr: Instr, warp: Warp, bits: int, members: int) -> None:
-    """Note the `members` of an exchange that are elsewhere while `bits` execute it.
+def record_absent_lanes(instr: Instr, warp: Warp, bits: int, members: int) -> None:
+    """Record the `members` of an exchange that are elsewhere while `bits` execute it.
 
     The exchange waits for them to come or to end. If they wait for these lanes at a barrier or another exchange, all
     wait for ever: an H100 hangs there, and does not if they end.

@@ -257,7 +257,7 @@ class Warp(Issuer):
         self._polls: dict[int, bytes] = {}
 
     def poll(self, instr: Instr, addresses: np.ndarray, values: np.ndarray) -> None:
-        """Note a read of memory that others may write while this warp waits for it, and let them run."""
+        """Record a read of memory that others may write while this warp waits for it, and let them run."""
         seen = addresses.tobytes() + values.tobytes()
         again = self._polls.get(id(instr)) == seen
         self._polls[id(instr)], self.polled = seen, (instr, addresses.item(0))

@@ -52,7 +52,7 @@ NEXT: Final = 7 * 8
 SIGNED, LONG, UNIFORM, GUARDED, GUARD_HOLDS, CONSTANT, ONCE, PEER = (1 << bit for bit in range(8))
 WIDTH_AT, COUNT_AT, REGISTER_AT, CELL_AT = 8, 16, 24, 32
 BYTE: Final = 0xFF
-WINDOWS, BYTES, PATTERNS, START, LIMIT_AT, HOST, WRITES, READS, NOTED, READERS, EPOCHS = range(11)
+WINDOWS, BYTES, PATTERNS, START, LIMIT_AT, HOST, WRITES, READS, PENDING, READERS, EPOCHS = range(11)
 WARPS, CELLS_OF, STORED, CLOCK_AT, WARP, COMPONENT, SERIAL, PEERS, CTAS, LAST = range(11, 21)
 """The fields of MEMORY_ROW."""
 ROW_BYTES: Final = MEMORY_ROW.itemsize
@@ -70,8 +70,8 @@ class LoadStore:
 
     shared: of shared memory, else global. peer: of any CTA of the cluster. long: the address register has 64 bits.
     uniform: address and stored data are the same in all lanes. guard: the required value of the guard's predicate, if
-    there is one. constant: the stored data is a number. cell: bytes of global memory per note. once: the loaded memory
-    must not be written in the launch.
+    there is one. constant: the stored data is a number. cell: bytes of global memory per record. once: the loaded
+    memory must not be written in the launch.
     """
 
     store: bool
@@ -148,18 +148,18 @@ def _global(registers: int, active: int, step: int, store: bool) -> int:
         return 0
     base, more, data = registers + i64(step)[ADDRESS], i64(step)[ADDEND], i64(step)[DATA]
     writes, reads, width = i64(window)[WINDOW_WRITES], i64(window)[WINDOW_READS], _width(form)
-    note = _global_note(memory, number)
+    record = _global_record(memory, number)
     for lane in range(LANES):
         if asked >> lane & 1:
             address = _address(base, more, form, lane)
-            own, cells = note | _named(form, live, lane), size >> (form >> CELL_AT) if writes != 0 else 0
+            own, cells = record | _named(form, live, lane), size >> (form >> CELL_AT) if writes != 0 else 0
             for cell in range(cells):
-                read = i64(_note_at(reads, form, address, cell))
+                read = i64(_record_at(reads, form, address, cell))
                 if store:
                     index = (cell << (form >> CELL_AT)) >> (width >> 1) - (width >> 3)  # widths are 1, 2, 4 and 8
                     value = _value(registers, data, form, lane, index)
                     same = _get(address + index * width, width) == _cut(value, width)
-                    there = i64(_note_at(writes, form, address, cell))
+                    there = i64(_record_at(writes, form, address, cell))
                     there[0] = own | _kept(there[0], read[0] != 0, same)
                 else:
                     read[0] = own
@@ -179,26 +179,26 @@ def _shared(registers: int, active: int, step: int, store: bool) -> int:
     if not _shared_in_order(registers, step, form, live, asked, pattern, store):
         return 0
     base, more, data = registers + i64(step)[ADDRESS], i64(step)[ADDEND], i64(step)[DATA]
-    row = start = host = noted = notes = note = met = 0
+    row = start = host = pending = records = record = met = 0
     for lane in range(LANES):
         if asked >> lane & 1:
             address = _address(base, more, form, lane)
             found = _row(memory, form, address)
             if found != row:
-                row, start, host, noted = found, i64(found)[START], i64(found)[HOST], i64(found)[NOTED]
-                notes = i64(row)[WRITES] if store else _reads(row, i64(row)[WARP])
-                i64(row)[LAST] = note = _shared_note(row, number)
+                row, start, host, pending = found, i64(found)[START], i64(found)[HOST], i64(found)[PENDING]
+                records = i64(row)[WRITES] if store else _reads(row, i64(row)[WARP])
+                i64(row)[LAST] = record = _shared_record(row, number)
                 met = i32(i64(row)[CLOCK_AT])[i64(row)[COMPONENT] + 1]
             _move(registers, form, live, data, lane, host + address - start, store)
             who = _named(form, live, lane) if store or form & UNIFORM else u32(pattern + PATTERN_WHO)[lane]
             for cell in range(address - start >> 2, address - start + size >> 2):
                 if store:
-                    if u8(noted)[cell] & READ:
+                    if u8(pending)[cell] & READ:
                         _forget_reads(row, cell)
-                    i64(notes)[cell] = note | who
+                    i64(records)[cell] = record | who
                 else:
-                    i64(notes)[cell] = note | _merged(i64(notes)[cell], who, met)
-                u8(noted)[cell] = WRITTEN if store else WRITTEN | READ
+                    i64(records)[cell] = record | _merged(i64(records)[cell], who, met)
+                u8(pending)[cell] = WRITTEN if store else WRITTEN | READ
     if store:
         u32(i64(memory)[STORED])[number] |= live
     i64(pattern)[0] += 1
@@ -231,7 +231,7 @@ def _one_or_all(live: int) -> bool:
 
 
 def _named(form: int, live: int, lane: int) -> int:
-    """Return a lane as notes hold it: MANY for a uniform access by several."""
+    """Return a lane as records hold it: MANY for a uniform access by several."""
     return MANY if form & UNIFORM and live & live - 1 != 0 else lane
 
 
@@ -325,7 +325,7 @@ def _load(to: int, form: int, live: int, lane: int, there: int) -> None:
 
 
 def _global_in_order(registers: int, step: int, form: int, live: int, asked: int, window: int) -> bool:
-    """Return whether every lane's address is aligned, in the window, and has the lane's own notes or none."""
+    """Return whether every lane's address is aligned, in the window, and has the lane's own records or none."""
     size, writes, reads = _bytes(form), i64(window)[WINDOW_WRITES], i64(window)[WINDOW_READS]
     if writes != 0 and form & UNIFORM and not _one_or_all(live):
         return False
@@ -340,8 +340,8 @@ def _global_in_order(registers: int, step: int, form: int, live: int, asked: int
             if writes != 0:
                 own = serial | _named(form, live, lane)
                 for cell in range(size >> (form >> CELL_AT)):
-                    write = i64(_note_at(writes, form, address, cell))[0]
-                    read = i64(_note_at(reads, form, address, cell))[0]
+                    write = i64(_record_at(writes, form, address, cell))[0]
+                    read = i64(_record_at(reads, form, address, cell))[0]
                     if write != 0 and (form & ONCE or write & GLOBAL_WHO != own):
                         return False
                     if read != 0 and read & GLOBAL_WHO != own:
@@ -349,19 +349,19 @@ def _global_in_order(registers: int, step: int, form: int, live: int, asked: int
     return True
 
 
-def _note_at(notes: int, form: int, address: int, cell: int) -> int:
-    """Return the address of the note of one of a lane's cells."""
-    return notes + 8 * ((address >> (form >> CELL_AT)) + cell)
+def _record_at(records: int, form: int, address: int, cell: int) -> int:
+    """Return the address of the record of one of a lane's cells."""
+    return records + 8 * ((address >> (form >> CELL_AT)) + cell)
 
 
-def _global_note(memory: int, number: int) -> int:
-    """Return the note of an access without its lane."""
+def _global_record(memory: int, number: int) -> int:
+    """Return the record of an access without its lane."""
     time = i32(i64(memory)[CLOCK_AT])[i64(memory)[COMPONENT]]
     return time << GLOBAL_TIME_BITS | i64(memory)[SERIAL] << SERIAL_BITS | number + 1 << ID_BITS
 
 
 def _kept(there: int, read: bool, same: bool) -> int:
-    """Return UNCHANGED and LOST as they hold after a store. there: the note before. read: whether reads were noted."""
+    """Return UNCHANGED and LOST after a store. there: the record before it. read: whether there was a read."""
     if there == 0:
         return UNCHANGED if read and same else 0
     return (there & UNCHANGED if same else 0) | (there & LOST if same else LOST)
@@ -404,20 +404,20 @@ def _shared_in_order(registers: int, step: int, form: int, live: int, asked: int
             if not (0 <= offset < limit and offset & size - 1 == 0):
                 return False
             for cell in range(offset >> 2, offset + size >> 2):
-                note = i64(writes)[cell]
-                other = note & LANE != who and (store or note & LANE != MANY)
-                if not _seen(row, note, other) and not (store and note == UNWRITTEN):
+                record = i64(writes)[cell]
+                other = record & LANE != who and (store or record & LANE != MANY)
+                if not _seen(row, record, other) and not (store and record == UNWRITTEN):
                     return False
                 if store and not (_unread(row, cell) and _read_before(row, cell, who)):
                     return False
     return True
 
 
-def _seen(row: int, note: int, other: bool) -> bool:
-    """Return whether an access with this note or epoch happens before. other: lanes may have to synchronise first."""
-    component = component_of(note)
+def _seen(row: int, record: int, other: bool) -> bool:
+    """Return whether an access with this record or epoch happens before. other: lanes may have to synchronise first."""
+    component = component_of(record)
     own = component == i64(row)[COMPONENT]
-    return i32(i64(row)[CLOCK_AT])[component + (1 if own and other else 0)] >= note >> TIME_BITS
+    return i32(i64(row)[CLOCK_AT])[component + (1 if own and other else 0)] >= record >> TIME_BITS
 
 
 def _unread(row: int, cell: int) -> bool:
@@ -427,30 +427,30 @@ def _unread(row: int, cell: int) -> bool:
 
 
 def _reads(row: int, reader: int) -> int:
-    """Return the address of the notes of a warp's reads."""
+    """Return the address of the records of a warp's reads."""
     return i64(i64(row)[READS])[0] + 8 * reader * i64(row)[CELLS_OF]
 
 
 def _read_before(row: int, cell: int, lane: int) -> bool:
-    """Return whether all noted reads of a cell are ordered before the store of a lane."""
-    if not u8(i64(row)[NOTED])[cell] & READ:
+    """Return whether all recorded reads of a cell are ordered before the store of a lane."""
+    if not u8(i64(row)[PENDING])[cell] & READ:
         return True
     for reader in range(i64(i64(row)[WARPS])[0]):
-        note = i64(_reads(row, reader))[cell]
-        if not _seen(row, note, note & LANE != lane or lane == MANY):
+        record = i64(_reads(row, reader))[cell]
+        if not _seen(row, record, record & LANE != lane or lane == MANY):
             return False
     return True
 
 
-def _shared_note(row: int, number: int) -> int:
-    """Return the note of an access without its lane."""
+def _shared_record(row: int, number: int) -> int:
+    """Return the record of an access without its lane."""
     own = i64(row)[COMPONENT]
     time = i32(i64(row)[CLOCK_AT])[own]
     return time << TIME_BITS | own << COMPONENT_BITS | (number << ID_BITS) + FIRST_ID
 
 
 def _merged(before: int, lane: int, met: int) -> int:
-    """Return the lane of a load's note: MANY if another lane read there since the lanes last synchronised, at `met`."""
+    """Return the lane of a load's record: MANY if another lane read there since the lanes synchronised, at `met`."""
     return MANY if before & LANE != lane and met < before >> TIME_BITS else lane
 
 

@@ -1,8 +1,8 @@
-"""The common case of an access of cells with a shadow: prove that it is in order, and note it.
+"""The common case of an access of cells with a shadow: prove that it is in order, and record it.
 
 `read` and `write` return DONE only if `Shadow.read` or `Shadow.write` would report nothing and record only this access:
 every writer and reader of the cells happens before it. ASK and FLUSH change nothing: the shadow has to check the access
-itself, or first to merge the notes of compiled accesses. `merge` does so for notes of stores.
+itself, or first to merge the records of compiled accesses. `merge` does so for records of stores.
 
 An earlier access is known by its epoch, a word that the history keeps: its component and time on the clocks, its proxy
 and its swizzle. Cells with the same writer and reader as the cell before are skipped eight at a time, so that a tile
@@ -46,16 +46,19 @@ ACCESSES: Final = 16
 """The number of consecutive writes that have such lists."""
 
 REPLACED: Final = np.dtype([("count", "u8"), ("numbers", "i4", DIFFERENT)])
-STORES: Final = np.dtype([("count", "u8"), ("notes", "i8", DIFFERENT)])
+STORES: Final = np.dtype([("count", "u8"), ("records", "i8", DIFFERENT)])
 SHADOW: Final = np.dtype(
     [
-        *((name, "u8") for name in ("writers", "readers", "writer_lanes", "reader_lanes", "epochs", "noted", "writes")),
+        *(
+            (name, "u8")
+            for name in ("writers", "readers", "writer_lanes", "reader_lanes", "epochs", "pending", "writes")
+        ),
         ("merged", STORES),
         ("replaced", REPLACED, (ACCESSES, 2)),
     ]
 )
-"""Addresses: a shadow's arrays, 0 for those that it lacks; the word that holds the epochs' address; the notes of
-compiled accesses. merged: the different stores that `merge` found, as notes without lanes. replaced: the different
+"""Addresses: a shadow's arrays, 0 for those that it lacks; the word that holds the epochs' address; the records of
+compiled accesses. merged: the different stores that `merge` found, as records without lanes. replaced: the different
 writers and readers that each of the writes replaced, or that those stores had replaced."""
 CELLS: Final = np.dtype([(name, "i8") for name in ("first", "starts", "stride", "runs", "length", "together")])
 """Runs of neighbouring cells: from `first` every `stride`, or at the words at `starts`. together: the number of runs
@@ -67,7 +70,7 @@ NOT_KNOWN: Final = NEVER
 """The epoch of an access that fits no epoch."""
 
 PATTERNS: Final = (1 << COMPONENT_BITS - PATTERN_BITS) - 1
-WRITERS, READERS, WRITER_LANES, READER_LANES, EPOCHS, NOTED, NOTES = range(7)
+WRITERS, READERS, WRITER_LANES, READER_LANES, EPOCHS, PENDING, RECORDS = range(7)
 _MERGED: Final = offset_of("merged", SHADOW)
 _REPLACED: Final = offset_of("replaced", SHADOW)
 _LIST: Final = REPLACED.itemsize
@@ -92,7 +95,7 @@ def checks() -> tuple[Check, Check, Check]:
 
 
 def read(shadow: int, cells: int, clock: int, width: int, follows: int, agent: int, pattern: int, number: int) -> int:
-    """Check and note one or several reads.
+    """Check and record one or several reads.
 
     shadow, cells: addresses of a SHADOW and of CELLS. clock, width: the address of a clock's rows, and their length.
     follows: the component whose accesses are ordered before this one in any case, -1 for none. agent: 1 for an access
@@ -103,15 +106,15 @@ def read(shadow: int, cells: int, clock: int, width: int, follows: int, agent: i
 
 
 def write(shadow: int, cells: int, clock: int, width: int, follows: int, agent: int, pattern: int, number: int) -> int:
-    """Check and note one or several writes, and list what each replaces. The first one's epoch becomes their note."""
+    """Check and record one or several writes, and list what each replaces. The epoch of the first is their record."""
     return _access(shadow, cells, clock, width, follows, agent, pattern, number, True)
 
 
-def merge(shadow: int, notes: int, noted: int, cells: int, count: int, ids: int, number: int) -> int:
-    """Have the shadow know the stores that notes of cells stand for. Return the number of cells that were merged.
+def merge(shadow: int, records: int, pending: int, cells: int, count: int, ids: int, number: int) -> int:
+    """Have the shadow know the stores that records of cells stand for. Return the number of cells that were merged.
 
-    notes, noted, cells: addresses of all notes, of their marks or 0, and of the cells' numbers. ids: the bits of a note
-    that say that the shadow does not know the store. number: that of the first store that is found.
+    records, pending, cells: addresses of all records, of their marks or 0, and of the cells' numbers. ids: the bits of
+    a record that say that the shadow does not know the store. number: that of the first store that is found.
     """
     fields, stores, before = i64(shadow), shadow + _MERGED, shadow + _REPLACED
     writers, readers, lanes = i32(fields[WRITERS]), i32(fields[READERS]), u32(fields[WRITER_LANES])
@@ -119,18 +122,18 @@ def merge(shadow: int, notes: int, noted: int, cells: int, count: int, ids: int,
     store = which = -1
     for each in range(count):
         cell = i64(cells)[each]
-        note = i64(notes)[cell]
-        if note & ids != 0:
-            if note & ~LANE != store:
-                store = note & ~LANE
+        record = i64(records)[cell]
+        if record & ids != 0:
+            if record & ~LANE != store:
+                store = record & ~LANE
                 which = _place(i64(stores + 8), i64(stores), store)
             if which < 0 or not (_listed(before, writers[cell]) and _listed(before + _LIST, readers[cell])):
                 return each
             writers[cell], readers[cell] = number + which, 0
-            lanes[cell] = ALL_LANES if note & LANE == MANY else 1 << (note & LANE)
-            i64(notes)[cell] = note & ~ids
-        if noted != 0:
-            u8(noted)[cell] &= READ
+            lanes[cell] = ALL_LANES if record & LANE == MANY else 1 << (record & LANE)
+            i64(records)[cell] = record & ~ids
+        if pending != 0:
+            u8(pending)[cell] &= READ
     return count
 
 
@@ -139,7 +142,7 @@ def _access(
 ) -> int:
     answer = _prove(shadow, cells, clock, width, follows, agent, pattern, write)
     if answer == DONE:
-        _note(shadow, cells, agent, number, write)
+        _record(shadow, cells, agent, number, write)
     return answer
 
 
@@ -147,7 +150,7 @@ def _prove(shadow: int, cells: int, clock: int, width: int, follows: int, agent:
     """Return DONE if every writer and reader of the cells happens before. List those that each write replaces."""
     fields, together = i64(shadow), i64(cells)[TOGETHER]
     writers, readers, epochs = i32(fields[WRITERS]), i32(fields[READERS]), i64(i64(fields[EPOCHS])[0])
-    noted, noting = u8(fields[NOTED]), fields[NOTED] != 0
+    pending, recording = u8(fields[PENDING]), fields[PENDING] != 0
     writer = reader = NOBODY
     for run in range(i64(cells)[RUNS]):
         before = shadow + _REPLACED + run // together * 2 * _LIST
@@ -157,10 +160,14 @@ def _prove(shadow: int, cells: int, clock: int, width: int, follows: int, agent:
         cell = _start(cells, run)
         end = cell + i64(cells)[LENGTH]
         while cell < end:
-            if end - cell >= EIGHT and _same(writers, readers, cell, writer, reader) and _quiet(noted, noting, cell):
+            if (
+                end - cell >= EIGHT
+                and _same(writers, readers, cell, writer, reader)
+                and _quiet(pending, recording, cell)
+            ):
                 cell += EIGHT
                 continue
-            if noting and noted[cell] != 0:
+            if recording and pending[cell] != 0:
                 return FLUSH
             if writers[cell] != writer:
                 writer = writers[cell]
@@ -178,11 +185,11 @@ def _prove(shadow: int, cells: int, clock: int, width: int, follows: int, agent:
     return DONE
 
 
-def _note(shadow: int, cells: int, agent: int, number: int, write: bool) -> None:
-    """Note proved accesses. Any lane may read what an agent wrote. Without an epoch, a note makes compiled code ask."""
+def _record(shadow: int, cells: int, agent: int, number: int, write: bool) -> None:
+    """Record proved accesses. Any lane may read what an agent wrote. Without an epoch, compiled code has to ask."""
     fields, place = i64(shadow), i64(cells)
     lanes, epoch = fields[WRITER_LANES if write else READER_LANES], i64(i64(fields[EPOCHS])[0])[number]
-    note = NEVER if epoch == NOT_KNOWN else epoch & -(1 << COMPONENT_BITS) | MANY
+    record = NEVER if epoch == NOT_KNOWN else epoch & -(1 << COMPONENT_BITS) | MANY
     for run in range(place[RUNS]):
         start, own = _start(cells, run), number + run // place[TOGETHER]
         end = start + place[LENGTH]
@@ -191,8 +198,8 @@ def _note(shadow: int, cells: int, agent: int, number: int, write: bool) -> None
             _fill(i32(lanes), start, end, 0)
         if write:
             _fill(i32(fields[WRITERS]), start, end, own)
-            if fields[NOTES] != 0:
-                _fill(i64(fields[NOTES]), start, end, note)
+            if fields[RECORDS] != 0:
+                _fill(i64(fields[RECORDS]), start, end, record)
 
 
 def _seen(epoch: int, clock: int, width: int, follows: int, agent: int, pattern: int) -> bool:
@@ -242,12 +249,12 @@ def _same(writers: Any, readers: Any, cell: int, writer: int, reader: int) -> bo
     return same
 
 
-def _quiet(noted: Any, noting: bool, cell: int) -> bool:
-    """Return whether eight neighbours have no pending notes."""
+def _quiet(pending: Any, recording: bool, cell: int) -> bool:
+    """Return whether eight neighbours have no pending records."""
     quiet = True
-    if noting:
+    if recording:
         for i in range(EIGHT):
-            quiet &= noted[cell + i] == 0
+            quiet &= pending[cell + i] == 0
     return quiet
 
 

@@ -47,11 +47,11 @@ def handled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def _handled(memory: type, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     for name in ("load", "store"):
-        monkeypatch.setattr(memory, name, _noted(getattr(memory, name), name, seen))
+        monkeypatch.setattr(memory, name, _counting(getattr(memory, name), name, seen))
     return seen
 
 
-def _noted(real, name, seen):  # type: ignore[no-untyped-def]
+def _counting(real, name, seen):  # type: ignore[no-untyped-def]
     def call(*arguments):  # type: ignore[no-untyped-def]
         seen.append(name)
         return real(*arguments)
@@ -420,7 +420,7 @@ def test_bulk_copies_see_what_was_stored() -> None:
         shared_loop(body.format(without=2), out)
 
 
-def test_single_bytes_end_the_notes() -> None:
+def test_single_bytes_end_the_records() -> None:
     """In round 2 each thread also reads and writes the second byte of its word."""
     out = np.zeros(32, np.uint32)
     body = """

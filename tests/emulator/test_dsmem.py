@@ -277,13 +277,13 @@ def looped(body: str, ctas: int = 2, last: str = TOGETHER) -> tuple[Stats, np.nd
 def test_words_go_around_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """In each round the second warp adds the next CTA's word and stores it there. Handlers run once per warp."""
     learned = []
-    real = accesses.CompiledAccesses.learn_shared
+    real = accesses.CompiledAccesses.allow_shared
 
     def learn(*given: Any) -> None:
         learned.append(given)
         real(*given)
 
-    monkeypatch.setattr(accesses.CompiledAccesses, "learn_shared", learn)
+    monkeypatch.setattr(accesses.CompiledAccesses, "allow_shared", learn)
     body = f"@%p1 ld.shared::cluster.u32 %r21, [%r11]; {TOGETHER} @%p1 {ADD} @%p1 st.shared::cluster.u32 [%r11], %r9;"
     stats, out = looped(f"{body} {TOGETHER}", ctas=4)
     held, sums = np.tile(np.arange(32), (4, 1)), np.tile(np.arange(64), (4, 1))

@@ -1,4 +1,4 @@
-"""Loads and stores as machine code beside the same source uncompiled, on drawn memory, notes and clocks."""
+"""Loads and stores as machine code beside the same source uncompiled, on drawn memory, records and clocks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class State:
     memory: np.ndarray
     writes: np.ndarray
     reads: np.ndarray
-    noted: np.ndarray
+    pending: np.ndarray
     readers: np.ndarray
     epochs: np.ndarray
     clock: np.ndarray
@@ -75,7 +75,7 @@ class State:
         row = at.file[MEMORY_AT:].view(MEMORY_ROW)
         row["windows"], row["bytes"], row["patterns"] = map(address_of, (window, at.counts, at.pattern))
         row["start"], row["limit"], row["data"] = BASE, BYTES, address_of(at.memory)
-        row["writes"], row["noted"], row["readers"] = map(address_of, (at.writes, at.noted, at.readers))
+        row["writes"], row["pending"], row["readers"] = map(address_of, (at.writes, at.pending, at.readers))
         row["epochs"], row["reads"], row["warps"] = map(address_of, words)
         row["cells"], row["stored"] = CELLS, address_of(at.stored)
         row["clock"], row["component"], row["serial"], row["warp"] = address_of(at.clock), OWN, SERIAL, 0
@@ -86,8 +86,8 @@ class State:
         if not access.shared:
             first = address_of(at.memory)
             skipped = 8 * (first // access.cell)
-            notes = (address_of(at.writes) - skipped, address_of(at.reads) - skipped) if tracked else (0, 0)
-            window[0] = first, BYTES - access.width * access.count + 1, *(note % (1 << 64) for note in notes)
+            records = (address_of(at.writes) - skipped, address_of(at.reads) - skipped) if tracked else (0, 0)
+            window[0] = first, BYTES - access.width * access.count + 1, *(record % (1 << 64) for record in records)
         addresses += first
         if not access.long:
             addresses.view(np.uint32)[:LANES] = addresses.astype(np.uint32)
@@ -96,7 +96,7 @@ class State:
         step = np.array([data, ADDRESS_AT, 0, 0, MEMORY_AT, guard, access.form])
         answer = call(address_of(at.file), active, address_of(step))
         assert answer in (0, address_of(step) + load_store.NEXT)
-        changed = at.file[:ADDRESS_AT], at.memory, at.writes, at.reads, at.noted, at.pattern, at.counts, at.stored
+        changed = at.file[:ADDRESS_AT], at.memory, at.writes, at.reads, at.pending, at.pattern, at.counts, at.stored
         return [answer != 0, *(array.tobytes() for array in changed)]
 
 
@@ -124,18 +124,18 @@ def accesses(draw: Any) -> LoadStore:
 
 
 SEEN: Final = OWN << COMPONENT_BITS | MANY
-"""The note of a store that every lane has seen."""
+"""The record of a store that every lane has seen."""
 
 
-def shared_note(draw: Any) -> int:
-    """Draw the note of an access of shared memory that is probably ordered."""
+def shared_record(draw: Any) -> int:
+    """Draw the record of an access of shared memory that is probably ordered."""
     time, component = draw(st.sampled_from((0, 1, 1, 2))), draw(st.sampled_from((OWN, OWN, 4)))
     lane = draw(st.sampled_from((0, 1, 5, MANY)))
     return int(time << TIME_BITS | component << COMPONENT_BITS | draw(st.sampled_from((0, FIRST_ID))) | lane)
 
 
-def global_note(draw: Any, lane: int) -> int:
-    """Draw the note of an access of global memory, probably of this lane, or 0."""
+def global_record(draw: Any, lane: int) -> int:
+    """Draw the record of an access of global memory, probably of this lane, or 0."""
     if draw(st.booleans()):
         return 0
     who = draw(st.sampled_from((SERIAL, SERIAL, SERIAL, 9))) << SERIAL_BITS | draw(st.sampled_from((lane, lane, MANY)))
@@ -145,7 +145,7 @@ def global_note(draw: Any, lane: int) -> int:
 
 @st.composite
 def states(draw: Any, access: LoadStore, active: int) -> State:
-    """Draw a state in which the access may proceed if its notes let it."""
+    """Draw a state in which the access may proceed if its records let it."""
     rng = np.random.default_rng(draw(st.integers(0, 1 << 16)))
     size = access.width * access.count
     file = rng.integers(0, 256, FILE_BYTES, np.uint8)
@@ -172,12 +172,12 @@ def states(draw: Any, access: LoadStore, active: int) -> State:
     kinds = [draw(st.sampled_from((0, 0, 0, 1, 2))) for _ in range(8)]
     clean = draw(st.booleans())
     if access.shared:
-        drawn = [UNWRITTEN if access.store else SEEN, *(shared_note(draw) for _ in range(3))]
+        drawn = [UNWRITTEN if access.store else SEEN, *(shared_record(draw) for _ in range(3))]
         writes = np.array([drawn[0] if clean else drawn[kinds[cell % 8]] for cell in range(number)])
         reads = np.array([0 if clean else drawn[1 + kinds[cell % 8]] for cell in range(WARPS * CELLS)])
     else:
         named = [int(np.argmax(places == cell * max(access.cell, 1) // size)) for cell in range(number)]
-        writes, reads = (np.array([0 if clean else global_note(draw, lane) for lane in named[:8]] * 32) for _ in "12")
+        writes, reads = (np.array([0 if clean else global_record(draw, lane) for lane in named[:8]] * 32) for _ in "12")
     clock = np.array([draw(st.integers(0, 3)) for _ in range(COMPONENTS)], np.int32)
     clock[OWN : OWN + 2] += draw(st.sampled_from((0, 2)))
     return State(
@@ -185,7 +185,7 @@ def states(draw: Any, access: LoadStore, active: int) -> State:
         memory=memory,
         writes=writes,
         reads=reads,
-        noted=np.array([draw(st.sampled_from((0, WRITTEN, READ)))] * number, np.uint8),
+        pending=np.array([draw(st.sampled_from((0, WRITTEN, READ)))] * number, np.uint8),
         readers=np.full(number, draw(st.sampled_from((0, 0, 1, 2))), np.int32),
         epochs=np.array([0, *(1 << TIME_BITS | component << COMPONENT_BITS for component in (OWN, 4))]),
         clock=clock,

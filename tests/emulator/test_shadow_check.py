@@ -80,11 +80,11 @@ def testprove_or_not_it_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) 
     proved: list[bool] = []
     prove = proving.prove
 
-    def noted(*arguments: Any, **options: Any) -> bool:
+    def counted(*arguments: Any, **options: Any) -> bool:
         proved.append(prove(*arguments, **options))
         return proved[-1]
 
-    monkeypatch.setattr(proving, "prove", noted)
+    monkeypatch.setattr(proving, "prove", counted)
     monkeypatch.setattr(looking, "prove", lambda *_, **__: False)
     times, warps = [0] * COMPONENTS, _warps()
     for step in range(120):
@@ -123,7 +123,7 @@ def test_a_copy_races_with_a_read_before_the_strong_write_that_it_replaces() -> 
     assert races == [(1, 4, "writes", "read", ["access 0"])]
 
 
-def test_several_reads_at_once_are_noted_each_by_its_own_number() -> None:
+def test_several_reads_at_once_are_pending_each_by_its_own_number() -> None:
     shadow, blamed = _shadow()
     clock, warp = Clock(COMPONENTS, block=COMPONENTS), SimpleNamespace(time=0)
     clock.v[:] = 1
@@ -143,7 +143,7 @@ def test_cells_beyond_the_last_are_left_to_numpy() -> None:
 
 
 def _stored() -> tuple[np.ndarray, np.ndarray]:
-    """Return notes of stores, half of them by component 0, lane 3, the rest by 1, all lanes, and their marks."""
+    """Return records of stores, half of them by component 0, lane 3, the rest by 1, all lanes, and their marks."""
     both = [2 << TIME_BITS | who << COMPONENT_BITS | FIRST_ID | lane for who, lane in ((0, 3), (1, MANY))]
     return np.repeat(np.array(both), CELLS // 2), np.full(CELLS, WRITTEN, np.uint8)
 
@@ -157,13 +157,13 @@ def test_a_merge_records_what_compiled_stores_wrote(several: bool) -> None:
     earlier = [Access(3, 1, True, None, warp, f"before {i}") for i in range(CELLS if several else 1)]  # type: ignore[arg-type]
     shadow.writer[:] = [history.record(earlier[cell % len(earlier)]) for cell in range(CELLS)]
     old, first = shadow.writer.tolist(), len(history.accesses)
-    notes, noted = _stored()
+    records, pending = _stored()
     places = np.arange(CELLS - 1)
 
-    def access(note: int) -> Access:
-        return Access(note >> COMPONENT_BITS & COMPONENTS_MAX - 1, 2, True, None, warp, "a store")  # type: ignore[arg-type]
+    def access(record: int) -> Access:
+        return Access(record >> COMPONENT_BITS & COMPONENTS_MAX - 1, 2, True, None, warp, "a store")  # type: ignore[arg-type]
 
-    shadow.settle_writes(places, notes, noted, ID, access)
+    shadow.merge_writes(places, records, pending, ID, access)
     made = [history.accesses[number] for number in shadow.writer.tolist()]
     half = CELLS // 2
     assert [each.component for each in made[:-1] if each is not None] == [0] * half + [1] * (half - 1)
@@ -171,23 +171,23 @@ def test_a_merge_records_what_compiled_stores_wrote(several: bool) -> None:
     assert shadow.writer_lanes.tolist() == [1 << 3] * half + [ALL_LANES] * (half - 1) + [0]
     replaced = {number for each in history.accesses[first:] if each is not None for number in each.replaced[0]}
     assert replaced == set(old[:-1])
-    assert noted.tolist() == [0] * (CELLS - 1) + [WRITTEN]
-    assert not (notes[:-1] & ID).any()
-    assert notes[-1] & ID
+    assert pending.tolist() == [0] * (CELLS - 1) + [WRITTEN]
+    assert not (records[:-1] & ID).any()
+    assert records[-1] & ID
 
 
-def test_notes_are_merged_before_a_read() -> None:
+def test_records_are_merged_before_a_read() -> None:
     shadow = Shadow(CELLS, History(COMPONENTS), lambda *_: None)
     clock, warp = Clock(COMPONENTS, block=COMPONENTS), SimpleNamespace(time=0)
     clock.v[:] = 2
     merged: list[Any] = []
 
     class Pending:
-        writes, noted = _stored()
+        writes, pending = _stored()
 
         def flush(self, cells: Any, write: bool) -> None:
             merged.append((cells, write))
-            self.noted[cells] = 0
+            self.pending[cells] = 0
 
     shadow.attach(Pending())  # type: ignore[arg-type]
     shadow.write(span(8, 8), Access(3, 1, True, None, warp, "a store"), clock)  # type: ignore[arg-type]

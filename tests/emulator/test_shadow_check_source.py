@@ -45,23 +45,23 @@ class Cells:
 
 @dataclass
 class Memory:
-    """A shadow with notes, and a clock. Addresses are those of its own arrays."""
+    """A shadow with records, and a clock. Addresses are those of its own arrays."""
 
     writers: np.ndarray
     readers: np.ndarray
     writer_lanes: np.ndarray
     reader_lanes: np.ndarray
     epochs: np.ndarray
-    noted: np.ndarray
+    pending: np.ndarray
     writes: np.ndarray
     clock: np.ndarray
 
-    def check(self, which: Any, cells: Cells, *arguments: int, noting: bool, by_lane: bool) -> tuple[int, list[Any]]:
+    def check(self, which: Any, cells: Cells, *arguments: int, recording: bool, by_lane: bool) -> tuple[int, list[Any]]:
         """Return the answer of a check, and all that it may change."""
         arrays = {name: array.copy() for name, array in vars(self).items()}
         row, word, place = np.zeros(1, SHADOW), np.array([address_of(arrays["epochs"])]), np.zeros(1, CELLS)
-        absent = [*("noted", "writes") * (not noting), *("writer_lanes", "reader_lanes") * (not by_lane)]
-        for name in ("writers", "readers", "writer_lanes", "reader_lanes", "noted", "writes"):
+        absent = [*("pending", "writes") * (not recording), *("writer_lanes", "reader_lanes") * (not by_lane)]
+        for name in ("writers", "readers", "writer_lanes", "reader_lanes", "pending", "writes"):
             row[name] = 0 if name in absent else address_of(arrays[name])
         row["epochs"] = address_of(word)
         starts = np.array(cells.starts)
@@ -71,7 +71,7 @@ class Memory:
         return answer, [*(array.tolist() for array in arrays.values()), lists]
 
     def merge(self, which: Any, cells: list[int], number: int, marked: bool) -> tuple[int, list[Any]]:
-        """Return the answer of a merge of notes, and all that it may change."""
+        """Return the answer of a merge of records, and all that it may change."""
         arrays, row, places = (
             {name: array.copy() for name, array in vars(self).items()},
             np.zeros(1, SHADOW),
@@ -79,13 +79,13 @@ class Memory:
         )
         for name in ("writers", "readers", "writer_lanes"):
             row[name] = address_of(arrays[name])
-        noted = address_of(arrays["noted"]) if marked else 0
+        pending = address_of(arrays["pending"]) if marked else 0
         answer = which(
-            address_of(row), address_of(arrays["writes"]), noted, address_of(places), places.size, ID, number
+            address_of(row), address_of(arrays["writes"]), pending, address_of(places), places.size, ID, number
         )
         found = row["merged"][0]
         lists = [each["numbers"][: each["count"]].tolist() for each in row["replaced"][0][0]]
-        stores = found["notes"][: found["count"]].tolist()
+        stores = found["records"][: found["count"]].tolist()
         return answer, [*(array.tolist() for array in arrays.values()), lists, stores]
 
 
@@ -113,7 +113,7 @@ EPOCHS: Final = st.builds(
     st.integers(0, COMPONENTS),
     st.sampled_from((0, 1, 1, 1, 1, 2 << 1, 3 << 1)),
 ) | st.just(NOT_KNOWN)
-NOTES: Final = st.builds(
+RECORDS: Final = st.builds(
     lambda time, component, id, lane: time << TIME_BITS | component << COMPONENT_BITS | id << ID_BITS | lane,
     st.integers(0, 2),
     st.integers(0, COMPONENTS - 1),
@@ -127,8 +127,8 @@ MEMORIES: Final = st.builds(
     writer_lanes=runs_of(st.integers(0, 2**32 - 1), np.uint32),
     reader_lanes=runs_of(st.integers(0, 2**32 - 1), np.uint32),
     epochs=st.lists(EPOCHS, min_size=12, max_size=12).map(lambda epochs: np.array([NOT_KNOWN, *epochs[1:]])),
-    noted=runs_of(st.sampled_from((0, 0, 0, WRITTEN, WRITTEN, READ, WRITTEN | READ)), np.uint8),
-    writes=runs_of(NOTES, np.int64),
+    pending=runs_of(st.sampled_from((0, 0, 0, WRITTEN, WRITTEN, READ, WRITTEN | READ)), np.uint8),
+    writes=runs_of(RECORDS, np.int64),
     clock=st.lists(st.integers(0, 3), min_size=2 * COMPONENTS, max_size=2 * COMPONENTS).map(
         lambda times: np.array(times, np.int32)
     ),
@@ -142,14 +142,16 @@ MEMORIES: Final = st.builds(
     follows=st.integers(-1, COMPONENTS),
     agent=st.integers(0, 1),
     pattern=st.integers(0, 3),
-    noting=st.booleans(),
+    recording=st.booleans(),
     by_lane=st.booleans(),
 )
 def test_machine_code_does_what_its_source_does(
-    name: str, memory: Memory, cells: Cells, noting: bool, by_lane: bool, **words: int
+    name: str, memory: Memory, cells: Cells, recording: bool, by_lane: bool, **words: int
 ) -> None:
     arguments = (words["follows"], words["agent"], words["pattern"], 7)
-    source, machine = (memory.check(check, cells, *arguments, noting=noting, by_lane=by_lane) for check in CHECKS[name])
+    source, machine = (
+        memory.check(check, cells, *arguments, recording=recording, by_lane=by_lane) for check in CHECKS[name]
+    )
     assert machine == source
 
 
@@ -168,7 +170,7 @@ def test_a_merge_as_machine_code_does_what_its_source_does(
 
 def memory_of(**changed: Any) -> Memory:
     """Return a shadow whose cells access 1 wrote and nothing read, and a clock that has seen all accesses."""
-    defaults = {"writers": 1, "readers": 0, "writer_lanes": 1, "reader_lanes": 0, "noted": 0, "writes": UNWRITTEN}
+    defaults = {"writers": 1, "readers": 0, "writer_lanes": 1, "reader_lanes": 0, "pending": 0, "writes": UNWRITTEN}
     kinds = dict(zip(defaults, (np.int32, np.int32, np.uint32, np.uint32, np.uint8, np.int64), strict=True))
     arrays = {name: np.full(SIZE, changed.get(name, value), kinds[name]) for name, value in defaults.items()}
     epochs = np.array([NOT_KNOWN, *[EPOCH] * SIZE])
@@ -190,16 +192,16 @@ assert DIFFERENT < SIZE
         ("read", memory_of(seen=0), ASK),
         ("read", memory_of(writers=0), ASK),
         ("read", memory_of(writers=MANY_ACCESSES + 1), DONE),
-        ("read", memory_of(noted=WRITTEN, writes=STORE), FLUSH),
-        ("read", memory_of(noted=READ), FLUSH),
+        ("read", memory_of(pending=WRITTEN, writes=STORE), FLUSH),
+        ("read", memory_of(pending=READ), FLUSH),
         ("write", memory_of(), DONE),
         ("write", memory_of(writers=0), DONE),
         ("write", memory_of(readers=2, seen=0), ASK),
         ("write", memory_of(writers=MANY_ACCESSES + 1), ASK),
-        ("write", memory_of(noted=WRITTEN, writes=STORE), FLUSH),
+        ("write", memory_of(pending=WRITTEN, writes=STORE), FLUSH),
     ),
 )
 def test_answers(kind: int, name: str, memory: Memory, expected: int) -> None:
     """Cover every answer, because draws need not: a read or write of all cells by a warp."""
-    answer, _ = memory.check(CHECKS[name][kind], ALL, -1, 0, 0, 7, noting=True, by_lane=True)
+    answer, _ = memory.check(CHECKS[name][kind], ALL, -1, 0, 0, 7, recording=True, by_lane=True)
     assert answer == expected

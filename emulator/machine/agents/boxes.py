@@ -46,7 +46,7 @@ class Load:
     boxes: list[Box]
 
     def check(self) -> None:
-        """Check and note the write of shared memory."""
+        """Check and record the write of shared memory."""
         smem = self.cta.smem
         smem.shadow.write(smem.span(self.offset, self.size), self.me, self.me.warp.clock)
 
@@ -110,7 +110,7 @@ class LoadQueue:
 
 
 def _not_in_order(loads: list[Load]) -> list[Load]:
-    """Return the loads to check one by one. The others are proved to be in order, and noted, by CTA and mbarrier."""
+    """Return the loads to check one by one. The others are proved to be in order, and recorded, by CTA and mbarrier."""
     groups: list[list[Load]] = []
     latest: dict[Cta, list[Load]] = {}
     for load in loads:
@@ -129,7 +129,7 @@ def _not_in_order(loads: list[Load]) -> list[Load]:
 
 
 def _in_order(group: list[Load]) -> bool:
-    """Return whether loads of one size into one CTA, by one mbarrier, are in order. If so, note them."""
+    """Return whether loads of one size into one CTA, by one mbarrier, are in order. If so, record them."""
     first, smem = group[0], group[0].cta.smem
     cells = smem.spans(tuple([load.offset for load in group]), first.size)
     accesses = [load.me for load in group]

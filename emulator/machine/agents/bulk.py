@@ -87,7 +87,7 @@ class CopyThread(LaneAgent):
         return [g for g in self._covered(allowed) if g.outstanding]
 
     def waited(self, allowed: int, by: Instr, lanes: int = 0) -> None:
-        """Note that all committed groups except the latest `allowed` were waited for, by these lanes (bits)."""
+        """Record that all committed groups except the latest `allowed` were waited for, by these lanes (bits)."""
         covered = self._covered(allowed)
         if covered:
             self.waits.append((covered[-1].last, self.warp.time, by, lanes | self.warp.ended == ALL))
@@ -136,7 +136,7 @@ class WarpCopies(CopyThread):
         """The last own copy that each lane waited for; None while all lanes commit and wait together."""
 
     def made_by(self, lanes: int) -> None:
-        """Note that these lanes (bits) issue the next copies."""
+        """Record that these lanes (bits) issue the next copies."""
         if not self._makers or self._makers[-1][1] != lanes:
             self._makers.append((self.issued + 1, lanes))
 
@@ -155,7 +155,7 @@ class WarpCopies(CopyThread):
         return [group for group in self.groups if group.last <= last and group.outstanding]
 
     def waited(self, allowed: int, by: Instr, lanes: int = ALL) -> None:
-        """Note that these lanes (bits) waited for their groups except the latest `allowed`, each for its own copies."""
+        """Record that these lanes (bits) waited for their groups except the latest `allowed`, each for its own."""
         before = self.warp.clock.at(self.component)
         if self._reached is None:
             super().waited(allowed, by, lanes)
@@ -223,7 +223,7 @@ class Writes:
         return GlobalAccess(self.component, time, False, instr, self.copies.warp, what, via=self, strong=strong)
 
     def waited(self, allowed: int) -> None:
-        """Note that all committed groups except the latest `allowed` were waited for, without .read."""
+        """Record that all committed groups except the latest `allowed` were waited for, without .read."""
         covered = self.groups[: max(len(self.groups) - allowed, 0)]
         if covered:
             self.complete = covered[-1]

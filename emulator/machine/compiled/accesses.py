@@ -29,7 +29,7 @@ from ...native.memory_layout import (
 from ..launch.statistics import shape_of
 from ..memory.global_shadow import GlobalShadow
 from ..memory.shared import CHUNK
-from .notes import Notes
+from .records import CompiledRecords
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from ..topology import Cta, Warp
 
 
-class Learned:
+class AccessPatterns:
     """The access patterns of shared memory that a program keeps across launches, by warp of a CTA and access number.
 
-    A pattern implies no addresses, order or values, so one that was learned in another launch is valid.
+    A pattern implies no addresses, order or values, so one that was kept in another launch is valid.
     """
 
     def __init__(self, accesses: int) -> None:
@@ -64,13 +64,13 @@ class CompiledAccesses:
     accesses: the instructions by number, with their names in reports.
     """
 
-    def __init__(self, launch: Launch, accesses: Sequence[tuple[Instr, str]], learned: Learned) -> None:
+    def __init__(self, launch: Launch, accesses: Sequence[tuple[Instr, str]], kept: AccessPatterns) -> None:
         self._memory, self._accesses, self._outside = launch.memory, accesses, GlobalShadow.of(launch)
         self._outside.accesses += accesses
         self._windows = np.zeros(len(accesses), WINDOW)
         self._bytes = np.zeros(2, np.uint64)
         self._of_shared = any(name.split("::")[0] == "shared" for instr, _ in accesses for name in instr.modifiers)
-        self._learned, self._patterns = learned, learned.of(-(-math.prod(launch.block) // LANES))
+        self._kept, self._patterns = kept, kept.of(-(-math.prod(launch.block) // LANES))
         self._times = self._patterns["times"]
         self._times[:] = 0  # of a launch that was aborted
         self._row = np.zeros(LANES, np.uint64)
@@ -79,13 +79,13 @@ class CompiledAccesses:
         launch.memory.on_track.append(self._leave)
 
     def start(self, warps: Sequence[Warp], memory: np.ndarray) -> None:
-        """Initialise the MEMORY_ROWs of the warps of a CTA, and the notes of its shared memory if there are any.
+        """Initialise the MEMORY_ROWs of the warps of a CTA, and the records of its shared memory if there are any.
 
         memory: these rows, uint64[warps, 32].
         """
         cta = warps[0].cta
-        noted = self._of_shared and cta.smem.shift
-        memory[:] = _with_notes(self._row, cta, Notes(cta, self._accesses)) if noted else self._row
+        pending = self._of_shared and cta.smem.shift
+        memory[:] = _with_records(self._row, cta, CompiledRecords(cta, self._accesses)) if pending else self._row
         memory[:, PATTERNS] = self._patterns.ctypes.data + self._patterns.strides[0] * np.arange(len(warps))
         stored = np.zeros((len(warps), max(len(self._accesses), 1)), np.uint32)
         for warp, row, executed in zip(warps, memory, stored, strict=True):
@@ -93,11 +93,11 @@ class CompiledAccesses:
             warp.peers = None
             _identify(warp)
 
-    def learn(self, number: int, addresses: np.ndarray, size: int, store: bool) -> None:
+    def allow(self, number: int, addresses: np.ndarray, size: int, store: bool) -> None:
         """Allow instruction `number` to access the allocation that holds `size` bytes at each address.
 
-        Not allowed: a store of two lanes to one address, anything in a tracked allocation without notes, and a load of
-        two lanes from one address of a tracked allocation.
+        Not allowed: a store of two lanes to one address, anything in a tracked allocation without records, and a load
+        of two lanes from one address of a tracked allocation.
         """
         address = addresses.item(0)
         found = self._memory.known(address, address + size)
@@ -108,19 +108,19 @@ class CompiledAccesses:
         if found is None or together or len(self._accesses) > IDS_MAX:
             return
         # Nothing writes the allocation in this launch, so no access of it can race.
-        notes = 0, 0
+        records = 0, 0
         if watched:
             area = self._outside.area(address, address + size)
-            notes = area.notes() if area is not None and len(self._outside.warps) < SERIALS_MAX else notes
-            if not notes[0]:
+            records = area.records() if area is not None and len(self._outside.warps) < SERIALS_MAX else records
+            if not records[0]:
                 return
-        self._windows[number] = found.address, found.size - size + 1, *notes
+        self._windows[number] = found.address, found.size - size + 1, *records
 
     def _leave(self, allocation: Allocation) -> None:
         """Revoke all permissions for an allocation."""
         self._windows["count"][self._windows["start"] == allocation.address] = 0
 
-    def learn_shared(
+    def allow_shared(
         self, number: int, warp: Warp, lanes: np.ndarray, addresses: np.ndarray, size: int, store: bool, peer: bool
     ) -> None:
         """Allow instruction `number` of a warp to access shared memory in this pattern, at one address per lane.
@@ -129,20 +129,20 @@ class CompiledAccesses:
         may access any CTA of the cluster that the warp knows to have started. Warps without a pattern get this one too.
         """
         parts = _by_cta(warp, addresses)
-        if not parts or not all(_has_notes(cta, offsets) for cta, offsets in parts):
+        if not parts or not all(_has_records(cta, offsets) for cta, offsets in parts):
             return
         for cta, offsets in parts:
-            notes = cta.smem.shadow.notes
-            assert isinstance(notes, Notes)
+            records = cta.smem.shadow.records
+            assert isinstance(records, CompiledRecords)
             if peer and (warp.peers is None or not warp.peers[cta.rank, LIMIT]):
-                _let_in(warp)
-            notes.copy_from_shadow(cta.smem.cells(offsets, size))
+                _admit(warp)
+            records.copy_from_shadow(cta.smem.cells(offsets, size))
         self._flush_pattern((warp.index, number), warp.cta.launch.stats)
-        self._learned.shapes.pop((warp.index, number), None)
+        self._kept.shapes.pop((warp.index, number), None)
         pattern = self._patterns[warp.index, number]
         places = addresses.tolist()
         together = {place for place in places if places.count(place) > 1} if len(set(places)) < len(places) else set()
-        # See `learn`: the handler compares the bits.
+        # See `allow`: the handler compares the bits.
         if together and store:
             pattern["lanes"] = 0
             return
@@ -169,14 +169,14 @@ class CompiledAccesses:
         times = self._times.item(at)
         if not times:
             return
-        shapes = self._learned.shapes.get(at)
+        shapes = self._kept.shapes.get(at)
         if shapes is None:
             _, active, size, offsets, _ = self._patterns[at].tolist()
             lanes = [lane for lane in range(LANES) if active >> lane & 1]
             apart = offsets.view(np.int32).astype(np.intp)[lanes]
             ranks = apart + (1 << RANK_SHIFT - 1) >> RANK_SHIFT  # relative to the first lane's, as offsets are
             shapes = tuple(shape_of((apart - (rank << RANK_SHIFT))[ranks == rank], size) for rank in np.unique(ranks))
-            self._learned.shapes[at] = shapes
+            self._kept.shapes[at] = shapes
         for shape in shapes:
             stats.count_access(shape, times)
         self._times[at] = 0
@@ -189,41 +189,43 @@ def _by_cta(warp: Warp, addresses: np.ndarray) -> list[tuple[Cta, np.ndarray]]:
     return [(cta, addresses[ranks == cta.rank].astype(np.int64) - cta.window) for cta in known]
 
 
-def _has_notes(cta: Cta, offsets: np.ndarray) -> bool:
-    """Return whether the offsets lie in a CTA's shared memory and its accesses are noted."""
-    return cta.smem.shadow.notes is not None and bool(offsets.min() >= 0 and offsets.max() < cta.smem.size)
+def _has_records(cta: Cta, offsets: np.ndarray) -> bool:
+    """Return whether the offsets lie in a CTA's shared memory and its accesses are recorded."""
+    return cta.smem.shadow.records is not None and bool(offsets.min() >= 0 and offsets.max() < cta.smem.size)
 
 
-def _let_in(warp: Warp) -> None:
-    """Let a warp's code access all CTAs of its cluster that have notes and are known to have started."""
+def _admit(warp: Warp) -> None:
+    """Let a warp's code access all CTAs of its cluster that have records and are known to have started."""
     ctas = warp.cta.cluster.ctas
     if warp.peers is None:
         warp.peers = np.zeros((len(ctas), LANES), np.uint64)
         _identify(warp)
-    peers = ((cta, cta.smem.shadow.notes) for cta in ctas if not warp.peers[cta.rank, LIMIT])
+    peers = ((cta, cta.smem.shadow.records) for cta in ctas if not warp.peers[cta.rank, LIMIT])
     # barrier.cluster: a CTA of the cluster may be accessed only once it is known to have started.
-    new = {cta.rank: notes for cta, notes in peers if isinstance(notes, Notes) and warp.knows_started(cta)}
+    new = {
+        cta.rank: records for cta, records in peers if isinstance(records, CompiledRecords) and warp.knows_started(cta)
+    }
     if new:
-        rows = np.array([notes.row for notes in new.values()])
+        rows = np.array([records.row for records in new.values()])
         rows[:, OF_ONE_WARP] = warp.memory[OF_ONE_WARP]
-        rows[:, WARP] = [notes.number(warp) for notes in new.values()]
+        rows[:, WARP] = [records.number(warp) for records in new.values()]
         warp.peers[[*new]] = rows
         follow_clock(warp)
 
 
-def _with_notes(row: np.ndarray, cta: Cta, notes: Notes) -> np.ndarray:
-    """Attach notes to a CTA's shared memory. Return `row` with them, the MEMORY_ROW of any warp: uint64[32]."""
+def _with_records(row: np.ndarray, cta: Cta, records: CompiledRecords) -> np.ndarray:
+    """Attach records to a CTA's shared memory. Return `row` with them, the MEMORY_ROW of any warp: uint64[32]."""
     smem = cta.smem
-    smem.shadow.attach(notes)
-    notes.row = row.copy()
-    known = notes.row.view(MEMORY_ROW)
+    smem.shadow.attach(records)
+    records.row = row.copy()
+    known = records.row.view(MEMORY_ROW)
     known["start"], known["limit"] = cta.window, smem.size & -CHUNK
     known["data"] = address_of(smem.bytes)
-    known["writes"], known["cells"] = address_of(notes.writes), notes.writes.size
-    known["noted"], known["readers"] = address_of(notes.noted), address_of(smem.shadow.reader)
+    known["writes"], known["cells"] = address_of(records.writes), records.writes.size
+    known["pending"], known["readers"] = address_of(records.pending), address_of(smem.shadow.reader)
     known["epochs"] = cta.cluster.history.epochs
-    known["reads"], known["warps"] = address_of(notes.words) + 8 * np.arange(2)
-    return notes.row
+    known["reads"], known["warps"] = address_of(records.words) + 8 * np.arange(2)
+    return records.row
 
 
 def _identify(warp: Warp) -> None:
@@ -234,11 +236,11 @@ def _identify(warp: Warp) -> None:
     follow_clock(warp)
 
 
-def was_let_in(warp: Warp) -> bool:
+def admitted_now(warp: Warp) -> bool:
     """Let a warp's code access its cluster, if not done yet, so that the access that asks can be retried."""
-    new = warp.peers is None and warp.cta.smem.shadow.notes is not None
+    new = warp.peers is None and warp.cta.smem.shadow.records is not None
     if new:
-        _let_in(warp)
+        _admit(warp)
     return new
 
 

@@ -10,7 +10,7 @@ from ...ptx.kinds import Kind
 from ..agents.bulk import CopyThread
 from ..agents.products import WARPS
 from ..compiled.accesses import CompiledAccesses
-from ..compiled.notes import Notes
+from ..compiled.records import CompiledRecords
 from ..memory.tmem import DEALLOC
 from ..order.clocks import Clock
 from ..order.shadow import distinct
@@ -118,8 +118,8 @@ def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
     if len(cta.cluster.ctas) == 1 and not cta.launch.enforces(Leniency.LAST_WORK) and not _sends(cta, seen):
         return late
     shadow = cta.smem.shadow
-    if isinstance(shadow.notes, Notes) and shadow.notes.unseen(seen):
-        shadow.notes.flush_all()
+    if isinstance(shadow.records, CompiledRecords) and shadow.records.unseen(seen):
+        shadow.records.flush_all()
     for kind, numbers in (("writes", shadow.writer), ("reads", shadow.reader)):
         for access in cta.cluster.history.unseen(seen, distinct(numbers)):
             if _may_come_late(access, cta, kind):

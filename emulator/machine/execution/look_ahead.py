@@ -35,8 +35,8 @@ def with_writer(fault: UnwrittenRead, cluster: Cluster, go_on: Callable[[], bool
     launch.registry[AHEAD] = True
     findings = list(launch.findings)
     for _ in range(ROUNDS):
-        if shadow.notes is not None:
-            shadow.notes.flush_all()
+        if shadow.records is not None:
+            shadow.records.flush_all()
         shadow.reader[:] = 0  # reads that came too early must not stop the write as a race
         try:
             if not go_on():
@@ -52,8 +52,8 @@ def with_writer(fault: UnwrittenRead, cluster: Cluster, go_on: Callable[[], bool
 
 def _writer(shadow: Shadow, cells: Any, fault: UnwrittenRead) -> Access | None:
     """Return the access of another warp, or of its agent, that wrote one of the cells."""
-    if shadow.notes is not None:
-        shadow.notes.flush_all()
+    if shadow.records is not None:
+        shadow.records.flush_all()
     numbers = np.unique(shadow.writer[cells]).tolist()
     writes = (shadow.history.accesses[number] for number in numbers)
     return next((write.last for write in writes if write is not None and write.last.warp is not fault.warp), None)

@@ -110,7 +110,7 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int |
     del left[:alone]
     if processes is None:
         processes = idle_cores() if took_s * len(left) > PAYS_S else 1
-    if GlobalShadow.of(launch).unnoted:
+    if GlobalShadow.of(launch).untracked:
         processes = 1
     if processes > 1 and len(left) > 1 and not launch.findings:
         _distribute(launch, run_cluster, left, processes)

@@ -83,7 +83,7 @@ class GlobalMemory:
     ) -> Allocation:
         """Return the memory that holds bytes `low` to `high - 1`, for a read.
 
-        Raises OutOfBounds outside every allocation. Under diagnostics "report" notes it instead if the bytes exist.
+        Raises OutOfBounds outside every allocation. Under diagnostics "report" records it instead if the bytes exist.
         """
         found = self.find(low, high, described)
         if found is None:

@@ -36,8 +36,8 @@ class Launch:
 
     allocations: (address, bytes, name) of known global memory. closed: there is no other. level: the strictest level
     that counts as an error. numerics: "tc" for the tensor core's own rounding. diagnostics: "stop" raises the first
-    finding that leaves memory unchanged, "report" notes it and continues. cooperative: all CTAs must be resident at the
-    same time. names: names of mbarriers, by byte offset from the start of dynamic shared memory.
+    finding that leaves memory unchanged, "report" records it and continues. cooperative: all CTAs must be resident at
+    the same time. names: names of mbarriers, by byte offset from the start of dynamic shared memory.
     """
 
     kernel: Kernel
@@ -95,9 +95,9 @@ class Launch:
         return self.level >= rule.level
 
     def report(self, fault: Fault) -> None:
-        """Report a fault that leaves memory unchanged: raise it, or note it once per cause.
+        """Report a fault that leaves memory unchanged: raise it, or record it once per cause.
 
-        It is raised if its level is asked for and diagnostics is "stop". Formal findings are noted at any level,
+        It is raised if its level is asked for and diagnostics is "stop". Formal findings are recorded at any level,
         pedantic ones only if asked for.
         """
         asked = self.checks(fault.level)

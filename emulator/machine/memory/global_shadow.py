@@ -2,7 +2,7 @@
 
 An allocation is tracked from the moment at which a write in the launch is expected. That is the start of the launch if
 a store's address comes from a parameter, else the first write. Every access of a tracked allocation comes here or is
-noted by compiled code (see `native.memory_layout`).
+pending by compiled code (see `native.memory_layout`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def disjoint(footprints: Sequence[Footprint]) -> bool:
 class GlobalShadow:
     """The tracked allocations of one launch, by address.
 
-    accesses: the instructions that notes refer to, by number, with their names in reports.
+    accesses: the instructions that records refer to, by number, with their names in reports.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -76,7 +76,7 @@ class GlobalShadow:
         self.accesses: list[tuple[Instr, str]] = []
         self.warps: list[Any] = []
         """The warps of the launch, by serial number."""
-        self.unnoted = False
+        self.untracked = False
         """True if memory was written that is not tracked."""
         self._tracked: set[int] = set()
 
@@ -88,7 +88,7 @@ class GlobalShadow:
 
     def footprint(self) -> Footprint:
         """Return the cells accessed since `start_footprint`."""
-        if self.unnoted or self._launch.memory.tracked != self._tracked:
+        if self.untracked or self._launch.memory.tracked != self._tracked:
             return None
         return {address: touched for address, area in self._areas.items() if (touched := area.touched()) is not None}
 
@@ -137,7 +137,7 @@ class GlobalShadow:
     def read(
         self, addresses: np.ndarray, size: int, me: Access, clock: Clock, lanes: Any = None, once: bool = False
     ) -> None:
-        """Check and note a read of `size` bytes at each address (uint64[n]).
+        """Check and record a read of `size` bytes at each address (uint64[n]).
 
         lanes: the lanes of each address, as bits, uint32[n]. once: a non-coherent load, whose memory must not be
         written in the launch.
@@ -147,14 +147,14 @@ class GlobalShadow:
             area.read(area.cells(addresses, size), GlobalAccess.of(me), clock, lanes, once)
 
     def write(self, addresses: np.ndarray, values: np.ndarray, me: Access, clock: Clock, lanes: Any) -> None:
-        """Check and note a write of unsigned[n, count] `values` at each address (uint64[n]), before it is made."""
+        """Check and record a write of unsigned[n, count] `values` at each address (uint64[n]), before it is made."""
         size = values.itemsize * values.shape[1]
         area = self._written(int(addresses.min()), int(addresses.max()) + size)
         if area is not None:
             area.write(addresses, values, GlobalAccess.of(me), clock, lanes)
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
-        """Note that an agent will write `size` bytes at each address, given in ascending order of the ends."""
+        """Record that an agent will write `size` bytes at each address, given in ascending order of the ends."""
         area = self._written(addresses.item(0), addresses.item(-1) + size)
         if area is not None:
             area.write_by_agent(area.cells(addresses, size), me, clock)
@@ -162,7 +162,7 @@ class GlobalShadow:
     def _written(self, low: int, high: int) -> Area | None:
         """Return the tracked allocation that holds bytes `low` to `high - 1`, which are written."""
         area = self._track(low, high)
-        self.unnoted |= area is None
+        self.untracked |= area is None
         return area
 
     def _track(self, low: int, high: int) -> Area | None:
@@ -182,7 +182,7 @@ class GlobalShadow:
 
 
 class Area:
-    """A tracked allocation: its shadow, and the notes of compiled code about its cells.
+    """A tracked allocation: its shadow, and the records of compiled code about its cells.
 
     writes, reads: int64[cells].
     """
@@ -227,8 +227,8 @@ class Area:
         written = (self._shadow.writer != UNWRITTEN) | (self.writes != 0)
         return written, written | (self._shadow.reader != UNWRITTEN) | (self.reads != 0)
 
-    def notes(self) -> tuple[int, int]:
-        """Return the addresses of the notes of writes and of reads, biased to index by address."""
+    def records(self) -> tuple[int, int]:
+        """Return the addresses of the records of writes and of reads, biased to index by address."""
         skipped = 8 * (self._base // self._cell)
         return tuple((there.ctypes.data - skipped) % (1 << 64) for there in (self.writes, self.reads))  # type: ignore[return-value]
 
@@ -240,7 +240,7 @@ class Area:
         return found
 
     def read(self, cells: np.ndarray, me: GlobalAccess, clock: Clock, lanes: Any, once: bool) -> None:
-        """Check and note a read."""
+        """Check and record a read."""
         shadow = self._shadow
         self._flush(cells)
         if once:
@@ -251,12 +251,12 @@ class Area:
             me.together = int(np.bitwise_or.reduce(lanes))
             lanes = lanes[:, None]
         shadow.read(cells, me, clock, lanes=lanes)
-        self._report_hidden(cells, me, clock)
-        note = _note(me, None if lanes is None else shadow.reader_lanes[cells])
-        self.reads[cells] = np.where(self._alone(shadow.reader[cells]), note, NOBODY)
+        self._report_other_bits(cells, me, clock)
+        record = _record(me, None if lanes is None else shadow.reader_lanes[cells])
+        self.reads[cells] = np.where(self._alone(shadow.reader[cells]), record, NOBODY)
 
     def write(self, addresses: np.ndarray, values: np.ndarray, me: GlobalAccess, clock: Clock, lanes: Any) -> None:
-        """Check and note a write."""
+        """Check and record a write."""
         shadow, size, same = self._shadow, values.itemsize * values.shape[1], self.same(addresses, values)
         cells = self.cells(addresses, size)
         self._flush(cells)
@@ -272,13 +272,13 @@ class Area:
             report_store_collision(
                 me, addresses, values, lanes, lambda at: self._shown(self.cells(addresses[at : at + 1], size))
             )
-        joint = not np.all(self._alone(shadow.writer[cells]))
-        asks = several or lanes is None or me.beside or me.hidden or joint
-        note = _note(me, None if asks else lanes[:, None])
-        self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
+        several_accesses = not np.all(self._alone(shadow.writer[cells]))
+        asks = several or lanes is None or me.same_bits or me.other_bits or several_accesses
+        record = _record(me, None if asks else lanes[:, None])
+        self.writes[cells], self.reads[cells] = record | UNCHANGED * me.unchanged, 0
 
     def write_by_agent(self, cells: np.ndarray, me: GlobalAccess, clock: Clock) -> None:
-        """Check and note a write. The first access of all its cells is only noted."""
+        """Check and record a write. The first access of all its cells is only recorded."""
         if self.writes[cells].any() or self.reads[cells].any():
             self._flush(cells)
             self._shadow.write(cells, me, clock)
@@ -305,25 +305,25 @@ class Area:
     def _alone(self, numbers: np.ndarray) -> Any:
         """Return whether each of the numbers stands for one access."""
         accesses = self._whole.history.accesses
-        joint = [number for number in distinct(numbers) if (access := accesses[number]) is None or access.parts]
-        return ~np.isin(numbers, joint) if joint else True
+        parted = [number for number in distinct(numbers) if (access := accesses[number]) is None or access.parts]
+        return ~np.isin(numbers, parted) if parted else True
 
     def _flush(self, cells: np.ndarray) -> None:
-        """Merge the notes of compiled code about cells into the shadow."""
+        """Merge the records of compiled code about cells into the shadow."""
         shadow, places = self._shadow, cells.reshape(-1)
-        shadow.settle_writes(places, self.writes, None, GLOBAL_ID, self._noted)
+        shadow.merge_writes(places, self.writes, None, GLOBAL_ID, self._recorded)
         reads = self.reads[places]
-        noted = reads & GLOBAL_ID != 0
-        if noted.any():
-            shadow.settle_reads(places[noted], reads[noted], self._noted_read)
+        pending = reads & GLOBAL_ID != 0
+        if pending.any():
+            shadow.merge_reads(places[pending], reads[pending], self._compiled_read)
             self.reads[places] = reads & ~GLOBAL_ID
 
-    def _noted_read(self, epoch: int, lanes: np.ndarray) -> GlobalAccess:
-        me = self._noted(epoch)
+    def _compiled_read(self, epoch: int, lanes: np.ndarray) -> GlobalAccess:
+        me = self._recorded(epoch)
         me.together = int(np.bitwise_and.reduce(lanes))
         return me
 
-    def _noted(self, epoch: int) -> GlobalAccess:
+    def _recorded(self, epoch: int) -> GlobalAccess:
         instr, what = self._whole.accesses[((epoch & GLOBAL_ID) >> ID_BITS) - 1]
         warp = self._whole.warps[epoch >> SERIAL_BITS & SERIALS_MAX]
         access = GlobalAccess(warp.component, epoch >> GLOBAL_TIME_BITS, True, instr, warp, what)
@@ -401,21 +401,21 @@ class Area:
             if self._same[here.any(1)].all():
                 replace_equal(me, other, at, clock, history.accesses)
                 continue
-            for beside in replaced_unequal(me, other, at, clock):
-                shown, late = self._shown(beside.cells), history.record(beside.store)
+            for earlier in replaced_unequal(me, other, at, clock):
+                shown, late = self._shown(earlier.cells), history.record(earlier.store)
                 report_conflict(me, clock, "writes", shown, history, late, "write")
 
-    def _report_hidden(self, cells: np.ndarray, me: GlobalAccess, clock: Clock) -> None:
+    def _report_other_bits(self, cells: np.ndarray, me: GlobalAccess, clock: Clock) -> None:
         """Report a read that may see other bits than the last write stored, although it is ordered after that."""
         writers, history = self._shadow.writer[cells], self._whole.history
         for number in distinct(writers):
             store = history.accesses[number]
             last = None if store is None else store.last
-            if not isinstance(last, GlobalAccess) or not last.hidden or not me.comes_after(last, clock):
+            if not isinstance(last, GlobalAccess) or not last.other_bits or not me.comes_after(last, clock):
                 continue
             hit = (writers == number) & np.isin(cells, unsafe_cells(me, last, cells[writers == number], clock))
-            for hidden in last.hidden if hit.any() else ():
-                shown, late = self._shown(hidden.cells), history.record(hidden.store)
+            for earlier in last.other_bits if hit.any() else ():
+                shown, late = self._shown(earlier.cells), history.record(earlier.store)
                 report_conflict(me, clock, "reads", shown, history, late, "write", part=part_of_load(me, hit))
 
     def _overlap(
@@ -440,8 +440,8 @@ class Area:
         report_lane_race(me, verb, cells, apart, mine, self._shadow, number, kind, self._shown, read_together=True)
 
 
-def _note(me: GlobalAccess, lanes: Any) -> Any:
-    """Return a note of an access that is in the shadow. lanes: as bits, None to make compiled code ask."""
+def _record(me: GlobalAccess, lanes: Any) -> Any:
+    """Return a record of an access that is in the shadow. lanes: as bits, None to make compiled code ask."""
     if lanes is None:
         return NOBODY
     return me.time << GLOBAL_TIME_BITS | me.warp.serial << SERIAL_BITS | lane_of(lanes)
@@ -463,7 +463,7 @@ def _was_made(write: Access) -> bool:
 
 
 def _unchanged(writes: np.ndarray, read: Any) -> Any:
-    """Return whether no write with these notes changed its cell. read: whether the next writer had read it."""
+    """Return whether no write with these records changed its cell. read: whether the next writer had read it."""
     return np.where(writes == 0, read, writes & UNCHANGED != 0)
 
 

@@ -69,16 +69,16 @@ class SharedMemory:
         self.shadow.writer[start >> self.shift : -(-stop // (1 << self.shift))] = number
 
     def refine(self) -> None:
-        """Give each byte a shadow cell of its own from now on, and end the notes of compiled code."""
-        if self.shadow.notes is not None:
-            self.shadow.notes.end()
+        """Give each byte a shadow cell of its own from now on, and end the records of compiled code."""
+        if self.shadow.records is not None:
+            self.shadow.records.end()
         self.shadow.split(WORD)
         self.shift = 0
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int, kind: str) -> None:
         shadow = self.shadow
-        if shadow.notes is not None:
-            shadow.notes.flush_all()
+        if shadow.records is not None:
+            shadow.records.flush_all()
         where = np.arange(shadow.writer.size)[cells][hit]
         part = part_of_load(me, hit)
         if isinstance(tainted := shadow.history.accesses[number], TaintedStore):
@@ -106,8 +106,8 @@ class SharedMemory:
         for element, lanes, fault in parts:
             cells = np.flatnonzero((shadow.writer == number) & (shadow.writer_lanes & lanes != 0))
             cells = cells[(cells << self.shift) % size // width == element]
-            if shadow.notes is not None:
-                shadow.notes.flush(cells, write=True)
+            if shadow.records is not None:
+                shadow.records.flush(cells, write=True)
             shadow.writer[cells] = history.record(TaintedStore(store, number, fault))
 
     def _level_of_rewriting(self, me: Access, clock: Clock, hit: Any, number: int) -> Grade:

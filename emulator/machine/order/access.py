@@ -139,7 +139,7 @@ class Issuer:
             self.tick()
 
     def observe_relaxed(self, clock: Clock, scope: int = CTA) -> None:
-        """Note that a relaxed read observed a value that carries `clock`, released at this scope."""
+        """Record that a relaxed read observed a value that carries `clock`, released at this scope."""
         seen = self.seen[scope]
         if seen is None:
             self.seen[scope] = clock.copy()

@@ -196,7 +196,7 @@ class Clock:
         return self.v.item(row, at) if 0 <= at < self.v.shape[1] else 0
 
     def misses(self, epochs: np.ndarray) -> np.ndarray:
-        """Return a mask of the accesses that did not happen before, by their epochs or their notes of shared memory.
+        """Return a mask of the accesses that did not happen before, by their epochs or their records of shared memory.
 
         Only for a warp's clock or a copy of it.
         """

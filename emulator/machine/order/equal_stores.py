@@ -32,20 +32,20 @@ def replace_equal(
 ) -> None:
     """Keep in `me` what later accesses need to know of `other`, whose bits in `cells` it stores once more."""
     after = me.orders(other, clock)
-    beside = [at for each in other.beside if (at := each.within(cells)) and not me.orders(at.store, clock)]
-    hidden = [at for each in other.hidden if (at := each.within(cells)) and not me.orders(at.store, clock)]
+    same_bits = [at for each in other.same_bits if (at := each.within(cells)) and not me.orders(at.store, clock)]
+    other_bits = [at for each in other.other_bits if (at := each.within(cells)) and not me.orders(at.store, clock)]
     # Neither store is ordered last, and both leave the same bits: no race by itself.
     if not after:
-        beside.append(StoreAt(other, cells))
+        same_bits.append(StoreAt(other, cells))
         earlier = _earlier(other, accesses)
         if earlier is not None and not me.orders(earlier, clock):
-            hidden.append(StoreAt(earlier, cells))
-    me.beside, me.hidden = (*me.beside, *beside), (*me.hidden, *hidden)
+            other_bits.append(StoreAt(earlier, cells))
+    me.same_bits, me.other_bits = (*me.same_bits, *same_bits), (*me.other_bits, *other_bits)
 
 
 def replaced_unequal(me: GlobalAccess, other: GlobalAccess, cells: np.ndarray, clock: Clock) -> Iterator[StoreAt]:
     """Yield the stores that `other` replaced without order and that `me`, a store of other bits, races with."""
-    for each in other.beside:
+    for each in other.same_bits:
         at = each.within(cells)
         if at is not None and not me.orders(at.store, clock):
             yield at
@@ -54,9 +54,9 @@ def replaced_unequal(me: GlobalAccess, other: GlobalAccess, cells: np.ndarray, c
 def unsafe_cells(me: GlobalAccess, last: GlobalAccess, cells: np.ndarray, clock: Clock) -> np.ndarray:
     """Return those of `cells`, last stored by `last`, in which the read `me` may see other bits."""
     left = np.unique(cells)
-    for each in (StoreAt(last, left), *last.beside):
+    for each in (StoreAt(last, left), *last.same_bits):
         # Coherence: a read sees the store that it comes after, or one that nothing orders before that.
         if me.comes_after(each.store, clock):
-            shown = [hidden.cells for hidden in each.store.hidden]
+            shown = [store.cells for store in each.store.other_bits]
             left = np.setdiff1d(left, np.setdiff1d(each.cells, np.concatenate(shown)) if shown else each.cells)
     return left

@@ -24,7 +24,7 @@ class Flags:
         self._by: dict[Any, Issuer] = {}
 
     def overwrite(self, places: Iterable[Any], warp: Issuer) -> None:
-        """Note a strong write that is no read-modify-write. The warp's own earlier releases there stay."""
+        """Record a strong write that is no read-modify-write. The warp's own earlier releases there stay."""
         for place in places:
             # Release pattern: a read-modify-write continues the release sequence, a plain store of another warp ends it
             # (test_a_read_modify_write_hands_a_release_on_and_a_store_does_not).

@@ -22,8 +22,9 @@ class GlobalAccess(Access):
 
     unchanged: no write up to this one changed the bits of its cells, and the first writer had read them. same: it
     stored the bits that were there. lost: the same lanes stored other bits there before, which nothing else records.
-    completed: an agent's write was performed. overlaps: unordered writes of other agents to the same cells. beside,
-    hidden: stores before it of the same and of other bits that it is not ordered after, see `equal_stores`.
+    completed: an agent's write was performed. overlaps: unordered writes of other agents to the same cells.
+    same_bits, other_bits: stores before it of the same and of other bits that it is not ordered after, see
+    `equal_stores`.
     """
 
     visible: ClassVar = ASYNC_VISIBLE_OUTSIDE
@@ -33,8 +34,8 @@ class GlobalAccess(Access):
     lost: bool = False
     completed: bool = False
     overlaps: tuple[Overlap, ...] = ()
-    beside: tuple[StoreAt, ...] = ()
-    hidden: tuple[StoreAt, ...] = ()
+    same_bits: tuple[StoreAt, ...] = ()
+    other_bits: tuple[StoreAt, ...] = ()
 
     def __post_init__(self) -> None:
         Access.__post_init__(self)

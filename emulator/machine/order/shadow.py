@@ -66,22 +66,22 @@ class Mixed(Protocol):
     def __call__(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None: ...
 
 
-class PendingNotes(Protocol):
+class PendingRecords(Protocol):
     """Accesses recorded by compiled code and not yet merged into the shadow."""
 
     writes: np.ndarray
     """The last writer of each cell as compiled loads and stores know it, int64."""
-    noted: np.ndarray
-    """A flag per cell that has pending notes, uint8."""
+    pending: np.ndarray
+    """A flag per cell that has pending records, uint8."""
 
     def flush_all(self) -> None:
-        """Merge all notes into the shadow."""
+        """Merge all records into the shadow."""
 
     def flush(self, cells: Any, write: bool) -> None:
-        """Merge the notes of cells (slice or intp array) into the shadow. write: invalidate them for compiled code."""
+        """Merge the records of cells (slice or intp array) into the shadow. write: invalidate them for machine code."""
 
     def end(self) -> None:
-        """Merge all notes, and take none from then on."""
+        """Merge all records, and take none from then on."""
 
 
 class Replaced(Sequence[Iterable[int]]):
@@ -124,7 +124,7 @@ class Shadow:
         self.writer_lanes = np.zeros(shape if by_lane else 0, np.uint32)
         # Not np.zeros_like, which would write to every page.
         self.reader_lanes: np.ndarray = np.zeros(self.writer_lanes.shape, np.uint32)
-        self.notes: PendingNotes | None = None
+        self.records: PendingRecords | None = None
         self._row = np.zeros(1, SHADOW)
         self._at = address_of(self._row)
         self._row["epochs"] = history.epochs
@@ -133,17 +133,17 @@ class Shadow:
 
     def _update_row(self) -> None:
         """Update the addresses of the arrays in the record for compiled code."""
-        notes, row = self.notes, self._row
+        records, row = self.records, self._row
         row["writers"], row["readers"] = address_of(self.writer), address_of(self.reader)
         if self.by_lane is not None:
             row["writer_lanes"], row["reader_lanes"] = address_of(self.writer_lanes), address_of(self.reader_lanes)
-        row["noted"], row["writes"] = (
-            (address_of(notes.noted), address_of(notes.writes)) if notes is not None else (0, 0)
+        row["pending"], row["writes"] = (
+            (address_of(records.pending), address_of(records.writes)) if records is not None else (0, 0)
         )
 
-    def attach(self, notes: PendingNotes | None) -> None:
-        """Attach the notes of compiled accesses, which are flushed on demand from then on."""
-        self.notes = notes
+    def attach(self, records: PendingRecords | None) -> None:
+        """Attach the records of compiled accesses, which are flushed on demand from then on."""
+        self.records = records
         self._update_row()
 
     def split(self, times: int) -> None:
@@ -155,11 +155,11 @@ class Shadow:
     def write_each(self, cells: np.ndarray, accesses: Sequence[Access], clock: Clock, lanes: np.ndarray) -> bool:
         """Return whether consecutive writes by single lanes of one warp to disjoint cells are all in order.
 
-        If so, note them; if not, note nothing and the caller checks each write. cells: intp[accesses, cells of each].
-        lanes: the lanes that write them, as bits, uint32[cells of each].
+        If so, record them; if not, record nothing and the caller checks each write. cells: intp[accesses, cells of
+        each]. lanes: the lanes that write them, as bits, uint32[cells of each].
         """
-        if self.notes is not None:
-            self.notes.flush(cells, write=True)
+        if self.records is not None:
+            self.records.flush(cells, write=True)
         me, history = accesses[0], self.history
         writers, readers = self.writer[cells], self.reader[cells]
         for number in {*distinct(writers), *distinct(readers)} - {UNWRITTEN}:
@@ -184,7 +184,7 @@ class Shadow:
         pattern: Pattern | None = None,
         write: bool = False,
     ) -> bool:
-        """Return whether compiled code proves that consecutive accesses are in order. If so, note them.
+        """Return whether compiled code proves that consecutive accesses are in order. If so, record them.
 
         If not, the caller checks each. cells: those of all accesses. Several reads may differ in their instructions
         only; several writes are of disjoint cells and report to one phase of an mbarrier.
@@ -207,8 +207,8 @@ class Shadow:
             number,
         )
         answer = check(*arguments)
-        if answer == FLUSH and self.notes is not None:
-            self.notes.flush(cells.index, write=False)
+        if answer == FLUSH and self.records is not None:
+            self.records.flush(cells.index, write=False)
             answer = check(*arguments)
         if write and answer == DONE:
             for access, found in zip(accesses, self._replaced, strict=False):
@@ -217,12 +217,12 @@ class Shadow:
 
     def unwritten(self, cells: Cells) -> bool:
         """Return whether any of the cells is unwritten."""
-        if self.notes is not None:
-            self.notes.flush(cells.index, write=False)
+        if self.records is not None:
+            self.records.flush(cells.index, write=False)
         return bool((self.writer[cells.index] == UNWRITTEN).any())
 
     def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None, lanes: Any = None) -> None:
-        """Check a read of `cells`, then note it. Raises what `blame` raises.
+        """Check a read of `cells`, then record it. Raises what `blame` raises.
 
         cells: any numpy index, or Cells. pattern: the swizzle of the read. lanes: the lanes that read each cell, as
         bits (see `by_lane`).
@@ -231,8 +231,8 @@ class Shadow:
             if lanes is None and self.prove(cells, (me,), clock, pattern):
                 return
             cells = cells.index
-        if self.notes is not None:
-            self.notes.flush(cells, write=False)
+        if self.records is not None:
+            self.records.flush(cells, write=False)
         accesses = self.history.accesses
         writers = self.writer[cells]
         # Causality order, proxies: the async proxy sees a generic write only after fence.proxy.async
@@ -255,7 +255,7 @@ class Shadow:
                 elif other.generic and other.via is not None and (wrote := self.writer_lanes[cells]).any():
                     # cp.async: the lanes have waited and met since, so later reads need no check of their lanes.
                     self.writer_lanes[cells] = np.where(writers == number, 0, wrote)
-        self.note_read(cells, me, clock, lanes)
+        self.record_read(cells, me, clock, lanes)
 
     def _check_writer(self, me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int) -> None:
         """Report the writes of access `number`, the last of the cells in the mask `hit`, that `me` races with.
@@ -289,10 +289,10 @@ class Shadow:
         mine: the number of `me` alone.
         """
         pairs = writers.astype(np.int64) << 32 | readers
-        kept = {pair: self._joint(pair >> 32, pair & NUMBER, mine, me, clock) for pair in distinct(pairs)}
+        kept = {pair: self._combined(pair >> 32, pair & NUMBER, mine, me, clock) for pair in distinct(pairs)}
         return _mapped(pairs, kept)
 
-    def _joint(self, writer: int, reader: int, mine: int, me: Access, clock: Clock) -> int:
+    def _combined(self, writer: int, reader: int, mine: int, me: Access, clock: Clock) -> int:
         """Return the number of the strong write `me` together with what it replaces and others may still race with.
 
         These are weak accesses, and strong ones that `me` is not ordered after. mine: the number of `me` alone.
@@ -313,8 +313,8 @@ class Shadow:
     def _recorded(self, parts: tuple[Access, ...], overwrote: tuple[Access, ...] = ()) -> int:
         """Record several unordered accesses as one, and return its number."""
         me = parts[-1]
-        joint = type(me)(-1, 0, me.generic, me.instr, me.warp, me.what, parts=parts, overwrote=overwrote)
-        return self.history.record(joint)
+        combined = type(me)(-1, 0, me.generic, me.instr, me.warp, me.what, parts=parts, overwrote=overwrote)
+        return self.history.record(combined)
 
     def _check_readers(self, cells: Any, here: Any, number: int, me: Access, lanes: Any, since: int) -> None:
         """Report lanes that read cells (mask `here`) which other lanes wrote by access `number`, unsynchronised."""
@@ -326,49 +326,54 @@ class Shadow:
             assert self.by_lane is not None
             self.by_lane(me, "reads", cells, apart, lanes, number, "write")
 
-    def settle_writes(
-        self, cells: np.ndarray, notes: np.ndarray, noted: np.ndarray | None, ids: int, access: Callable[[int], Access]
+    def merge_writes(
+        self,
+        cells: np.ndarray,
+        records: np.ndarray,
+        pending: np.ndarray | None,
+        ids: int,
+        access: Callable[[int], Access],
     ) -> None:
-        """Record the writes of compiled code that the `notes` of cells (intp[n]) stand for, in no order.
+        """Record the writes of compiled code that the `records` of cells (intp[n]) stand for, in no order.
 
-        noted, ids: see `native.shadow_check.merge`. access: returns the access of a note.
+        pending, ids: see `native.shadow_check.merge`. access: returns the access of a record.
         """
         _, _, merge = checks()
-        arrays, done = (self._at, address_of(notes), 0 if noted is None else address_of(noted)), 0
+        arrays, done = (self._at, address_of(records), 0 if pending is None else address_of(pending)), 0
         while done < cells.size:
             left = cells[done:]
             done += merge(*arrays, address_of(left), left.size, ids, len(self.history.accesses))
             replaced = Replaced(self._replaced[0].tobytes())
-            for note in self._merged["notes"][: self._merged["count"]].tolist():
-                made = access(note)
+            for record in self._merged["records"][: self._merged["count"]].tolist():
+                made = access(record)
                 made.replaced = replaced
                 self.history.record(made)
 
-    def settle_reads(self, cells: np.ndarray, notes: np.ndarray, access: Callable[[int, np.ndarray], Access]) -> None:
-        """Record the reads of compiled code that `notes` of cells (intp[n]) stand for, 0 for none.
+    def merge_reads(self, cells: np.ndarray, records: np.ndarray, access: Callable[[int, np.ndarray], Access]) -> None:
+        """Record the reads of compiled code that `records` of cells (intp[n]) stand for, 0 for none.
 
-        access: returns the access of a note. Its second argument are the lanes of each cell, as bits.
+        access: returns the access of a record. Its second argument are the lanes of each cell, as bits.
         """
-        epochs, lanes = notes & ~LANE, LANE_BITS[notes & LANE]
+        epochs, lanes = records & ~LANE, LANE_BITS[records & LANE]
         for epoch in distinct(epochs):
             if epoch:
                 here = epochs == epoch
                 me = access(epoch, lanes[here])
-                self.note_read(cells[here], me, me.alone(), lanes[here])
+                self.record_read(cells[here], me, me.alone(), lanes[here])
 
-    def note_read(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> None:
-        """Note a read that is in order."""
+    def record_read(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> None:
+        """Record a read that is in order."""
         history = self.history
         mine = history.record(me)
         readers = self.reader[cells]
         earlier = distinct(readers)
         if self.by_lane is not None:
-            self._note_readers(cells, readers, earlier, me, clock, lanes)
+            self._record_readers(cells, readers, earlier, me, clock, lanes)
         replaced = {number: self._joined(number, mine, me, clock) for number in earlier}
         self.reader[cells] = _mapped(readers, replaced)
 
-    def _note_readers(self, cells: Any, readers: Any, earlier: Any, me: Access, clock: Clock, lanes: Any) -> None:
-        """Note the lanes of a read, together with unsynchronised earlier reads of the same warp."""
+    def _record_readers(self, cells: Any, readers: Any, earlier: Any, me: Access, clock: Clock, lanes: Any) -> None:
+        """Record the lanes of a read, together with unsynchronised earlier reads of the same warp."""
         unmet = [number for number in earlier if lanes is not None and self._last_unsynced_since(number, me, clock)]
         if unmet:
             before = np.where(np.isin(readers, unmet), self.reader_lanes[cells], 0)
@@ -376,7 +381,7 @@ class Shadow:
                 others = (self._last(number) for number in unmet)
                 me.merge_lanes(others, _all_of(lanes), _all_of(before))
                 lanes = lanes | before
-        _note_lanes(self.reader_lanes, cells, lanes)
+        _record_lanes(self.reader_lanes, cells, lanes)
 
     def _last_unsynced_since(self, number: int, me: Access, clock: Clock) -> int:
         return 0 if self.history.accesses[number] is None else me.unsynced_since(self._last(number), clock)
@@ -417,7 +422,7 @@ class Shadow:
         return self._recorded((*kept, me)) if kept else mine
 
     def write(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> bool:
-        """Check a write of `cells`, then note it. Return whether several lanes write one cell.
+        """Check a write of `cells`, then record it. Return whether several lanes write one cell.
 
         cells: any numpy index, or Cells. lanes: the lanes that write each cell, as bits (see `by_lane`). Raises what
         `blame` raises.
@@ -426,8 +431,8 @@ class Shadow:
             if lanes is None and self.prove(cells, (me,), clock, write=True):
                 return False
             cells = cells.index
-        if self.notes is not None:
-            self.notes.flush(cells, write=True)
+        if self.records is not None:
+            self.records.flush(cells, write=True)
         accesses = self.history.accesses
         row = ORDERED if me.generic else me.visible
         writers, readers = self.writer[cells], self.reader[cells]
@@ -456,7 +461,7 @@ class Shadow:
         # A weak write needs no parts: whatever races with a replaced access races with it too, or was reported.
         self.writer[cells] = self._with_replaced(writers, readers, mine, me, clock) if me.strong else mine
         self.reader[cells] = 0
-        return self.by_lane is not None and _note_lanes(self.writer_lanes, cells, lanes)
+        return self.by_lane is not None and _record_lanes(self.writer_lanes, cells, lanes)
 
 
 def _of_each(numbers: np.ndarray) -> list[Any]:
@@ -516,8 +521,8 @@ def _all_of(lanes: Any) -> int:
     return int(np.bitwise_or.reduce(lanes, axis=None))
 
 
-def _note_lanes(kept: np.ndarray, cells: Any, lanes: Any) -> bool:
-    """Note the lanes of cells, 0 for None. Return whether several lanes share a cell."""
+def _record_lanes(kept: np.ndarray, cells: Any, lanes: Any) -> bool:
+    """Record the lanes of cells, 0 for None. Return whether several lanes share a cell."""
     kept[cells] = 0 if lanes is None else lanes
     if lanes is None or lanes.size == 1 or not (kept[cells] != lanes).any():
         return False

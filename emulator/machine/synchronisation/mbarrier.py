@@ -125,7 +125,7 @@ class MBarrier:
             )
         if clock is not None:
             self.gathering.merge(clock)
-        self._note_foreign(party)
+        self._record_foreign(party)
         self.pending -= count
         self.last = party
         self._complete_if_due()
@@ -149,7 +149,7 @@ class MBarrier:
     def complete_tx(self, tx: int, party: Party) -> None:
         """Count `tx` bytes as delivered. Raises BarrierError if the phase ends while other copies are outstanding."""
         self.last_tx = party
-        self._note_foreign(party)
+        self._record_foreign(party)
         if party in self.copies:
             self.copies.remove(party)
         self._count(-tx, party)
@@ -170,7 +170,7 @@ class MBarrier:
             self.copies.remove(party)
         self.complete_tx(total, copies[-1][1])
 
-    def _note_foreign(self, party: Party) -> None:
+    def _record_foreign(self, party: Party) -> None:
         warp = party.warp
         if warp.cta is not self.cta:
             component, time = party.shown or (warp.component, warp.time)

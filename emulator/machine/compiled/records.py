@@ -1,6 +1,6 @@
-"""Notes of shared-memory accesses by compiled code, see `native.memory_layout`.
+"""Records of shared-memory accesses by compiled code, see `native.memory_layout`.
 
-Before a handler touches shared memory, the notes of its cells are merged into the shadow.
+Before a handler touches shared memory, the records of its cells are merged into the shadow.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from ..topology import Cta, Warp
 
 
-class Notes:
+class CompiledRecords:
     """The last writer of each cell of a CTA's shared memory, int64[cells], and its readers, [warps, cells].
 
-    warps: those whose code may access the memory, the CTA's own and guests from its cluster.
+    warps: those whose code may access the memory, the CTA's own and peers from its cluster that were admitted.
     """
 
     def __init__(self, cta: Cta, accesses: Sequence[tuple[Instr, str]]) -> None:
@@ -47,15 +47,15 @@ class Notes:
         shadow = self._shadow
         self.writes = np.full(shadow.writer.size, UNWRITTEN)
         self.reads = untouched(len(cta.cluster.warps), shadow.writer.size)
-        self.noted = np.zeros(shadow.writer.size, np.uint8)
+        self.pending = np.zeros(shadow.writer.size, np.uint8)
         self.row: np.ndarray
-        """The MEMORY_ROW of these notes, uint64[32]."""
+        """The MEMORY_ROW of these records, uint64[32]."""
         self.words = np.array([address_of(self.reads), len(self.warps)])
-        """The address of `reads`, and the number of warps, which grows when a guest comes."""
+        """The address of `reads`, and the number of warps, which grows when a peer is admitted."""
         self.copy_from_shadow(np.flatnonzero((shadow.writer | shadow.reader) != 0))
 
     def number(self, warp: Warp) -> int:
-        """Return the number of a warp among `warps`. A new guest gets the next."""
+        """Return the number of a warp among `warps`. A new peer gets the next."""
         if warp.cta is self._cta:
             return warp.index
         self.warps.append(warp)
@@ -63,13 +63,13 @@ class Notes:
         return len(self.warps) - 1
 
     def unseen(self, clock: Clock) -> bool:
-        """Return whether guests accessed the memory at times that `clock` does not cover."""
-        guests = self.warps[len(self._cta.warps) :]
-        last = np.array([warp.peers[self._cta.rank, LAST] for warp in guests], np.int64)
+        """Return whether peers accessed the memory at times that `clock` does not cover."""
+        peers = self.warps[len(self._cta.warps) :]
+        last = np.array([warp.peers[self._cta.rank, LAST] for warp in peers], np.int64)
         return bool(clock.misses(last).any())
 
     def end(self) -> None:
-        """Merge all notes into the shadow, and make compiled code ask from now on."""
+        """Merge all records into the shadow, and make compiled code ask from now on."""
         self.flush_all()
         self._shadow.attach(None)
         for warp in self.warps:
@@ -88,34 +88,34 @@ class Notes:
         self.writes[cells] = np.where(asks, ASK, epochs & -(1 << COMPONENT_BITS) | lane_of(lanes))
 
     def flush_all(self) -> None:
-        """Merge all pending notes into the shadow."""
-        self.flush(np.flatnonzero(self.noted), write=False)
+        """Merge all pending records into the shadow."""
+        self.flush(np.flatnonzero(self.pending), write=False)
 
     def flush(self, cells: Any, write: bool) -> None:
-        """Merge the notes of cells (slice or intp array) into the shadow. write: invalidate them for compiled code."""
+        """Merge the records of cells (slice or intp array) into the shadow. write: invalidate them for machine code."""
         every = _places(self.writes.size)
         places = every[cells] if isinstance(cells, slice) else np.ascontiguousarray(cells).reshape(-1)
-        self._shadow.settle_writes(places, self.writes, self.noted, ID, self._access)
-        if self.noted[places].any():
+        self._shadow.merge_writes(places, self.writes, self.pending, ID, self._access)
+        if self.pending[places].any():
             reads = self.reads[: len(self.warps)]
             for row in reads[:, places]:
-                self._shadow.settle_reads(places, row, lambda note, _: self._access(note))
+                self._shadow.merge_reads(places, row, lambda record, _: self._access(record))
             reads[:, places] = 0
-            self.noted[places] = 0
+            self.pending[places] = 0
         if write:
             # The handler writes the shadow next, so the copy for compiled code is out of date.
             self.writes[places] = ASK
 
-    def _access(self, note: int) -> Access:
-        instr, what = self._accesses[(note & ID) - FIRST_ID >> ID_BITS]
-        component = component_of(note)
+    def _access(self, record: int) -> Access:
+        instr, what = self._accesses[(record & ID) - FIRST_ID >> ID_BITS]
+        component = component_of(record)
         warp = self._cta.cluster.by_component[component]
-        access = Access(component, note >> TIME_BITS, True, instr, warp, what, compiled=True)
+        access = Access(component, record >> TIME_BITS, True, instr, warp, what, compiled=True)
         access.issued = access.time
         return access
 
 
 @lru_cache(maxsize=8)
 def _places(cells: int) -> np.ndarray:
-    """Return the numbers of so many cells. The array is shared and must not be written to."""
+    """Return the numbers of `cells` cells. The array is shared and must not be written to."""
     return np.arange(cells)
