@@ -112,6 +112,7 @@ def _cluster(ins: Instr) -> Action:
             releases = sem != "relaxed" or not warp.cta.launch.enforces(Leniency.RELAXED)
             clock = warp.clock if releases else warp.fenced[CLUSTER]
             warp.cluster_arrivals.append(warp.cta.cluster.barrier.arrive(warp, ins, clock))
+            # What follows the arrival is not released (test_the_round_without_a_barrier_of_the_cluster).
             if releases:
                 warp.tick()
 
@@ -128,6 +129,7 @@ def _cluster(ins: Instr) -> Action:
         warp.wait_result = None
         del warp.cluster_arrivals[0]
         warp.known = warp.known | generation.published if warp.known else generation.published
+        # A wait for the cluster barrier proves that every CTA of the cluster has started.
         warp.clock.advance(warp.cta.cluster.started, 1)
         warp.acquire(generation.clock)
         return None

@@ -39,6 +39,7 @@ def _fence_init(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any) -> None:
         _fence_mbarriers(warp)
+        # fence.mbarrier_init.release.cluster: the next arrival at the cluster barrier publishes these initialisations.
         warp.published |= {b for b in warp.cta.smem.mbarriers.values() if b.init.seen_by(warp.clock)}
 
     return run
@@ -72,6 +73,8 @@ def _fence_proxy(ins: Instr) -> Action:
     if kind not in ("async", "async::generic"):
         return lambda warp, mask, *_operands: None
 
+    # fence.proxy.async of one state space orders the accesses of that space alone (test_pairs.py, "a fence of global
+    # memory before the bulk store"; test_what_threads_write_needs_a_fence_before_a_bulk_copy_reads_it).
     shared = space != "global"
     rows = (ASYNC_VISIBLE,) * shared + (ASYNC_VISIBLE_OUTSIDE,) * (restricted is None and space in (None, "global"))
 

@@ -208,6 +208,7 @@ def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes:
         lane_bits = op.lanes(warp, lanes)
         values = memory.load(offsets, op.width, op.count, op.access(warp), warp.clock, lane_bits, op.ins.used)
         warp.cta.launch.stats.access_shared(offsets, op.bytes)
+    # Memory Consistency Model: "reductions do not form acquire patterns" (test_a_reduction_acquires_nothing).
     if op.strong and op.ins.opcode != "red":
         _acquire(op, warp, memory, places)
         warp.poll(op.ins, places, values)
@@ -243,6 +244,7 @@ def _release(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
     if not flags and not op.releases and warp.fenced[CTA] is None:
         return
     written = {(id(memory), place) for place in places.tolist()}
+    # Release pattern: a plain strong write ends the release sequence, a read-modify-write continues it.
     if not op.rewrites:
         flags.overwrite(written, warp)
     if op.releases:

@@ -131,6 +131,7 @@ def _arrive(ins: Instr) -> Action:
             for together in [[lane] for lane in lanes] if no_complete else [[*lanes]]:
                 if wanted:
                     tokens[together] = barrier.phase | barrier.pending << PHASE_BITS
+                # An arrival of scope .cta releases nothing to a warp of another CTA, which is outside of its scope.
                 narrow = scope == "cta" and barrier.cta is not warp.cta
                 if narrow:
                     warp.narrow_arrivals.append((warp.time, ins))
@@ -206,6 +207,7 @@ def _wait(ins: Instr) -> Action:
         barrier = mbarrier_at(warp, at, ins)
         if barrier.cta is not warp.cta:
             _report_remote_wait(ins, warp, barrier)
+        # mbarrier.test_wait: only the current and the immediately preceding phase may be asked for.
         if barrier.phase > 1:
             _report_late_wait(ins, warp, barrier, wanted, parity is not None)
         if _complete(barrier, wanted, parity is not None):

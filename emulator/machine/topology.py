@@ -324,6 +324,7 @@ class Warp(Issuer):
 
     def check_started(self, cta: Cta, instr: Instr, what: str) -> None:
         """Report an access of another CTA's shared memory that is not ordered after that CTA's start."""
+        # Distributed shared memory: the target CTA must have started (test_another_cta_must_have_started).
         if self.knows_started(cta):
             return
         missing = f"barrier.cluster.arrive and barrier.cluster.wait before PTX line {instr.line}"

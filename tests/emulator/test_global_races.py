@@ -446,3 +446,23 @@ def test_a_proxy_fence_covers_what_was_acquired_from_another_cluster() -> None:
     assert run(BULK_COPY_OF_ANOTHER_CTA.replace("FENCE", "fence.proxy.async.global;"), grid=2)[64] == 42
     with pytest.raises(MissingProxyFence):
         run(BULK_COPY_OF_ANOTHER_CTA.replace("FENCE", ""), grid=2)
+
+
+@pytest.mark.parametrize(
+    ("reads", "races"),
+    [
+        ("red.relaxed.gpu.global.add.u32 [%q5], 0;", True),
+        ("atom.relaxed.gpu.global.add.u32 %r7, [%q5], 0; add.u32 %r60, %r60, %r7;", False),
+    ],
+)
+def test_a_reduction_acquires_nothing(reads: str, races: bool) -> None:
+    """The second CTA runs when the first has ended."""
+    store = "@%p0 st.global.u32 [%a0], 42; @%p0 st.release.gpu.global.u32 [%q5], 1;"
+    load = f"{reads} fence.acq_rel.gpu; ld.global.u32 %r60, [%a0];"
+    second = f"SECOND: setp.ne.u32 %p9, %t, 0; @%p9 ret; {load} OUT:"
+    body = f"add.u64 %q5, %a0, 512; @!%p1 bra SECOND; {store} bra OUT; {second}"
+    if races:
+        with pytest.raises(DataRace, match="not ordered after"):
+            run(body, grid=2)
+    else:
+        assert run(body, grid=2)[64] == 42

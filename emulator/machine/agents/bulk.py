@@ -47,6 +47,8 @@ class CopyThread(LaneAgent):
         self, warp: Warp, key: Any, waiting_for: str, generic: bool, queue: deque[AsyncOperation] | None
     ) -> None:
         self.warp, self.waiting_for, self.generic, self.queue = warp, waiting_for, generic, queue
+        # cp.async goes through the generic proxy: PTX asks for fence.proxy.async before the async proxy reads its
+        # results (test_what_programs_leave_out).
         self.published = not generic or not warp.cta.launch.enforces(Leniency.CP_ASYNC_FENCE)
         self.component = warp.cta.cluster.history.component(warp.cta.rank, warp.index, key)
         self.issued = self.committed_until = 0
@@ -227,6 +229,8 @@ class Writes:
         covered = self.groups[: max(len(self.groups) - allowed, 0)]
         if covered:
             self.complete = covered[-1]
+            # cp.async.bulk.wait_group without .read: the writes are visible to the executing thread
+            # (test_after_the_wait_all_may_read_and_write).
             self.copies.warp.clock.advance(self.component, self.complete)
             del self.groups[: len(covered)]
 
@@ -278,6 +282,7 @@ def fill(
         route=route,
     )
     if reduces:
+        # cp.reduce.async.bulk reads what it combines with; .relaxed.cluster makes it morally strong with its like.
         cta.smem.shadow.read(cta.smem.span(offset, size), me, warp.clock)
     cta.smem.shadow.write(cta.smem.span(offset, size), me, warp.clock)
     party = Party(instr, warp, what, (me.component, me.time))

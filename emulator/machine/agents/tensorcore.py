@@ -351,10 +351,12 @@ class TensorThread:
     def commit(self, instr: Instr, barriers: tuple[MBarrier, ...]) -> None:
         """Execute tcgen05.commit: arrive on the barriers once everything that this thread queued is complete."""
         self.open = None
+        # tcgen05.commit implies tcgen05.fence::before_thread_sync.
         if self.warp.after_sync is not None:
             self.warp.before_thread_sync()
         self.commits.append((instr, barriers))
         clock = self.warp.clock.compact()
+        # The arrival releases what the warp did before it issued the operations, and nothing later.
         clock.limit(self.warp.component, self.issued_at)
         clock.advance(self.component, len(self.commits))
         party = Party(instr, self.warp, "tcgen05.commit", (self.component, len(self.commits)))

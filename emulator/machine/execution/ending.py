@@ -144,6 +144,7 @@ def _may_come_late(access: Access, cta: Cta, kind: str) -> bool:
     if access.what == DEALLOC:
         return False  # not an access of shared memory
     if access.warp.cta is not cta or _of_bulk_group(access) or (kind == "reads" and _reports_to_another(access, cta)):
+        # Distributed shared memory must exist while it is accessed (test_a_peer_may_not_end_before_its_words_are_read).
         return True
     return cta.launch.enforces(Leniency.LAST_WORK) and access.via is not None and not access.generic
 

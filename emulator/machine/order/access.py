@@ -100,6 +100,7 @@ class Issuer:
     def acquire(self, clock: Clock) -> None:
         """Merge `clock`, and let each lane see what the other lanes did before."""
         self.clock.merge(clock)
+        # All lanes execute the instruction that acquires (test_a_barrier_that_all_lanes_wait_for_will_do).
         self.clock.v[ORDERED, self.component + 1] = self.time - 1
 
     def sync_lanes(self) -> None:

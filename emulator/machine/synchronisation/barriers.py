@@ -66,6 +66,7 @@ class NamedBarrier:
         generation.arrived.append((warp, instr))
         generation.votes.append(vote)
         generation.clock.merge(warp.clock)
+        # barrier.cta: what the warp does after its arrival is not released (test_pairs.py::test_broken).
         warp.arrivals.append(warp.time)
         warp.tick()
         self.complete_if_due()

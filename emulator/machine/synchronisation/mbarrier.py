@@ -186,12 +186,15 @@ class MBarrier:
             )
 
     def _complete_if_due(self) -> None:
+        # mbarrier phase completion: no pending arrivals, and a transaction count of zero.
         if self.pending == 0 and self.tx == 0:
             if self.copies:
                 self._raise_early_end(self.copies[0])
             self.phase += 1
             self.pending = self.expected
+            # complete_tx releases: a wait for the phase covers the bytes of its copies (test_pairs.py::test_good).
             self.gathering.advance(self.component, self.phase)
+            # A later arrival passes on that this phase is over, for the check of late waits.
             self.gathering.advance(self.over, self.phase)
             self.complete = self.gathering.compact()
             self.cta.cluster.unchanged = 0

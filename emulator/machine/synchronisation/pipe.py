@@ -97,6 +97,7 @@ class Pipe(Agent):
 
     def waited_for(self, access: Access) -> bool:
         """Return whether a wait covers the access."""
+        # The wait covers operations of the executing warp alone (test_a_store_over_what_a_load_may_still_read).
         return access.time <= self.waited
 
     def lacks_fence(self, access: Access, clock: Clock) -> bool:
