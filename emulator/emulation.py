@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .clock.clock import Clock
     from .clock.conditions import Conditions
     from .clock.trace import Recorder as TraceRecorder
-    from .debug.recording import Recorder
+    from .debug.recording import LaunchRecorder
     from .viewer.pages import Pages
 
 
@@ -70,15 +70,15 @@ class EmulatedDevice(LaunchingDevice):
 
         self._attach(Session(Console(commands, out).stopped, launches, commands is None).run)
 
-    def record(self, launches: Collection[int] | None = None) -> Recorder:
+    def record(self, launches: Collection[int] | None = None) -> LaunchRecorder:
         """Record the launches that follow, for `LaunchResult.blame`: every instruction with its results.
 
         launches: their numbers, counted from 1 from now on; None for all. A recorded launch takes some 30 to 100 times
         as long and keeps every value that was computed. Raises ValueError with completion "all".
         """
-        from .debug.recording import Recorder
+        from .debug.recording import LaunchRecorder
 
-        recorder = Recorder(launches)
+        recorder = LaunchRecorder(launches)
         self._attach(recorder.run)
         return recorder
 

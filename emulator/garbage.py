@@ -1,4 +1,4 @@
-"""Pauses of Python's garbage collector, which is slow beside torch and CuTeDSL."""
+"""Pauses of Python's garbage collector, which is slow when torch and CuTeDSL are loaded."""
 
 from __future__ import annotations
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .bridge.allocations import ADDRESSES_FROM, Allocation, Memory
+from .bridge.allocations import Memory, argument_memory
+from .bridge.arguments import Arguments
 from .bridge.device import LaunchingDevice
 from .bridge.driver import current
 from .bridge.launchconfig import LaunchConfig
@@ -52,15 +52,13 @@ def launch(
     params = module.kernel(kernel).params
     if len(args) != len(params):
         raise LaunchError(f"{len(args)} arguments for {kernel}; it has {len(params)} parameters")
-    values = [_bytes(value, param) for value, param in zip(args, params, strict=True)]
-    copies = [ctypes.create_string_buffer(value, len(value)) for value in values]
-    pointers = (ctypes.c_void_p * len(copies))(*map(ctypes.addressof, copies))
+    arguments = Arguments([_bytes(value, param) for value, param in zip(args, params, strict=True)])
     shape = None if cluster is None else _dim3(cluster)
     config = LaunchConfig(_dim3(grid), _dim3(block), shape, dynamic_shared_bytes, (), 0)
     device = current() or LaunchingDevice()
     assert isinstance(device, LaunchingDevice)
     with device.calling(None, _memory(args, [param.name for param in params])):
-        device.launch(device.handle(module, kernel), config, ctypes.addressof(pointers))
+        device.launch(device.handle(module, kernel), config, arguments.address)
     return device.launches[-1]
 
 
@@ -89,8 +87,8 @@ def _bytes(value: Any, param: Param) -> bytes:
     size, name = param.size, param.name
     if isinstance(value, float | np.floating) and param.type[:1] in ("u", "s"):
         raise LaunchError(f"{name} is {value!r}; the parameter is .{param.type}: pass an integer")
-    if (place := _place(value)) is not None:
-        value = place.address
+    if (address := _address(value)) is not None:
+        value = address
     if isinstance(value, int) and -(1 << 8 * size - 1) <= value < 1 << 8 * size:
         found = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
     elif isinstance(value, float) and not isinstance(value, np.generic) and size in _FLOATS:
@@ -106,39 +104,16 @@ def _bytes(value: Any, param: Param) -> bytes:
     return found
 
 
-@dataclass(frozen=True)
-class _Place:
-    """An array: the address that it passes, its memory, and whether that may contain addresses of other memory."""
-
-    address: int
-    start: int
-    bytes: int
-    may_hold_addresses: bool
-
-
-def _place(value: Any) -> _Place | None:
-    """Return the place of a numpy array or a torch tensor; None for other values."""
+def _address(value: Any) -> int | None:
+    """Address that a numpy array or a torch tensor passes; None for other values."""
     if isinstance(value, np.ndarray):
-        low, high = np.lib.array_utils.byte_bounds(value)
-        number = value.dtype.kind == "f" or value.itemsize not in (1, 8)
-        return _Place(value.ctypes.data, low, high - low, not number)
-    if callable(getattr(value, "untyped_storage", None)):
-        storage, kind = value.untyped_storage(), value.dtype
-        number = kind.is_floating_point or kind.itemsize not in (1, 8)
-        return _Place(value.data_ptr(), storage.data_ptr(), storage.nbytes(), not number)
-    return None
+        return value.ctypes.data
+    return value.data_ptr() if callable(getattr(value, "untyped_storage", None)) else None
 
 
 def _memory(args: Sequence[Any], names: Sequence[str]) -> Memory:
-    """Return the memory of the arguments. It is complete if no argument can be, or contain, another address."""
-    found: list[Allocation] = []
-    closed = True
-    for value, name in zip(args, names, strict=True):
-        if (place := _place(value)) is not None:
-            found.append((place.start, place.bytes, name))
-            closed = closed and not place.may_hold_addresses
-        elif isinstance(value, int):
-            closed = closed and abs(value) < ADDRESSES_FROM
-        else:
-            closed = closed and isinstance(value, float)
-    return Memory(tuple(found), closed)
+    """Find the memory of the arguments. It is complete if no argument can be, or contain, another address."""
+    named = dict(zip(names, args, strict=True))
+    numbers_and_arrays = {k: v for k, v in named.items() if isinstance(v, int | float) or _address(v) is not None}
+    known = argument_memory(numbers_and_arrays)
+    return Memory(known.allocations, known.closed and len(numbers_and_arrays) == len(args))

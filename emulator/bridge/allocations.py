@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final
 
+import numpy as np
+
 Allocation = tuple[int, int, str]
 """Address, size in bytes, name."""
 ADDRESSES_FROM: Final = 1 << 32
 """A 64-bit process has no memory below this address, so a smaller integer is not an address."""
-_PLAIN: Final = (bool, float, str, bytes, type(None))
 _INTEGERS: Final = (0, 1)
-_MAY_HOLD_ADDRESSES: Final = (8, 64)
-"""Widths in bits of integer elements that may be addresses or bytes of addresses."""
+_ADDRESS_BYTES: Final = (1, 8)
+"""Sizes of integer elements that may be addresses or bytes of addresses."""
 _CAPSULE_NAMES = (b"dltensor", b"used_dltensor")
 
 
@@ -53,6 +54,9 @@ def allocations(arguments: Any, name: str = "argument") -> Iterator[Allocation]:
             yield from allocations(value, f"{name} {i}")
     elif is_dataclass(arguments):
         yield from allocations({field.name: getattr(arguments, field.name) for field in fields(arguments)})
+    elif isinstance(arguments, np.ndarray):
+        low, high = np.lib.array_utils.byte_bounds(arguments)
+        yield low, high - low, name
     elif callable(getattr(arguments, "untyped_storage", None)):
         storage = arguments.untyped_storage()
         yield storage.data_ptr(), storage.nbytes(), name
@@ -78,19 +82,23 @@ def _reveals_all_memory(argument: Any) -> bool:
             return all(map(_reveals_all_memory, argument))
         case int():
             return abs(argument) < ADDRESSES_FROM
+        case np.ndarray():
+            return argument.dtype.kind == "f" or argument.itemsize not in _ADDRESS_BYTES
+        case float() | str() | bytes() | None:
+            return True
+    if callable(getattr(argument, "untyped_storage", None)):
+        return argument.dtype.is_floating_point or argument.dtype.itemsize not in _ADDRESS_BYTES
     from cuda.bindings.driver import CUstream
     from cutlass.cutlass_dsl import Numeric
 
-    if isinstance(argument, (*_PLAIN, CUstream)):
+    if isinstance(argument, CUstream):
         return True
     if isinstance(argument, Numeric):
         return _reveals_all_memory(argument.value)
     if is_dataclass(argument):
         return all(_reveals_all_memory(getattr(argument, field.name)) for field in fields(argument))
-    if callable(getattr(argument, "untyped_storage", None)):
-        return argument.dtype.itemsize not in (1, 8) or argument.dtype.is_floating_point
     tensor = _tensor_of(getattr(argument, "_dlpack_data", None))
-    return tensor is not None and (tensor.type_code not in _INTEGERS or tensor.type_bits not in _MAY_HOLD_ADDRESSES)
+    return tensor is not None and (tensor.type_code not in _INTEGERS or tensor.type_bits // 8 not in _ADDRESS_BYTES)
 
 
 def _of_capsule(capsule: Any, name: str) -> Allocation | None:

@@ -21,7 +21,8 @@ from ..modules import LoadedKernel, LoadedModule, Runner, execute, load
 from ..ptx.syntax import Kernel
 from ..tensors import tensors_of_callers
 from .allocations import Memory
-from .driver import NotEmulated
+from .arguments import values_at
+from .driver import NotEmulated, entry, put
 from .hostcode import HostCode
 from .launchconfig import UNDERSTOOD, LaunchConfig
 from .result import Failure, LaunchResult
@@ -36,6 +37,7 @@ OPTIONS: Final = {
 _MAJOR, _MINOR = chip.COMPUTE_CAPABILITY
 _DEVICE_ATTRIBUTES: Final = {97: chip.MAX_SHARED_BYTES_A_CTA, 16: chip.SMS, 75: _MAJOR, 76: _MINOR}
 _STATIC_SHARED_ATTRIBUTE: Final = 1
+_INT, _SIZE = ctypes.c_int, ctypes.c_size_t
 NO_MEMORY: Final = Memory()
 
 Names = Callable[[str], Mapping[int, str]]
@@ -122,15 +124,17 @@ class LaunchingDevice:
         """Return the memory that a launch may access now."""
         return self._visible
 
-    def load_library(self) -> int:
-        """Return a handle of the module of the function being called."""
+    @entry("cudaLibraryLoadData")
+    def load_library(self, library: int, *_: int) -> None:
+        """Write a handle of the module of the function being called."""
         assert self._loading is not None
         _libraries.append(self._loading)
-        return len(_libraries)
+        put(library, _SIZE, len(_libraries))
 
-    def kernel(self, library: int, name: str) -> int:
-        """Return a handle of a library's kernel."""
-        return self.handle(_libraries[library - 1], name)
+    @entry("cudaLibraryGetKernel")
+    def library_kernel(self, kernel: int, library: int, name: int) -> None:
+        """Write a handle of a library's kernel."""
+        put(kernel, _SIZE, self.handle(_libraries[library - 1], ctypes.string_at(name).decode()))
 
     def handle(self, module: LoadedModule, name: str) -> int:
         """Return a handle of a module's kernel. Raises KeyError if the module has none of that name."""
@@ -138,20 +142,31 @@ class LaunchingDevice:
         _kernels.append(LoadedKernel(module, name))
         return len(_kernels)
 
-    def kernel_attribute(self, kernel: int, attribute: int) -> int:
-        """Return a CUfunction_attribute. CuTeDSL's host code asks only for the bytes of static shared memory."""
+    @entry("cuKernelGetAttribute")
+    def kernel_attribute(self, value: int, attribute: int, kernel: int, _device: int) -> None:
+        """Write a CUfunction_attribute. CuTeDSL's host code asks only for the bytes of static shared memory."""
         if attribute != _STATIC_SHARED_ATTRIBUTE:
             raise NotEmulated(
                 f"CUfunction_attribute {attribute} is not emulated: "
                 f"the only supported one is {_STATIC_SHARED_ATTRIBUTE} (static shared memory)"
             )
-        return self.kernel_of(kernel).syntax.static_shared_bytes - chip.RESERVED_SHARED_BYTES
+        put(value, _INT, self.kernel_of(kernel).syntax.static_shared_bytes - chip.RESERVED_SHARED_BYTES)
 
-    def device_attribute(self, attribute: int) -> int:
-        """Return a cudaDeviceAttr, one of those that CuTeDSL's host code asks for."""
+    @entry("cudaGetDevice")
+    def device_number(self, ordinal: int) -> None:
+        """Write the number of the only device."""
+        put(ordinal, _INT, 0)
+
+    @entry("cudaDeviceGetAttribute")
+    def device_attribute(self, value: int, attribute: int, _device: int) -> None:
+        """Write a cudaDeviceAttr, one of those that CuTeDSL's host code asks for."""
         if attribute not in _DEVICE_ATTRIBUTES:
             raise NotEmulated(f"cudaDeviceAttr {attribute} is not emulated: supported are {sorted(_DEVICE_ATTRIBUTES)}")
-        return _DEVICE_ATTRIBUTES[attribute]
+        put(value, _INT, _DEVICE_ATTRIBUTES[attribute])
+
+    @entry("cudaFuncSetAttribute", "cudaKernelSetAttributeForDevice")
+    def set_kernel_attribute(self, *_: int) -> None:
+        """Ignore the attribute. Limits of shared memory and clusters are checked at launch."""
 
     def kernel_of(self, handle: int) -> LoadedKernel:
         """Return a kernel by its handle."""
@@ -160,9 +175,6 @@ class LaunchingDevice:
     def parameter_bytes(self, kernel: int) -> list[int]:
         """Return the size in bytes of each parameter of a kernel."""
         return [param.size for param in self.kernel_of(kernel).syntax.params]
-
-    def set_kernel_attribute(self, kernel: int, attribute: int, value: int) -> None:
-        """Ignore the attribute. Limits of shared memory and clusters are checked at launch."""
 
     def fail(self, error: BaseException, kernel: str = "", findings: Sequence[Fault] = ()) -> None:
         """Record an error of a launch, once. A rejected launch is no failure, because programs probe for limits."""
@@ -174,6 +186,11 @@ class LaunchingDevice:
             self.failures.append(Failure(error, kernel, tuple(findings), _test()))
         else:
             known.times += 1
+
+    @entry("cudaLaunchKernelExC")
+    def launch_with(self, config: int, kernel: int, arguments: int) -> None:
+        """Run a kernel with the cudaLaunchConfig_t at an address."""
+        self.launch(kernel, LaunchConfig.read(config), arguments)
 
     def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
         """Run a kernel to its end. Raises an EmulatorError for any fault found."""
@@ -238,10 +255,12 @@ class LaunchingDevice:
             )
         )
 
+    @entry("cuTensorMapEncodeTiled")
     def encode_tensor_map(self, destination: int, *fields: Any) -> None:
         """Write the 128 bytes of a tensor map, as cuTensorMapEncodeTiled does."""
         ctypes.memmove(destination, encode_tiled(*fields), 128)
 
+    @entry("cuTensorMapEncodeIm2col")
     def encode_im2col_map(self, destination: int, *fields: Any) -> None:
         """Write the 128 bytes of a tensor map, as cuTensorMapEncodeIm2col does."""
         ctypes.memmove(destination, encode_im2col(*fields), 128)
@@ -278,7 +297,7 @@ def _parameters(kernel: Kernel, arguments: int) -> tuple[object, int]:
     """Gather the arguments into the launch's parameter space; return its buffer and address."""
     buffer = ctypes.create_string_buffer(kernel.param_bytes + 128)
     address = -(-ctypes.addressof(buffer) // 128) * 128
-    pointers = (ctypes.c_void_p * len(kernel.params)).from_address(arguments) if kernel.params else ()
-    for param, pointer in zip(kernel.params, pointers, strict=True):
-        ctypes.memmove(address + param.offset, pointer, param.size)
+    values = values_at(arguments, [param.size for param in kernel.params])
+    for param, value in zip(kernel.params, values, strict=True):
+        ctypes.memmove(address + param.offset, value, param.size)
     return buffer, address

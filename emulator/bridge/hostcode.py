@@ -1,19 +1,37 @@
-"""Load a compiled CuTeDSL host function from its object code, linked to the emulated device's entry points."""
+"""Load compiled CuTeDSL host functions from object code, linked to the emulated device's entry points."""
 
 from __future__ import annotations
 
 import ctypes
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import llvmlite.binding as llvm
 
 from ..native.machine import host_machine
 from .driver import NotEmulated, define_entry_points
-from .objectfile import undefined_symbols
+from .elf import undefined_symbols
 
-_PACKED = "_mlir__mlir_ciface_"
+_PACKED: Final = "_mlir__mlir_ciface_"
+_LINKER_OWN: Final = "_GLOBAL_OFFSET_TABLE_"
+
+
+def object_code(compiled: Any) -> bytes:
+    """Write the object file of a compiled function's host code and read it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "host.o")
+        compiled.engine.dump_to_object_file(str(path))
+        return path.read_bytes()
+
+
+def linked(code: bytes) -> Any:
+    """Load an object file into an llvmlite engine, linked to the emulated device's entry points."""
+    define_entry_points([name for name in undefined_symbols(code) if name != _LINKER_OWN])
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
 
 
 class HostCode:
@@ -22,13 +40,7 @@ class HostCode:
     def __init__(self, compiled: Any) -> None:
         if compiled.engine is None:
             raise NotEmulated(f"calling {compiled.function_name} is not emulated: it was compiled without host code")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "host.o")
-            compiled.engine.dump_to_object_file(str(path))
-            define_entry_points(undefined_symbols(path.read_bytes()))
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host_machine())
-            self._engine.add_object_file(str(path))
-            self._engine.finalize_object()
+        self._engine = linked(object_code(compiled))
         self._run = self._function(_PACKED + compiled.function_name)
         self._has_kernels = compiled.has_gpu_module
         self._library = ctypes.c_void_p()

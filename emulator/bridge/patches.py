@@ -19,7 +19,7 @@ from . import driver
 from .allocations import argument_memory
 from .device import NO_MEMORY, LaunchingDevice
 from .positions import remember_positions
-from .shared_arrays import note_shared_arrays
+from .shared_arrays import record_shared_arrays
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
@@ -47,7 +47,7 @@ def keep_ptx() -> None:
             os.environ[f"{prefix}_KEEP"] = "ptx"
             os.environ.setdefault(f"{prefix}_DUMP_DIR", _scratch.name)
             warnings.filterwarnings("ignore", message=CACHE_WARNING)
-    Patches().when_imported("cutlass", note_shared_arrays)
+    Patches().when_imported("cutlass", record_shared_arrays)
     Patches().when_imported("cutlass", remember_positions)
 
 

@@ -67,11 +67,12 @@ class LaunchResult:
         output should be. element: an index, default the one with the largest error. Raises ValueError for an
         unknown output, an expected value of another shape, or a launch that was not recorded.
         """
-        from ..debug.report import explained
+        from ..debug.report import Question, report
 
         if self.recording is None:
             raise ValueError("the launch was not recorded; call device.record() before it")
-        return explained({1: self.recording}, output, expected, element)
+        asked = Question(output, expected, None if element is None else tuple(element))
+        return "\n".join(report({1: self.recording}, asked))
 
     @property
     def verdict(self) -> Word:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .driver import NotEmulated
+from .hostcode import object_code
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,7 @@ def save(compiled: Any) -> SavedFunction:
         raise NotEmulated(
             f"{compiled.function_name} cannot be saved: it has no host code or no PTX, or needs a workspace"
         )
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "host.o")
-        compiled.engine.dump_to_object_file(str(path))
-        return SavedFunction(compiled.function_name, ptx, path.read_bytes(), compiled.artifacts.CUBIN or b"")
+    return SavedFunction(compiled.function_name, ptx, object_code(compiled), compiled.artifacts.CUBIN or b"")
 
 
 class _ObjectFile:

@@ -1,4 +1,4 @@
-"""Names of CuTeDSL's arrays in shared memory: noted while a kernel is traced, and appended to its PTX as comments.
+"""Names of CuTeDSL's arrays in shared memory: recorded while a kernel is traced, appended to its PTX as comments.
 
 PTX has one nameless array of dynamic shared memory. The comments go wherever the PTX goes: to other processes, into
 recordings and caches. `emulator/ptx/shared_arrays.py` reads them.
@@ -59,10 +59,10 @@ class _Array:
 _traced = _Traced()
 
 
-def note_shared_arrays(cutlass: ModuleType) -> None:
-    """Make CuTeDSL note the arrays in shared memory of what it compiles. cutlass: the package, imported.
+def record_shared_arrays(cutlass: ModuleType) -> None:
+    """Make CuTeDSL record the shared-memory arrays of the kernels that it compiles. cutlass: the package, imported.
 
-    Versions of CuTeDSL that are made otherwise inside do without names.
+    Versions of CuTeDSL with other internals have no names.
     """
     with contextlib.suppress(ImportError, AttributeError):
         _replace(Path(str(cutlass.__file__)).parent)
@@ -206,9 +206,9 @@ def _type(kind: str) -> str:
 
 
 def _name(frame: FrameType | None, library: Path) -> str:
-    """Return the variable, attribute or keyword that receives what the library's innermost caller asks for.
+    """Find the variable, attribute or keyword that receives the result of the innermost call into the library.
 
-    A function that returns it is asked for its caller's. Empty if nothing receives it.
+    If the calling function returns the result, its caller is searched too. Empty if nothing receives it.
     """
     while frame is not None:
         if not Path(frame.f_code.co_filename).is_relative_to(library):

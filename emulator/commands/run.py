@@ -50,7 +50,7 @@ def add_command(commands: Any) -> None:
         "every order of its synchronisation events that can have another effect (default: %(default)s)",
     )
     command.add_argument(
-        "--schedule", default="", help="the one order to run with --completion all, as an error notes it"
+        "--schedule", default="", help="the one order to run with --completion all, from the note of an error"
     )
     command.add_argument("--seed", type=int, default=0, help="seed of --completion random (default: %(default)s)")
     command.add_argument(

@@ -63,7 +63,9 @@ def add_command(commands: Any) -> None:
         help="the operands of the tensor cores, which decide their power (default: %(default)s)",
     )
     timed.add_argument(
-        "--ghz", type=float, help="a fixed clock rate (default: the chip's highest, and beside it what power allows)"
+        "--ghz",
+        type=float,
+        help="a fixed clock rate (default: the chip's highest; the rate that power allows is predicted too)",
     )
     timed.add_argument(
         "--branches",

@@ -140,7 +140,7 @@ def accumulator(product: Product, cta: Cta) -> np.ndarray:
 
 
 def multiplied(product: Product, writers: Writers) -> list[Multiplied]:
-    """Return what a product is about to read, for each of its CTAs, before it is performed."""
+    """Read the operands of a product for each of its CTAs, before it is performed."""
     shape, found = product.shape, []
     ctas = participating_ctas(product.warp.cta, shape.ctas)
     parts = [_of_shared(product, cta, "b", shape.b_rows, shape.idesc.b_mn_major, writers) for cta in ctas]

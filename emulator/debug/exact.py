@@ -154,7 +154,7 @@ class Exact:
         return float(exact(*(self._number(s, known) for s in sources if s.role == "value")))
 
     def _one(self, sources: Sequence[Source], known: Mapping[Value, float | None]) -> float | None:
-        """Return the value that an instruction passes on, with what it is added to in memory."""
+        """Return the value that an instruction copies, plus the value in memory to which it is added."""
         values = [source for source in sources if source.role in ("value", "accumulator")]
         if sum(source.role == "value" for source in values) != 1:
             return None

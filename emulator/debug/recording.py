@@ -87,7 +87,7 @@ class Recording:
         return event.issuer if isinstance(event, Copied) else event.issuers[0]
 
 
-class Recorder:
+class LaunchRecorder:
     """Runs launches one instruction at a time and records them. chosen: their numbers, from 1; None for all."""
 
     def __init__(self, chosen: Collection[int] | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,23 +28,15 @@ class Question:
     launch: int | None = None
 
 
-def explained(
-    recordings: Mapping[int, Recording], output: Any, expected: Any = None, element: Sequence[int] | None = None
-) -> str:
-    """Return the report on one element of an output. Raises ValueError."""
-    index = None if element is None else tuple(element)
-    return "\n".join(report(recordings, Question(output, expected, index)))
-
-
 def report(
     recordings: Mapping[int, Recording], asked: Question, right: Mapping[int, Recording] | None = None
 ) -> Iterator[str]:
     """Yield the report. right: recordings of a right version of the program, to compare with. Raises ValueError."""
     recording, tensor = find(recordings, asked.output, asked.launch)
-    beside = None if right is None else find(right, asked.output, asked.launch)
+    other = None if right is None else find(right, asked.output, asked.launch)
     expected = asked.expected
-    if expected is None and beside is not None:
-        expected = beside[1].values()
+    if expected is None and other is not None:
+        expected = other[1].values()
     off = None if expected is None else wrong(tensor, expected, asked.rtol, asked.atol)
     if off is not None:
         yield _summary(tensor, off)
@@ -52,8 +44,8 @@ def report(
         return
     index = _element(tensor, off, asked.element)
     blame = Blame(recording, tensor, index)
-    if beside is not None:
-        yield from Versions(blame, Blame(*beside, index), ROUNDING if asked.rtol is None else asked.rtol).lines()
+    if other is not None:
+        yield from Versions(blame, Blame(*other, index), ROUNDING if asked.rtol is None else asked.rtol).lines()
     yield from blame.lines(None if off is None else float(off.expected[index]))
 
 

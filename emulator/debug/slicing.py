@@ -69,7 +69,7 @@ class Slicer:
         return node, self._offset(node, address)
 
     def sources(self, node: Node, kind: str = "", offset: int = 0) -> Iterator[Source]:
-        """Yield what a value was computed from. kind: the type as which the value is read, from a byte `offset` on."""
+        """Yield the sources of a value. kind: the type as which the value is read, from a byte `offset` on."""
         event = self.recording.events[node.event]
         if isinstance(event, Copied):
             yield from self._of_copy(event, node.slot[0], node.slot[1] + offset, kind)

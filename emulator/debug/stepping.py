@@ -130,7 +130,7 @@ class SteppedProgram(Program):
         return bits & (held if guard[1] else ~held)
 
     def value(self, warp: Any, register: Reg | Special) -> np.ndarray | None:
-        """Return what a register holds in each lane, unsigned[32] (predicates bool); None if it has no place.
+        """Read a register in each lane, unsigned[32] (predicates bool); None if it has no place.
 
         A register whose value nothing reads has none.
         """

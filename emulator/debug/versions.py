@@ -28,7 +28,7 @@ ROUNDING: Final = 2.0**-6
 
 
 class Versions:
-    """A wrong version's slice of an element beside a right version of the launch.
+    """A wrong version's slice of an element, compared with that of a right version.
 
     rtol: the relative difference of numbers that counts as rounding.
     """
@@ -179,7 +179,7 @@ def aligned(wrong: Recording, right: Recording) -> dict[int, int]:
 
 
 def _shape(instr: Instr) -> tuple[Any, ...]:
-    """Return what two versions of an instruction have in common: all but names of registers and constants."""
+    """Key of an instruction that is equal in two versions: everything except registers and constants."""
     return instr.opcode, instr.modifiers, tuple(type(operand).__name__ for operand in instr.operands)
 
 

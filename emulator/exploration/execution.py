@@ -104,7 +104,7 @@ class Execution(Observer):
             self._clusters.append(cluster)
 
     def _ready(self) -> dict[Process, Callable[[], None]]:
-        """Return what can go on: warps, then asynchronous work."""
+        """List the processes that can go on: warps, then asynchronous work."""
         found: dict[Process, Callable[[], None]] = {}
         polling: dict[Process, Callable[[], None]] = {}
         for warp in (warp for cluster in self._clusters for warp in cluster.warps):
@@ -172,7 +172,7 @@ class Execution(Observer):
     # what an instruction touches --------------------------------------------------------------------------------------
 
     def _before(self, warp: Warp, effect: Effect, lanes: int) -> Seen:
-        """Return what an instruction may touch, with the present phases."""
+        """List the objects that an instruction may touch, with their present phases."""
         kind, cluster = effect.instr.kind, warp.cta.cluster
         if kind.is_mbarrier:
             return [(barrier, _place(barrier), barrier.phase) for barrier in self._mbarriers(warp, effect, lanes)]
@@ -195,7 +195,7 @@ class Execution(Observer):
         return [(None, ("memory", address), 0) for address in sorted({*self._lanes(warp, operand, lanes)})]
 
     def _after(self, warp: Warp, effect: Effect, seen: Seen) -> list[Touch]:
-        """Return what an instruction has touched. A wait that suspends its warp touches nothing."""
+        """List the touches of an instruction. A wait that suspends its warp touches nothing."""
         kind, blocked = effect.instr.kind, warp.waiting is not None
         if kind.is_mbarrier:
             if kind.asks_mbarrier:

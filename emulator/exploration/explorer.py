@@ -64,7 +64,7 @@ class Explorer:
         Raises what a run raises, and Incomplete if runs or time are used up.
         """
         before, began = Snapshot(self._launch), time.monotonic()
-        self._learn(run_once(self._launch, self._program, self._choose, self._budget))
+        self._add_run(run_once(self._launch, self._program, self._choose, self._budget))
         self.runs, after = 1, Snapshot(self._launch)
         try:
             while self._backtrack():
@@ -72,7 +72,7 @@ class Explorer:
                     raise Incomplete(self._covered(), ())
                 before.restore()
                 again = replace(self._launch)
-                self._learn(run_once(again, self._program, self._choose, self._budget))
+                self._add_run(run_once(again, self._program, self._choose, self._budget))
                 self.runs += 1
                 for fault in again.findings:
                     if not any(known.same_cause(fault) for known in self._launch.findings):
@@ -104,8 +104,8 @@ class Explorer:
         self._stack.append(_Choice(options, options[chosen], asleep))
         return chosen
 
-    def _learn(self, execution: Execution) -> None:
-        """Note what each choice of the last run touched, and the choices that its pairs ask for."""
+    def _add_run(self, execution: Execution) -> None:
+        """Store the touches of each choice of a run, and the choices that its pairs of steps require."""
         steps = execution.steps
         for choice, step in zip(self._stack, steps, strict=True):
             choice.tried[choice.process] = step.touches
@@ -130,7 +130,7 @@ class Explorer:
 
 
 def run_once(launch: Launch, program: Program, choose: Choose, budget: int | None) -> Execution:
-    """Run a launch in the order that `choose` gives. An error's note says how to run that order again."""
+    """Run a launch in the order that `choose` gives. The note of an error says how to run that order again."""
     execution = Execution(launch, program, choose, budget)
     try:
         with one_thread(), locating_errors(launch.kernel), uncollected():

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from ..bridge.elf import is_linked_to
 from ..chip import COMPUTE_CAPABILITY, DEVICE
 from ..patching import environment
 from .c_library import FOLDER, CLibrary
-from .elf import is_linked_to
 from .libcublas import LibCublas
 from .libcuda import LibCuda
 from .libcudart import LibCudart
@@ -64,7 +64,7 @@ def _variables() -> dict[str, str]:
 @contextmanager
 def c_hosts(state: DriverState) -> Iterator[None]:
     """Connect C code that is linked to CUDA's libraries, or opens them by name, to the emulated device."""
-    libraries = _libraries()
+    libraries: Sequence[CLibrary] = _libraries()
     outer = [library.state for library in libraries]
     for library in libraries:
         library.state = state
@@ -99,14 +99,14 @@ def driver_functions() -> Collection[str]:
     return {name.partition("_v")[0] for name in _libraries()[0].functions}
 
 
-def runtime_function(name: str) -> int:
-    """Return the address of a runtime function, 0 if there is none of that name."""
-    return _libraries()[1].address(name)
+def runtime() -> LibCudart:
+    """Return the runtime."""
+    return _libraries()[1]
 
 
 @cache
-def _libraries() -> tuple[CLibrary, ...]:
-    """Load the libraries once and write the ptxas stand-in beside them."""
+def _libraries() -> tuple[LibCuda, LibCudart, LibCublas]:
+    """Load the libraries once, and write the ptxas stand-in into their folder."""
     ptxas = FOLDER / "ptxas"
     ptxas.write_text(_PTXAS)
     ptxas.chmod(0o755)

@@ -9,16 +9,18 @@ from __future__ import annotations
 import atexit
 import ctypes
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from ..bridge.driver import callback
+from ..bridge.driver import callback, put
 from ..bridge.prototypes import Prototype, prototype
 from ..bridge.sharedobject import RETURN_ZERO, TABLE, shared_object
 from .errors import NO_DEVICE, CudaError
+from .properties import PROPERTIES
 from .state import DriverState
 
 INT, UINT, LONG, FLOAT = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_float
@@ -49,23 +51,24 @@ def entry(*names: str, always: bool = False) -> Callable[[Function], Function]:
     return mark
 
 
-def put(address: int, kind: Any, value: float) -> None:
-    """Write an output parameter. A null address is skipped: the caller does not want the value."""
-    if address:
-        kind.from_address(address).value = value
-
-
 class CLibrary:
-    """One emulated library. sonames: the names that programs link to. quiet: functions that return 0 and do nothing."""
+    """One emulated library.
+
+    sonames: the names that programs link to. quiet: functions that return 0 and do nothing. answers: functions that
+    write known values. For each: the output parameter's position, its C type and the value, or a property's name.
+    """
 
     sonames: tuple[str, ...] = ()
     versioned = False
     quiet: tuple[str, ...] = ()
+    answers: ClassVar[Mapping[str, Sequence[tuple[int, Any, int | str]]]] = {}
 
     def __init__(self) -> None:
         self.state: DriverState | None = None
         self.methods: dict[str, Function] = {}
         self.functions = dict.fromkeys(self.quiet, self._c_function(lambda: None, Prototype(INT, ()), always=False))
+        for name, outputs in self.answers.items():
+            self._add(name, partial(self._answer, outputs))
         for method in vars(type(self)).values():
             if (found := getattr(method, "c_entry", None)) is not None:
                 for name in found.names:
@@ -89,12 +92,16 @@ class CLibrary:
     def record_error(self, error: int) -> None:
         """Record the error code of a failed call, in a library that remembers the last one."""
 
+    def _answer(self, outputs: Sequence[tuple[int, Any, int | str]], *arguments: int) -> None:
+        for at, kind, value in outputs:
+            put(arguments[at], kind, getattr(PROPERTIES, value) if isinstance(value, str) else value)
+
     def _add(self, name: str, method: Function, always: bool = False) -> None:
         self.methods[name] = method
         self.functions[name] = self._c_function(method, prototype(name), always)
 
     def _c_function(self, method: Function, types: Prototype, always: bool) -> Any:
-        taken = _parameter_count(method)
+        taken = parameter_count(method)
 
         def call(*arguments: Any) -> int | None:
             if self.state is None and not always:
@@ -118,9 +125,9 @@ class CLibrary:
         return library
 
 
-def _parameter_count(method: Function) -> int | None:
-    """Return how many arguments a method takes, None for any number."""
-    parameters = signature(method).parameters.values()
+def parameter_count(method: Function) -> int | None:
+    """Count the positional parameters of a method; None for any number."""
+    parameters = [p for p in signature(method).parameters.values() if p.kind is not p.KEYWORD_ONLY]
     return None if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters)
 
 

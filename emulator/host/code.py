@@ -14,7 +14,7 @@ from ..ptx.syntax import Kernel
 from .captures import new_handle
 from .errors import not_emulated
 from .images import is_machine_code, machine_code, ptx_at
-from .properties import DeviceProperties
+from .properties import PROPERTIES
 
 _REGISTERS_A_THREAD = 255
 _modules: dict[int, LoadedModule] = {}
@@ -145,28 +145,28 @@ def _from_buffer(syntax: Kernel, extra: int) -> Any:
     raise not_emulated("cuLaunchKernel's `extra`", "it names no buffer")
 
 
-def attribute(handle: int, which: int, properties: DeviceProperties) -> int:
+def attribute(handle: int, which: int) -> int:
     """Return a CUfunction_attribute. The register count is the most that the block size allows, not what code uses."""
     syntax = kernel(handle)
     x, y, z = syntax.reqntid or syntax.maxntid or (chip.MAX_THREADS_A_CTA, 1, 1)
     threads = x * y * z
-    left = properties.regs_per_multiprocessor // (-(-threads // chip.LANES) * chip.LANES) // 8 * 8
+    left = PROPERTIES.regs_per_multiprocessor // (-(-threads // chip.LANES) * chip.LANES) // 8 * 8
     known = {
         0: threads,
         1: syntax.static_shared_bytes - chip.RESERVED_SHARED_BYTES,
         3: syntax.local_bytes,
         4: syntax.maxnreg or min(_REGISTERS_A_THREAD, left),
-        5: 10 * properties.major + properties.minor,
-        6: 10 * properties.major + properties.minor,
-        8: properties.shared_memory_per_block,
+        5: 10 * PROPERTIES.major + PROPERTIES.minor,
+        6: 10 * PROPERTIES.major + PROPERTIES.minor,
+        8: PROPERTIES.shared_memory_per_block,
     }
     return known.get(which, 0)
 
 
-def active_blocks(handle: int, threads: int, dynamic_shared_bytes: int, properties: DeviceProperties) -> int:
+def active_blocks(handle: int, threads: int, dynamic_shared_bytes: int) -> int:
     """Return how many CTAs of a kernel fit on an SM, by threads and shared memory; 1 for a kernel of a cubin."""
     if handle in _machine_code:
         return 1
     shared = kernel(handle).dynamic_shared_offset + dynamic_shared_bytes
-    by_threads = properties.max_threads_per_multi_processor // max(-(-threads // chip.LANES) * chip.LANES, 1)
+    by_threads = PROPERTIES.max_threads_per_multi_processor // max(-(-threads // chip.LANES) * chip.LANES, 1)
     return min(chip.CTAS_AN_SM, by_threads, chip.SHARED_BYTES_AN_SM // shared)

@@ -1,162 +1,98 @@
-"""cuda.bindings.runtime on the emulated device. It shares the driver's state."""
+"""cuda.bindings.runtime on the emulated device: calls of the functions of the emulated libcudart.so.
+
+A function of the bindings returns a tuple of the error and the values that the C function writes.
+"""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
-import cuda.bindings.driver as driver
-
-from . import graphs
+from .c_library import parameter_count
 from .captures import new_handle
 from .errors import CudaError
-from .properties import BUS, DeviceProperties
-from .state import DriverState
+from .libcudart import LibCudart
+from .memory import address_of
+from .properties import BUS
+
+FUNCTIONS: Final[dict[tuple[str, ...], tuple[str, ...]]] = {
+    (): (
+        *("cudaSetDevice", "cudaDeviceSynchronize", "cudaFree", "cudaFreeAsync", "cudaFreeHost", "cudaMemcpy"),
+        *("cudaMemcpyAsync", "cudaMemset", "cudaMemsetAsync", "cudaStreamSynchronize", "cudaStreamQuery"),
+        *("cudaStreamWaitEvent", "cudaStreamBeginCapture", "cudaEventRecord", "cudaEventRecordWithFlags"),
+        *("cudaEventSynchronize", "cudaEventQuery", "cudaGraphLaunch"),
+    ),
+    ("int",): (
+        *("cudaGetDeviceCount", "cudaGetDevice", "cudaDeviceGetAttribute", "cudaDriverGetVersion"),
+        *("cudaRuntimeGetVersion", "cudaMalloc", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc"),
+        "cudaMallocManaged",
+    ),
+    ("int", "int"): ("cudaMemGetInfo",),
+    ("float",): ("cudaEventElapsedTime",),
+    ("cudaStream_t",): ("cudaStreamCreate", "cudaStreamCreateWithFlags", "cudaStreamCreateWithPriority"),
+    ("cudaEvent_t",): ("cudaEventCreate", "cudaEventCreateWithFlags"),
+    ("cudaGraphExec_t",): ("cudaGraphInstantiate",),
+}
+"""Functions by the types of the values that they write to their first parameters, which the bindings do not have."""
+QUIET: Final = (
+    *("cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceReset", "cudaLibraryUnload", "cudaStreamDestroy"),
+    *("cudaEventDestroy", "cudaGraphDestroy", "cudaGraphExecDestroy", "cudaGraphUpload"),
+)
+"""Functions that succeed and do nothing."""
 
 
-def functions(runtime: ModuleType, state: DriverState) -> dict[str, Callable[..., Any]]:
-    """Return the replacement functions by name. Each returns the tuple (cudaError_t, values...) of the original."""
+def functions(runtime: ModuleType, library: LibCudart) -> dict[str, Callable[..., Any]]:
+    """Make the replacements of the functions of cuda.bindings.runtime, by name."""
     success = runtime.cudaError_t.cudaSuccess
 
-    def ok(*values: Any) -> tuple[Any, ...]:
-        return (success, *values)
-
-    calls = {
-        **_device_calls(runtime, state.properties, ok),
-        **_stream_calls(runtime, state, ok),
-        **_memory_calls(runtime, state, ok),
-        **graphs.runtime_functions(runtime, state.captures),
-    }
-    return {name: _checked(call, runtime) for name, call in calls.items()}
-
-
-def _checked(call: Callable[..., Any], runtime: ModuleType) -> Callable[..., Any]:
-    """Return a function that returns the code of a CudaError as the binding's error tuple."""
-
-    def checked(*arguments: Any) -> Any:
+    def end_capture(stream: Any) -> Any:
+        graph = ctypes.c_uint64()
         try:
-            return call(*arguments)
+            library.methods["cudaStreamEndCapture"](int(stream), ctypes.addressof(graph))
         except CudaError as error:
-            return (runtime.cudaError_t(error.code),)
+            return runtime.cudaError_t(error.code), None
+        return success, runtime.cudaGraph_t(graph.value)
 
-    return checked
+    def graph_nodes(graph: Any, limit: int = 0) -> Any:
+        count = len(library.session.captures.graphs[int(graph)].nodes)
+        return success, [runtime.cudaGraphNode_t(new_handle()) for _ in range(min(limit, count))], count
 
+    def properties(device: int) -> Any:
+        found = runtime.cudaDeviceProp()
+        name = "cudaGetDeviceProperties_v2" if hasattr(found, "clockRate") else "cudaGetDeviceProperties"  # CUDA 12, 13
+        library.methods[name](found.getPtr(), device)
+        return success, found
 
-_Ok = Callable[..., tuple[Any, ...]]
-
-
-def _device_calls(t: ModuleType, p: DeviceProperties, ok: _Ok) -> dict[str, Callable[..., Any]]:
     def error_name(error: Any) -> Any:
-        return ok(error.name.encode())
-
-    def set_device(ordinal: int) -> Any:
-        return ok() if int(ordinal) == 0 else (t.cudaError_t.cudaErrorInvalidDevice,)
-
-    def attribute(which: Any, device: int) -> Any:
-        # The runtime numbers its attributes as the driver does.
-        return ok(p.attribute(driver.CUdevice_attribute(int(which)).name))
-
-    def done(*_args: Any) -> Any:
-        return ok()
+        return success, error.name.encode()
 
     return {
-        "cudaGetDeviceCount": lambda: ok(1),
-        "cudaGetDevice": lambda: ok(0),
-        "cudaSetDevice": set_device,
-        "cudaDeviceGetAttribute": attribute,
-        "cudaDeviceGetPCIBusId": lambda length, device: ok(BUS.encode()),
-        "cudaGetDeviceProperties": lambda device: ok(_properties(t, p)),
-        "cudaDriverGetVersion": lambda: ok(p.driver_version),
-        "cudaRuntimeGetVersion": lambda: ok(p.driver_version),
-        "cudaGetErrorName": error_name,
-        "cudaGetErrorString": error_name,
-        "cudaGetLastError": done,
-        "cudaPeekAtLastError": done,
-        "cudaDeviceReset": done,
-        "cudaLibraryUnload": done,
+        **{
+            name: _called(library.methods[name], kinds, runtime) for kinds, names in FUNCTIONS.items() for name in names
+        },
+        **dict.fromkeys(QUIET, lambda *_: (success,)),
+        **dict.fromkeys(("cudaGetErrorName", "cudaGetErrorString"), error_name),
+        "cudaStreamEndCapture": end_capture,
+        "cudaGraphGetNodes": graph_nodes,
+        "cudaGetDeviceProperties": properties,
+        "cudaDeviceGetPCIBusId": lambda length, device: (success, BUS.encode()),
     }
 
 
-def _stream_calls(t: ModuleType, state: DriverState, ok: _Ok) -> dict[str, Callable[..., Any]]:
-    def record(event: Any, stream: Any, *_flags: Any) -> Any:
-        state.record(event, stream)
-        return ok()
+def _called(function: Callable[..., Any], outputs: tuple[str, ...], runtime: ModuleType) -> Callable[..., Any]:
+    """Wrap a C function: it gets places for its outputs before the arguments, of which those that it has."""
+    kinds = {"int": int, "float": float}
+    makers = [kinds.get(name) or getattr(runtime, name) for name in outputs]
 
-    def wait(stream: Any, event: Any, *_flags: Any) -> Any:
-        state.captures.wait(stream, event)
-        return ok()
+    def call(*arguments: Any) -> tuple[Any, ...]:
+        places = [ctypes.c_float() if name == "float" else ctypes.c_uint64() for name in outputs]
+        given = [*map(ctypes.addressof, places), *map(address_of, arguments)]
+        try:
+            function(*given[: parameter_count(function)])
+        except CudaError as error:
+            return runtime.cudaError_t(error.code), *[None] * len(outputs)
+        return runtime.cudaError_t.cudaSuccess, *(make(at.value) for make, at in zip(makers, places, strict=True))
 
-    def synchronize(stream: Any = None) -> Any:
-        state.captures.synchronize(stream)
-        return ok()
-
-    def synchronize_event(event: Any) -> Any:
-        state.captures.synchronize_event(event)
-        return ok()
-
-    def elapsed(start: Any, end: Any) -> Any:
-        ms = state.elapsed_ms(start, end)
-        return (t.cudaError_t.cudaErrorInvalidResourceHandle, None) if ms is None else ok(ms)
-
-    streams = ("cudaStreamCreate", "cudaStreamCreateWithFlags", "cudaStreamCreateWithPriority")
-    events = ("cudaEventCreate", "cudaEventCreateWithFlags")
-    return {
-        **{name: lambda *_: ok(t.cudaStream_t(new_handle())) for name in streams},
-        **{name: lambda *_: ok(t.cudaEvent_t(new_handle())) for name in events},
-        **{name: lambda *_: ok() for name in ("cudaStreamDestroy", "cudaEventDestroy")},
-        **dict.fromkeys(("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaStreamQuery"), synchronize),
-        **dict.fromkeys(("cudaEventSynchronize", "cudaEventQuery"), synchronize_event),
-        "cudaStreamWaitEvent": wait,
-        "cudaEventRecord": record,
-        "cudaEventRecordWithFlags": record,
-        "cudaEventElapsedTime": elapsed,
-    }
-
-
-def _memory_calls(t: ModuleType, state: DriverState, ok: _Ok) -> dict[str, Callable[..., Any]]:
-    held = state.allocations
-
-    def allocate(size: int, *_rest: Any) -> Any:
-        return ok(held.allocate(int(size)))
-
-    def free(pointer: Any, *_stream: Any) -> Any:
-        return ok() if held.free(pointer) else (t.cudaError_t.cudaErrorInvalidValue,)
-
-    def copy(destination: Any, source: Any, size: int, kind: Any, stream: Any = 0) -> Any:
-        state.copy(destination, source, size, int(kind), stream)
-        return ok()
-
-    def clear(destination: Any, value: int, count: int, stream: Any = 0) -> Any:
-        state.fill(destination, value, count, 1, stream)
-        return ok()
-
-    total = state.properties.total_memory
-    return {
-        **dict.fromkeys(
-            ("cudaMalloc", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc", "cudaMallocManaged"),
-            allocate,
-        ),
-        **dict.fromkeys(("cudaFree", "cudaFreeAsync", "cudaFreeHost"), free),
-        **dict.fromkeys(("cudaMemcpy", "cudaMemcpyAsync"), copy),
-        **dict.fromkeys(("cudaMemset", "cudaMemsetAsync"), clear),
-        "cudaMemGetInfo": lambda: ok(total, total),
-    }
-
-
-def _properties(t: ModuleType, p: DeviceProperties) -> Any:
-    answer = t.cudaDeviceProp()
-    answer.name = p.name.encode().ljust(256, b"\0")
-    answer.major, answer.minor = p.major, p.minor
-    answer.totalGlobalMem = p.total_memory
-    answer.multiProcessorCount = p.multi_processor_count
-    answer.warpSize = p.warp_size
-    answer.maxThreadsPerBlock = p.max_threads_per_block
-    answer.maxThreadsPerMultiProcessor = p.max_threads_per_multi_processor
-    answer.regsPerBlock = answer.regsPerMultiprocessor = p.regs_per_multiprocessor
-    answer.sharedMemPerBlock = p.shared_memory_per_block
-    answer.sharedMemPerBlockOptin = p.shared_memory_per_block_optin
-    answer.sharedMemPerMultiprocessor = p.shared_memory_per_multiprocessor
-    answer.l2CacheSize = p.L2_cache_size
-    answer.clusterLaunch = answer.cooperativeLaunch = 1
-    return answer
+    return call

@@ -25,27 +25,12 @@ ERRORS: Final = {
         "pointer does not correspond to a registered memory region",
     ),
     LAUNCH_FAILURE: ("CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"),
-    COOPERATIVE_LAUNCH_TOO_LARGE: (
-        "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
-        "too many blocks in cooperative launch",
-    ),
+    COOPERATIVE_LAUNCH_TOO_LARGE: ("CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "too many blocks in cooperative launch"),
     801: ("CUDA_ERROR_NOT_SUPPORTED", "operation not supported"),
-    UNSUPPORTED: (
-        "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-        "operation not permitted when stream is capturing",
-    ),
-    INVALIDATED: (
-        "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
-        "operation failed due to a previous error during capture",
-    ),
-    MERGE: (
-        "CUDA_ERROR_STREAM_CAPTURE_MERGE",
-        "operation would result in a merge of separate capture sequences",
-    ),
-    UNMATCHED: (
-        "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
-        "capture was not ended in the same stream as it began",
-    ),
+    UNSUPPORTED: ("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"),
+    INVALIDATED: ("CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"),
+    MERGE: ("CUDA_ERROR_STREAM_CAPTURE_MERGE", "operation would result in a merge of separate capture sequences"),
+    UNMATCHED: ("CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not ended in the same stream as it began"),
     UNJOINED: ("CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"),
     CAPTURED_EVENT: (
         "CUDA_ERROR_CAPTURED_EVENT",

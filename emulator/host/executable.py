@@ -5,18 +5,18 @@ from __future__ import annotations
 import atexit
 import ctypes
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from .c_hosts import runtime_function
+from ..bridge.elf import LOAD, MAGIC, TLS, Symbol, dynamic, segments
+from ..bridge.elf import symbols as symbols_of
+from .c_hosts import runtime
 from .c_library import FOLDER
-from .elf import LOAD, MAGIC, TLS, dynamic, segments
 from .errors import not_emulated
 
 _SHARED, _X86_64 = 3, 62
 _FLAGS_1, _PIE = 0x6FFFFFFB, 0x08000000
-_SYMBOLS: Final = 2
 _THREAD_LOCAL: Final = 6
 _STATIC_RUNTIME: Final = "libcudart_static_"
 """The prefix of symbols internal to NVIDIA's static runtime."""
@@ -44,7 +44,7 @@ def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]
         raise not_emulated(what, "only position-independent executables (-pie) for x86-64 can be loaded")
     if b"libcudart.so" not in image and b"libcuda.so" not in image:
         raise not_emulated(what, "it is linked to neither libcudart.so nor libcuda.so")
-    symbols = list(_symbols(image))
+    symbols = list(symbols_of(image))
     own = [s for s in symbols if s.kind == _THREAD_LOCAL and not s.name.startswith(_STATIC_RUNTIME)]
     if any(segment.kind == TLS for segment in segments(image)) and (own or not symbols):
         why = "it has thread-local variables" if own else "it is stripped, so its thread-local variables may be its own"
@@ -73,38 +73,18 @@ def _end(libc: Any, code: int) -> None:
     libc._exit(code)
 
 
-class _Symbol(NamedTuple):
-    name: str
-    kind: int
-    address: int
-
-
-def _symbols(image: bytearray) -> Iterator[_Symbol]:
-    """Yield the symbol table; nothing if it was stripped."""
-    sections_at = struct.unpack_from("<Q", image, 0x28)[0]
-    entry_size, count = struct.unpack_from("<HH", image, 0x3A)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", image, sections_at + i * entry_size) for i in range(count)]
-    for section in sections:
-        if section[1] == _SYMBOLS:
-            strings_at = sections[section[6]][4]
-            for at in range(section[4], section[4] + section[5], 24):
-                name_at, info, _, _, value = struct.unpack_from("<IBBHQ", image, at)
-                start = strings_at + name_at
-                yield _Symbol(image[start : image.index(0, start)].decode(), info & 15, value)
-
-
-def _leave_static_runtime(image: bytearray, symbols: Sequence[_Symbol]) -> None:
+def _leave_static_runtime(image: bytearray, symbols: Sequence[Symbol]) -> None:
     """Redirect the functions of a statically linked CUDA runtime to the emulated runtime."""
     loaded = [segment for segment in segments(image) if segment.kind == LOAD]
     for symbol in symbols if any(s.name.startswith(_STATIC_RUNTIME) for s in symbols) else ():
-        function = runtime_function(symbol.name.removesuffix("_ptsz").removesuffix("_ptds"))
+        function = runtime().address(symbol.name.removesuffix("_ptsz").removesuffix("_ptds"))
         if function and symbol.address:
             home = next(s for s in loaded if s.address <= symbol.address < s.address + s.size)
             at = symbol.address - home.address + home.offset
             _JUMP.pack_into(image, at, b"\x48\xb8", function, b"\xff\xe0")
 
 
-def _main(image: bytearray, symbols: Sequence[_Symbol]) -> int:
+def _main(image: bytearray, symbols: Sequence[Symbol]) -> int:
     """Return the address of `main`, from its symbol or, if the program is stripped, from the entry point's code."""
     for symbol in symbols:
         if symbol.name == "main":

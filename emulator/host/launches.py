@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..bridge.allocations import Allocation, Memory
+from ..bridge.arguments import Arguments, values_at
 from ..bridge.device import NO_MEMORY, LaunchingDevice
 from ..bridge.launchconfig import LaunchConfig
 from ..patching import Patches
@@ -76,20 +76,7 @@ def _capturing(original: Callable[..., None], captures: Captures) -> Callable[..
         if not captures.capturing(config.stream):
             original(device, kernel, config, arguments)
             return
-        kept = _ArgumentCopies(arguments, device.parameter_bytes(kernel))
+        kept = Arguments(values_at(arguments, device.parameter_bytes(kernel)))
         captures.submit(config.stream, lambda: original(device, kernel, config, kept.address))
 
     return launch
-
-
-class _ArgumentCopies:
-    """Copies of a captured launch's parameters, and the array of pointers to them."""
-
-    def __init__(self, arguments: int, sizes: Sequence[int]) -> None:
-        pointers = (ctypes.c_void_p * len(sizes)).from_address(arguments) if sizes else ()
-        self._copies: list[Any] = [
-            ctypes.create_string_buffer(ctypes.string_at(pointer, size), size)
-            for pointer, size in zip(pointers, sizes, strict=True)
-        ]
-        self._array = (ctypes.c_void_p * len(sizes))(*map(ctypes.addressof, self._copies))
-        self.address = ctypes.addressof(self._array)

@@ -8,7 +8,8 @@ from typing import Final
 
 import torch
 
-from .c_library import FLOAT, INT, LONG, CLibrary, entry, put
+from ..bridge.driver import put
+from .c_library import FLOAT, INT, LONG, CLibrary, entry
 from .captures import new_handle
 from .errors import not_emulated
 
@@ -104,25 +105,8 @@ class LibCublas(CLibrary):
         put(found, INT, 1)
 
     @entry("cublasLtMatmul")
-    def multiply(
-        self,
-        _library: int,
-        product: int,
-        alpha: int,
-        a: int,
-        a_layout: int,
-        b: int,
-        b_layout: int,
-        beta: int,
-        c: int,
-        c_layout: int,
-        d: int,
-        d_layout: int,
-        _algorithm: int,
-        _space: int,
-        _size: int,
-        stream: int,
-    ) -> None:
+    def multiply(self, _library: int, product: int, *given: int) -> None:
+        alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout, _algorithm, _space, _size, stream = given
         description, layouts = self._products[product], self._layouts
         left, right = layouts[a_layout].at(a), layouts[b_layout].at(b)
         added, result = layouts[c_layout].at(c), layouts[d_layout].at(d)

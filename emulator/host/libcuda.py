@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import partial
+from typing import ClassVar, Final
 
-from ..bridge.driver import NotEmulated
+from ..bridge.driver import NotEmulated, put
 from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
 from . import code
-from .c_library import FLOAT, INT, LONG, UINT, CLibrary, entry, put
+from .c_library import FLOAT, INT, LONG, UINT, CLibrary, entry
 from .captures import new_handle
 from .errors import (
     ERRORS,
@@ -24,7 +25,7 @@ from .errors import (
     not_emulated,
 )
 from .memory import Kind
-from .properties import BUS
+from .properties import BUS, PROPERTIES
 
 _OF_NVRTC: Final = bytes.fromhex("da9151d33ae6cc41a5c04f26d533e328")
 _UNKNOWN: Final = ("CUDA_ERROR_UNKNOWN", "unknown error")
@@ -33,6 +34,18 @@ _STRINGS: Final = {
 }
 _LIMITS: Final = {0: 1024, 1: 1 << 20, 2: 8 << 20}
 """Sizes in bytes by CUlimit: thread stack, printf buffer, malloc heap. The emulator does not need them."""
+
+_COPIES: Final = {
+    **dict.fromkeys(("cuMemcpy", "cuMemcpyAsync"), Kind.DEFAULT),
+    **dict.fromkeys(("cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2"), Kind.TO_DEVICE),
+    **dict.fromkeys(("cuMemcpyDtoH_v2", "cuMemcpyDtoHAsync_v2"), Kind.TO_HOST),
+    **dict.fromkeys(("cuMemcpyDtoD_v2", "cuMemcpyDtoDAsync_v2"), Kind.ON_DEVICE),
+}
+_FILLS: Final = {
+    **dict.fromkeys(("cuMemsetD8_v2", "cuMemsetD8Async"), 1),
+    **dict.fromkeys(("cuMemsetD16_v2", "cuMemsetD16Async"), 2),
+    **dict.fromkeys(("cuMemsetD32_v2", "cuMemsetD32Async"), 4),
+}
 
 
 def error_text(error: int, which: int) -> int:
@@ -57,11 +70,31 @@ class LibCuda(CLibrary):
         *("cuUserObjectRetain", "cuUserObjectRelease", "cuGraphRetainUserObject", "cuGraphReleaseUserObject"),
     )
 
-    # The device and its context
+    answers: ClassVar = {
+        "cuDriverGetVersion": ((0, INT, "driver_version"),),
+        "cuDeviceGetCount": ((0, INT, 1),),
+        "cuDeviceTotalMem_v2": ((0, LONG, "total_memory"),),
+        "cuDeviceComputeCapability": ((0, INT, "major"), (1, INT, "minor")),
+        "cuDeviceCanAccessPeer": ((0, INT, 0),),
+        "cuDevicePrimaryCtxGetState": ((1, UINT, 0), (2, INT, 1)),
+        "cuCtxGetDevice": ((0, INT, 0),),
+        "cuCtxGetApiVersion": ((1, UINT, "driver_version"),),
+        "cuCtxGetStreamPriorityRange": ((0, INT, 0), (1, INT, 0)),
+        "cuMemGetInfo_v2": ((0, LONG, "total_memory"), (1, LONG, "total_memory")),
+        "cuMemPoolGetAttribute": ((2, LONG, 0),),
+        "cuStreamGetDevice": ((1, INT, 0),),
+        "cuStreamGetFlags": ((1, INT, 0),),
+        "cuStreamGetPriority": ((1, INT, 0),),
+        "cuOccupancyAvailableDynamicSMemPerBlock": ((0, LONG, "shared_memory_per_block_optin"),),
+    }
 
-    @entry("cuDriverGetVersion")
-    def driver_version(self, version: int) -> None:
-        put(version, INT, self.session.properties.driver_version)
+    def _add_more(self) -> None:
+        for name, kind in _COPIES.items():
+            self._add(name, partial(self.copy, kind=kind))
+        for name, width in _FILLS.items():
+            self._add(name, partial(self.fill, width=width))
+
+    # The device and its context
 
     @entry("cuGetErrorName")
     def error_name(self, error: int, text: int) -> None:
@@ -101,17 +134,9 @@ class LibCuda(CLibrary):
         if ordinal:
             raise CudaError(INVALID_DEVICE)
 
-    @entry("cuDeviceGetCount")
-    def device_count(self, count: int) -> None:
-        put(count, INT, 1)
-
-    @entry("cuCtxGetDevice")
-    def current_device(self, device: int) -> None:
-        put(device, INT, 0)
-
     @entry("cuDeviceGetName")
     def device_name(self, text: int, length: int, _device: int) -> None:
-        name = self.session.properties.name.encode()[: length - 1]
+        name = PROPERTIES.name.encode()[: length - 1]
         ctypes.memmove(text, name.ljust(length, b"\0"), length)
 
     @entry("cuDeviceGetUuid", "cuDeviceGetUuid_v2")
@@ -123,27 +148,9 @@ class LibCuda(CLibrary):
         name = BUS.encode()[: length - 1] + b"\0"
         ctypes.memmove(text, name, len(name))
 
-    @entry("cuDeviceTotalMem_v2")
-    def total_memory(self, size: int, _device: int) -> None:
-        put(size, LONG, self.session.properties.total_memory)
-
     @entry("cuDeviceGetAttribute")
     def device_attribute(self, value: int, attribute: int, _device: int) -> None:
-        put(value, INT, self.session.properties.numbered(attribute))
-
-    @entry("cuDeviceComputeCapability")
-    def compute_capability(self, major: int, minor: int, _device: int) -> None:
-        put(major, INT, self.session.properties.major)
-        put(minor, INT, self.session.properties.minor)
-
-    @entry("cuDeviceCanAccessPeer")
-    def can_access_peer(self, can: int, _device: int, _peer: int) -> None:
-        put(can, INT, 0)
-
-    @entry("cuDevicePrimaryCtxGetState")
-    def context_state(self, _device: int, flags: int, active: int) -> None:
-        put(flags, UINT, 0)
-        put(active, INT, 1)
+        put(value, INT, PROPERTIES.attribute(attribute))
 
     @entry(
         *("cuCtxGetCurrent", "cuCtxPopCurrent_v2", "cuDevicePrimaryCtxRetain"),
@@ -152,18 +159,9 @@ class LibCuda(CLibrary):
     def context(self, context: int) -> None:
         put(context, LONG, self.session.context)
 
-    @entry("cuCtxGetApiVersion")
-    def api_version(self, _context: int, version: int) -> None:
-        put(version, UINT, self.session.properties.driver_version)
-
     @entry("cuCtxGetLimit")
     def limit(self, value: int, which: int) -> None:
         put(value, LONG, _LIMITS.get(which, 0))
-
-    @entry("cuCtxGetStreamPriorityRange")
-    def priority_range(self, least: int, greatest: int) -> None:
-        put(least, INT, 0)
-        put(greatest, INT, 0)
 
     # Memory
 
@@ -181,10 +179,6 @@ class LibCuda(CLibrary):
     def pool(self, pool: int) -> None:
         """Write a handle of the only memory pool: the device's memory."""
         put(pool, LONG, self.session.context)
-
-    @entry("cuMemPoolGetAttribute")
-    def pool_attribute(self, _pool: int, _attribute: int, value: int) -> None:
-        put(value, LONG, 0)
 
     @entry("cuMemHostGetDevicePointer_v2")
     def mapped(self, pointer: int, of_host: int, _flags: int) -> None:
@@ -204,44 +198,17 @@ class LibCuda(CLibrary):
         if not self.session.allocations.unregister(address):
             raise CudaError(NOT_REGISTERED)
 
-    @entry("cuMemcpy", "cuMemcpyAsync")
-    def copy(self, destination: int, source: int, size: int, stream: int | None = None) -> None:
-        self.session.copy(destination, source, size, Kind.DEFAULT, stream)
+    def copy(self, destination: int, source: int, size: int, stream: int | None = None, *, kind: Kind) -> None:
+        self.session.copy(destination, source, size, kind, stream)
 
-    @entry("cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2")
-    def copy_to_device(self, destination: int, source: int, size: int, stream: int | None = None) -> None:
-        self.session.copy(destination, source, size, Kind.TO_DEVICE, stream)
-
-    @entry("cuMemcpyDtoH_v2", "cuMemcpyDtoHAsync_v2")
-    def copy_to_host(self, destination: int, source: int, size: int, stream: int | None = None) -> None:
-        self.session.copy(destination, source, size, Kind.TO_HOST, stream)
-
-    @entry("cuMemcpyDtoD_v2", "cuMemcpyDtoDAsync_v2")
-    def copy_on_device(self, destination: int, source: int, size: int, stream: int | None = None) -> None:
-        self.session.copy(destination, source, size, Kind.ON_DEVICE, stream)
+    def fill(self, destination: int, value: int, count: int, stream: int | None = None, *, width: int) -> None:
+        self.session.fill(destination, value, count, width, stream)
 
     @entry("cuMemcpyPeer", "cuMemcpyPeerAsync")
     def copy_between_contexts(
         self, destination: int, _to: int, source: int, _at: int, size: int, stream: int | None = None
     ) -> None:
         self.session.copy(destination, source, size, Kind.ON_DEVICE, stream)
-
-    @entry("cuMemsetD8_v2", "cuMemsetD8Async")
-    def fill8(self, destination: int, value: int, count: int, stream: int | None = None) -> None:
-        self.session.fill(destination, value, count, 1, stream)
-
-    @entry("cuMemsetD16_v2", "cuMemsetD16Async")
-    def fill16(self, destination: int, value: int, count: int, stream: int | None = None) -> None:
-        self.session.fill(destination, value, count, 2, stream)
-
-    @entry("cuMemsetD32_v2", "cuMemsetD32Async")
-    def fill32(self, destination: int, value: int, count: int, stream: int | None = None) -> None:
-        self.session.fill(destination, value, count, 4, stream)
-
-    @entry("cuMemGetInfo_v2")
-    def memory_info(self, free: int, total: int) -> None:
-        put(free, LONG, self.session.properties.total_memory)
-        put(total, LONG, self.session.properties.total_memory)
 
     @entry("cuMemGetAddressRange_v2")
     def address_range(self, start: int, size: int, pointer: int) -> None:
@@ -291,10 +258,6 @@ class LibCuda(CLibrary):
     def stream_context(self, _stream: int, context: int) -> None:
         put(context, LONG, self.session.context)
 
-    @entry("cuStreamGetPriority", "cuStreamGetFlags")
-    def stream_default(self, _stream: int, value: int) -> None:
-        put(value, INT, 0)
-
     @entry("cuStreamGetId")
     def stream_id(self, stream: int, number: int) -> None:
         put(number, LONG, stream)
@@ -302,10 +265,6 @@ class LibCuda(CLibrary):
     @entry("cuLaunchHostFunc")
     def call_host(self, stream: int, function: int, data: int) -> None:
         self.session.captures.submit(stream, lambda: ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(data))
-
-    @entry("cuStreamGetDevice")
-    def stream_device(self, _stream: int, device: int) -> None:
-        put(device, INT, 0)
 
     @entry("cuStreamBeginCapture_v2", "cuStreamBeginCapture")
     def begin_capture(self, stream: int) -> None:
@@ -440,7 +399,7 @@ class LibCuda(CLibrary):
 
     @entry("cuFuncGetAttribute", "cuKernelGetAttribute")
     def function_attribute(self, value: int, attribute: int, function: int) -> None:
-        put(value, INT, code.attribute(function, attribute, self.session.properties))
+        put(value, INT, code.attribute(function, attribute))
 
     @entry("cuLaunchKernel")
     def launch(self, function: int, *shape: int) -> None:
@@ -458,16 +417,12 @@ class LibCuda(CLibrary):
 
     @entry("cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags")
     def active_blocks(self, count: int, function: int, threads: int, shared: int) -> None:
-        put(count, INT, code.active_blocks(function, threads, shared, self.session.properties))
+        put(count, INT, code.active_blocks(function, threads, shared))
 
     @entry("cuOccupancyMaxActiveClusters")
     def active_clusters(self, count: int, _function: int, config: int) -> None:
         x, y, z = LaunchConfig.read(config).cluster or (1, 1, 1)
-        put(count, INT, self.session.properties.active_clusters(x * y * z))
-
-    @entry("cuOccupancyAvailableDynamicSMemPerBlock")
-    def available_shared(self, size: int, *_: int) -> None:
-        put(size, LONG, self.session.properties.shared_memory_per_block_optin)
+        put(count, INT, PROPERTIES.active_clusters(x * y * z))
 
     @entry("cuTensorMapEncodeTiled")
     def tensor_map(self, *fields: int) -> None:

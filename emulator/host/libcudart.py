@@ -8,72 +8,55 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..bridge.driver import LAUNCH_FAILURE
+from ..bridge.driver import LAUNCH_FAILURE, put
 from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
 from ..bridge.prototypes import names
 from . import code
-from .c_library import INT, LONG, CLibrary, entry, put
+from .c_library import INT, LONG, CLibrary, entry
 from .captures import new_handle
 from .errors import INVALID_DEVICE, INVALID_FUNCTION, INVALID_SYMBOL, CudaError, unsupported
 from .libcuda import LibCuda, error_text
 from .memory import Kind
-from .properties import DeviceProperties
+from .properties import PROPERTIES
 
 _MEMORY_TYPE_HOST, _MEMORY_TYPE_DEVICE = 0, 2
 Shape = tuple[int, int, int]
 
 
+_SAME_NAMES: Final = (
+    *("DeviceCanAccessPeer", "DeviceGetAttribute", "DeviceGetDefaultMemPool", "DeviceGetMemPool"),
+    *("DeviceGetPCIBusId", "DriverGetVersion", "EventCreate", "EventElapsedTime", "EventElapsedTime_v2"),
+    *("EventQuery", "EventRecord", "EventRecordWithFlags", "EventSynchronize", "GraphInstantiateWithFlags"),
+    *("GraphLaunch", "LaunchHostFunc", "MemPoolCreate", "OccupancyMaxActiveClusters", "StreamCreate"),
+    *("StreamCreateWithPriority", "StreamEndCapture", "StreamGetDevice", "StreamGetId", "StreamIsCapturing"),
+    *("StreamQuery", "StreamSynchronize", "StreamWaitEvent"),
+)
+"""Runtime functions that behave as the driver function of the same name, without their prefixes."""
 _DRIVER_FUNCTIONS: Final = {
-    "cudaDeviceCanAccessPeer": "cuDeviceCanAccessPeer",
-    "cudaDeviceGetAttribute": "cuDeviceGetAttribute",
-    "cudaDeviceGetDefaultMemPool": "cuDeviceGetDefaultMemPool",
-    "cudaDeviceGetMemPool": "cuDeviceGetMemPool",
-    "cudaDeviceGetPCIBusId": "cuDeviceGetPCIBusId",
+    **{f"cuda{name}": f"cu{name}" for name in _SAME_NAMES},
     "cudaDeviceGetStreamPriorityRange": "cuCtxGetStreamPriorityRange",
-    "cudaDriverGetVersion": "cuDriverGetVersion",
-    "cudaEventCreate": "cuEventCreate",
     "cudaEventCreateWithFlags": "cuEventCreate",
-    "cudaEventElapsedTime": "cuEventElapsedTime",
-    "cudaEventElapsedTime_v2": "cuEventElapsedTime_v2",
-    "cudaEventQuery": "cuEventQuery",
-    "cudaEventRecord": "cuEventRecord",
-    "cudaEventRecordWithFlags": "cuEventRecordWithFlags",
-    "cudaEventSynchronize": "cuEventSynchronize",
     "cudaFree": "cuMemFree_v2",
     "cudaFreeAsync": "cuMemFreeAsync",
     "cudaFreeHost": "cuMemFreeHost",
     "cudaGetDevice": "cuCtxGetDevice",
     "cudaGetDeviceCount": "cuDeviceGetCount",
     "cudaGraphInstantiate": "cuGraphInstantiateWithFlags",
-    "cudaGraphInstantiateWithFlags": "cuGraphInstantiateWithFlags",
-    "cudaGraphLaunch": "cuGraphLaunch",
     "cudaHostAlloc": "cuMemHostAlloc",
     "cudaHostGetDevicePointer": "cuMemHostGetDevicePointer_v2",
     "cudaHostRegister": "cuMemHostRegister_v2",
     "cudaHostUnregister": "cuMemHostUnregister",
-    "cudaLaunchHostFunc": "cuLaunchHostFunc",
     "cudaMalloc": "cuMemAlloc_v2",
     "cudaMallocAsync": "cuMemAllocAsync",
     "cudaMallocFromPoolAsync": "cuMemAllocFromPoolAsync",
     "cudaMallocHost": "cuMemAllocHost_v2",
     "cudaMallocManaged": "cuMemAllocManaged",
     "cudaMemGetInfo": "cuMemGetInfo_v2",
-    "cudaMemPoolCreate": "cuMemPoolCreate",
     "cudaMemset": "cuMemsetD8_v2",
     "cudaMemsetAsync": "cuMemsetD8Async",
-    "cudaOccupancyMaxActiveClusters": "cuOccupancyMaxActiveClusters",
     "cudaRuntimeGetVersion": "cuDriverGetVersion",
     "cudaStreamBeginCapture": "cuStreamBeginCapture_v2",
-    "cudaStreamCreate": "cuStreamCreate",
     "cudaStreamCreateWithFlags": "cuStreamCreate",
-    "cudaStreamCreateWithPriority": "cuStreamCreateWithPriority",
-    "cudaStreamEndCapture": "cuStreamEndCapture",
-    "cudaStreamGetDevice": "cuStreamGetDevice",
-    "cudaStreamGetId": "cuStreamGetId",
-    "cudaStreamIsCapturing": "cuStreamIsCapturing",
-    "cudaStreamQuery": "cuStreamQuery",
-    "cudaStreamSynchronize": "cuStreamSynchronize",
-    "cudaStreamWaitEvent": "cuStreamWaitEvent",
 }
 """Runtime functions that behave as a driver function."""
 
@@ -201,15 +184,12 @@ class LibCudart(CLibrary):
     def function_attributes(self, attributes: int, function: int) -> None:
         handle = self._kernel(function)
         driver_numbers = (1, 2, 3, 0, 4, 5, 6, 7, 8)
-        values = [code.attribute(handle, number, self.session.properties) for number in driver_numbers]
+        values = [code.attribute(handle, number) for number in driver_numbers]
         ctypes.memmove(attributes, struct.pack("<QQQ6i", *values).ljust(144, b"\0"), 144)
 
-    @entry(
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor",
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
-    )
+    @entry("cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags")
     def active_blocks(self, count: int, function: int, threads: int, shared: int) -> None:
-        put(count, INT, code.active_blocks(self._kernel(function), threads, shared, self.session.properties))
+        put(count, INT, code.active_blocks(self._kernel(function), threads, shared))
 
     # Errors
 
@@ -248,11 +228,11 @@ class LibCudart(CLibrary):
 
     @entry("cudaGetDeviceProperties_v2")
     def properties_of_12(self, at: int, _device: int) -> None:
-        _write_properties(at, self.session.properties, _PROPERTIES_OF_12, 1032)
+        _write_properties(at, _PROPERTIES_OF_12, 1032)
 
     @entry("cudaGetDeviceProperties")
     def properties_of_13(self, at: int, _device: int) -> None:
-        _write_properties(at, self.session.properties, _PROPERTIES_OF_13, 1008)
+        _write_properties(at, _PROPERTIES_OF_13, 1008)
 
     @entry("cudaGetDriverEntryPoint")
     def driver_entry(self, name: int, function: int, _flags: int, found: int) -> None:
@@ -348,11 +328,11 @@ _PROPERTIES_OF_12: Final[_Places] = {
 }
 
 
-def _write_properties(at: int, properties: DeviceProperties, places: _Places, size: int) -> None:
+def _write_properties(at: int, places: _Places, size: int) -> None:
     image = bytearray(size)
-    name = properties.name.encode()
+    name = PROPERTIES.name.encode()
     image[: len(name)] = name
-    image[288:296] = properties.total_memory.to_bytes(8, "little")
+    image[288:296] = PROPERTIES.total_memory.to_bytes(8, "little")
     for attribute, (place, width) in places.items():
-        image[place : place + width] = properties.numbered(attribute).to_bytes(width, "little")
+        image[place : place + width] = PROPERTIES.attribute(attribute).to_bytes(width, "little")
     ctypes.memmove(at, bytes(image), size)

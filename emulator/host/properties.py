@@ -9,76 +9,8 @@ from typing import Final
 
 from .. import chip
 
-# Attributes by CUdevice_attribute name without the prefix CU_DEVICE_ATTRIBUTE_. Any other attribute is 0, the value
-# that a driver returns for a missing feature.
-_LIMITS: Final[dict[str, int]] = {
-    "MAX_THREADS_PER_BLOCK": chip.MAX_THREADS_A_CTA,
-    "MAX_BLOCK_DIM_X": 1024,
-    "MAX_BLOCK_DIM_Y": 1024,
-    "MAX_BLOCK_DIM_Z": 64,
-    "MAX_GRID_DIM_X": 2**31 - 1,
-    "MAX_GRID_DIM_Y": 65535,
-    "MAX_GRID_DIM_Z": 65535,
-    "TOTAL_CONSTANT_MEMORY": 64 * 1024,
-    "MAX_PITCH": 2**31 - 1,
-    "CLOCK_RATE": chip.SM_CLOCK_KHZ,
-    "MEMORY_CLOCK_RATE": chip.MEMORY_CLOCK_KHZ,
-    "GLOBAL_MEMORY_BUS_WIDTH": chip.MEMORY_BUS_BITS,
-    "MAX_BLOCKS_PER_MULTIPROCESSOR": chip.CTAS_AN_SM,
-    "RESERVED_SHARED_MEMORY_PER_BLOCK": chip.RESERVED_SHARED_BYTES,
-    "ASYNC_ENGINE_COUNT": 1,
-    "CONCURRENT_KERNELS": 1,
-    "UNIFIED_ADDRESSING": 1,
-    "STREAM_PRIORITIES_SUPPORTED": 1,
-    "GLOBAL_L1_CACHE_SUPPORTED": 1,
-    "LOCAL_L1_CACHE_SUPPORTED": 1,
-    "COOPERATIVE_LAUNCH": 1,
-    "CLUSTER_LAUNCH": 1,
-    "TENSOR_MAP_ACCESS_SUPPORTED": 1,
-    "UNIFIED_FUNCTION_POINTERS": 1,
-    "MEMORY_POOLS_SUPPORTED": 1,
-}
 BUS: Final = "0000:00:00.0"
 """The device's PCI bus id."""
-_NUMBERS: Final = {
-    1: "MAX_THREADS_PER_BLOCK",
-    2: "MAX_BLOCK_DIM_X",
-    3: "MAX_BLOCK_DIM_Y",
-    4: "MAX_BLOCK_DIM_Z",
-    5: "MAX_GRID_DIM_X",
-    6: "MAX_GRID_DIM_Y",
-    7: "MAX_GRID_DIM_Z",
-    8: "MAX_SHARED_MEMORY_PER_BLOCK",
-    9: "TOTAL_CONSTANT_MEMORY",
-    10: "WARP_SIZE",
-    11: "MAX_PITCH",
-    12: "MAX_REGISTERS_PER_BLOCK",
-    13: "CLOCK_RATE",
-    16: "MULTIPROCESSOR_COUNT",
-    31: "CONCURRENT_KERNELS",
-    36: "MEMORY_CLOCK_RATE",
-    37: "GLOBAL_MEMORY_BUS_WIDTH",
-    38: "L2_CACHE_SIZE",
-    39: "MAX_THREADS_PER_MULTIPROCESSOR",
-    40: "ASYNC_ENGINE_COUNT",
-    41: "UNIFIED_ADDRESSING",
-    75: "COMPUTE_CAPABILITY_MAJOR",
-    76: "COMPUTE_CAPABILITY_MINOR",
-    78: "STREAM_PRIORITIES_SUPPORTED",
-    79: "GLOBAL_L1_CACHE_SUPPORTED",
-    80: "LOCAL_L1_CACHE_SUPPORTED",
-    81: "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
-    82: "MAX_REGISTERS_PER_MULTIPROCESSOR",
-    95: "COOPERATIVE_LAUNCH",
-    97: "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
-    106: "MAX_BLOCKS_PER_MULTIPROCESSOR",
-    111: "RESERVED_SHARED_MEMORY_PER_BLOCK",
-    115: "MEMORY_POOLS_SUPPORTED",
-    120: "CLUSTER_LAUNCH",
-    127: "TENSOR_MAP_ACCESS_SUPPORTED",
-    129: "UNIFIED_FUNCTION_POINTERS",
-}
-"""The names by CUdevice_attribute number."""
 
 
 def _host_memory_bytes() -> int:
@@ -109,27 +41,10 @@ class DeviceProperties:
     is_multi_gpu_board: bool = False
     driver_version: int = 13000
 
-    def attribute(self, name: str) -> int:
-        """Return a CUdevice_attribute by its name, with or without the prefix CU_DEVICE_ATTRIBUTE_."""
-        short = name.removeprefix("CU_DEVICE_ATTRIBUTE_")
-        own = {
-            "COMPUTE_CAPABILITY_MAJOR": self.major,
-            "COMPUTE_CAPABILITY_MINOR": self.minor,
-            "MULTIPROCESSOR_COUNT": self.multi_processor_count,
-            "WARP_SIZE": self.warp_size,
-            "MAX_THREADS_PER_MULTIPROCESSOR": self.max_threads_per_multi_processor,
-            "MAX_REGISTERS_PER_BLOCK": self.regs_per_multiprocessor,
-            "MAX_REGISTERS_PER_MULTIPROCESSOR": self.regs_per_multiprocessor,
-            "MAX_SHARED_MEMORY_PER_BLOCK": self.shared_memory_per_block,
-            "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": self.shared_memory_per_block_optin,
-            "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": self.shared_memory_per_multiprocessor,
-            "L2_CACHE_SIZE": self.L2_cache_size,
-        }
-        return own.get(short, _LIMITS.get(short, 0))
-
-    def numbered(self, number: int) -> int:
-        """Return a CUdevice_attribute by its number. cudaDeviceAttr has the same numbers."""
-        return self.attribute(_NUMBERS.get(number, ""))
+    def attribute(self, number: int) -> int:
+        """Value of a CUdevice_attribute or cudaDeviceAttr, which have the same numbers; 0 for a missing feature."""
+        value = _ATTRIBUTES.get(number, 0)
+        return int(getattr(self, value)) if isinstance(value, str) else value
 
     def active_clusters(self, cluster_size: int) -> int:
         """Return how many clusters of `cluster_size` CTAs run at once, one CTA per SM. Each lies in one GPC.
@@ -144,4 +59,44 @@ class DeviceProperties:
         return replace(whole, gpc_sms=tuple(there)).slots(cluster_size)
 
 
-B200: Final = DeviceProperties()
+_ATTRIBUTES: Final[dict[int, int | str]] = {
+    1: "max_threads_per_block",
+    2: 1024,  # MAX_BLOCK_DIM_X
+    3: 1024,
+    4: 64,
+    5: 2**31 - 1,  # MAX_GRID_DIM_X
+    6: 65535,
+    7: 65535,
+    8: "shared_memory_per_block",
+    9: 64 * 1024,  # TOTAL_CONSTANT_MEMORY
+    10: "warp_size",
+    11: 2**31 - 1,  # MAX_PITCH
+    12: "regs_per_multiprocessor",  # MAX_REGISTERS_PER_BLOCK
+    13: chip.SM_CLOCK_KHZ,
+    16: "multi_processor_count",
+    31: 1,  # CONCURRENT_KERNELS
+    36: chip.MEMORY_CLOCK_KHZ,
+    37: chip.MEMORY_BUS_BITS,
+    38: "L2_cache_size",
+    39: "max_threads_per_multi_processor",
+    40: 1,  # ASYNC_ENGINE_COUNT
+    41: 1,  # UNIFIED_ADDRESSING
+    75: "major",
+    76: "minor",
+    78: 1,  # STREAM_PRIORITIES_SUPPORTED
+    79: 1,  # GLOBAL_L1_CACHE_SUPPORTED
+    80: 1,  # LOCAL_L1_CACHE_SUPPORTED
+    81: "shared_memory_per_multiprocessor",
+    82: "regs_per_multiprocessor",
+    95: 1,  # COOPERATIVE_LAUNCH
+    97: "shared_memory_per_block_optin",
+    106: chip.CTAS_AN_SM,
+    111: chip.RESERVED_SHARED_BYTES,
+    115: 1,  # MEMORY_POOLS_SUPPORTED
+    120: 1,  # CLUSTER_LAUNCH
+    127: 1,  # TENSOR_MAP_ACCESS_SUPPORTED
+    129: 1,  # UNIFIED_FUNCTION_POINTERS
+}
+"""Values by CUdevice_attribute, or the names of the properties that they are."""
+PROPERTIES: Final = DeviceProperties()
+"""The properties of the emulated device."""

@@ -11,10 +11,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from ..bridge.hostcode import linked
 from ..modules import LoadedModule, load
 from ..patching import Patches
 from .errors import not_emulated
-from .tvm_ffi import PROVIDER, call, linked
+from .tvm_ffi import PROVIDER, call
 
 _MAGIC: Final = b"PTX of this code"
 _END: Final = struct.Struct(f"<Q{len(_MAGIC)}s")

@@ -16,43 +16,33 @@ from torch.utils._device import DeviceContext
 from ..children import sitecustomize
 from ..emulation import EmulatedDevice, emulate
 from ..patching import Patches, environment
-from . import (
-    autograd,
-    c_hosts,
-    custom_ops,
-    launches,
-    saved_modules,
-    tensors,
-    torch_cuda,
-    transforms,
-    tvm_ffi,
-)
+from . import autograd, c_hosts, custom_ops, launches, saved_modules, tensors, torch_cuda, transforms, tvm_ffi
 from .errors import unsupported
-from .properties import B200, DeviceProperties
+from .properties import PROPERTIES, DeviceProperties
 from .state import DriverState
 
 
 @contextmanager
-def emulated_host(properties: DeviceProperties = B200) -> Iterator[DeviceProperties]:
+def emulated_host() -> Iterator[DeviceProperties]:
     """Give this process one GPU while the context is open: an emulated device backed by CPU memory.
 
-    torch's `cuda` device, CUDA's libraries, cuda.bindings and CuTeDSL's device queries report `properties`. Launches
+    torch's `cuda` device, CUDA's libraries, cuda.bindings and CuTeDSL's device queries report its properties. Launches
     also need `emulator.emulate()`. An unsupported call raises NotEmulated with the name of the call.
     """
     torch_cuda.count_gpus()
-    state = DriverState(properties)
+    state = DriverState()
     tensors_there = tensors.EmulatedTensors(state.allocations, state.captures)
     with Patches() as patches, c_hosts.c_hosts(state), tensors_there as mode:
         patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
         autograd.install(patches, mode)
         custom_ops.install(patches, mode)
         transforms.install(patches, mode)
-        torch_cuda.install(patches, properties, state.captures)
-        _install_bindings(patches, state)
+        torch_cuda.install(patches, state.captures)
+        _install_bindings(patches)
         tvm_ffi.install(patches)
         saved_modules.install(patches)
         launches.install(patches, state.allocations, state.captures)
-        yield properties
+        yield PROPERTIES
 
 
 @contextmanager
@@ -69,10 +59,10 @@ def emulated_gpu(reports: Path | None = None, **options: Any) -> Iterator[Emulat
         yield device
 
 
-def _install_bindings(patches: Patches, state: DriverState) -> None:
+def _install_bindings(patches: Patches) -> None:
     """Patch cuda.bindings if it is installed.
 
-    Its driver module calls the emulated libcuda.so. Its runtime module has the runtime compiled in and is replaced.
+    Its driver module calls the emulated libcuda.so. Its runtime module has a runtime compiled in and is replaced.
     """
     try:
         from cuda.bindings import driver, runtime
@@ -80,7 +70,7 @@ def _install_bindings(patches: Patches, state: DriverState) -> None:
         return
     from . import cuda_runtime
 
-    own = cuda_runtime.functions(runtime, state)
+    own = cuda_runtime.functions(runtime, c_hosts.runtime())
     _reject_unsupported_calls(patches, driver, "cu", c_hosts.driver_functions())
     patches.update(runtime, own)
     _reject_unsupported_calls(patches, runtime, "cuda", own.keys())

@@ -8,14 +8,12 @@ from typing import Any
 from . import code
 from .captures import Captures, Work, new_handle
 from .memory import Allocations, Kind
-from .properties import DeviceProperties
 
 
 class DriverState:
     """The device's memory, context, captures and events, and the runtime's last error."""
 
-    def __init__(self, properties: DeviceProperties) -> None:
-        self.properties = properties
+    def __init__(self) -> None:
         self.allocations = Allocations(code.variable_around)
         self.context = new_handle()
         self.captures = Captures()

@@ -74,11 +74,7 @@ class Event:
     """torch.cuda.Event. Times are the host's wall-clock times: they measure the emulator, not a B200."""
 
     def __init__(
-        self,
-        enable_timing: bool = False,
-        blocking: bool = False,
-        interprocess: bool = False,
-        external: bool = False,
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
     ) -> None:
         if interprocess:
             raise not_emulated("torch.cuda.Event(interprocess=True)", "the device lives in one process")

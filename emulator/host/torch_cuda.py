@@ -12,22 +12,17 @@ import torch
 from torch.profiler import ProfilerActivity, profiler
 
 from ..patching import Patches
+from . import graphs
 from .captures import Captures
 from .errors import not_emulated, unsupported
-from .graphs import TorchGraphs
-from .properties import DeviceProperties
-from .streams import (
-    DEFAULT_STREAM,
-    Current,
-    Event,
-    ExternalStream,
-    Generator,
-    Stream,
-    StreamContext,
-)
+from .properties import PROPERTIES
+from .streams import DEFAULT_STREAM, Current, Event, ExternalStream, Generator, Stream, StreamContext
 from .tensors import is_cuda_device
 
 _EXTENSION: Final = "torch's C++ code sees CPU tensors; use tvm_ffi.cpp.load_inline for the same kernels"
+
+_NVTX: Final = ("range_push", "range_pop", "mark", "range_start", "range_end")
+_NO_MEMORY_COUNTED: Final = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
 
 
 class DeviceContext:
@@ -51,34 +46,14 @@ def count_gpus() -> None:
         count()
 
 
-def install(patches: Patches, properties: DeviceProperties, captures: Captures) -> None:
-    """Make torch.cuda report `properties`. Functions that are not replaced raise NotEmulated when they are called."""
-    patches.update(torch.cuda, _device_functions(properties, captures))
-    patches.update(torch.cuda, _stream_functions())
-    patches.update(torch.cuda, _memory_functions(properties))
-    patches.update(torch.cuda, TorchGraphs(captures).names)
-    patches.update(
-        torch.cuda,
-        {
-            "_lazy_init": _reject_caller,
-            "_lazy_call": lambda callback, **_: None,
-            "manual_seed": lambda seed: None,
-            "manual_seed_all": lambda seed: None,
-            "seed": lambda: None,
-            "seed_all": lambda: None,
-            "get_rng_state": lambda device=None: torch.random.get_rng_state(),
-            "set_rng_state": lambda state, device=None: torch.random.set_rng_state(state),
-            "make_graphed_callables": unsupported("torch.cuda.make_graphed_callables", "use torch.cuda.graph"),
-        },
-    )
-    patches.update(
-        torch.cuda.nvtx,
-        dict.fromkeys(("range_push", "range_pop", "mark", "range_start", "range_end"), _nothing),
-    )
+def install(patches: Patches, captures: Captures) -> None:
+    """Make torch.cuda report the emulated device. Functions that are not replaced raise NotEmulated when called."""
+    patches.update(torch.cuda, _functions(captures))
+    patches.update(torch.cuda.nvtx, dict.fromkeys(_NVTX, _nothing))
     patches.set(torch, "Generator", Generator)
     patches.set(Current, "captures", captures)
     patches.set(torch.Tensor, "record_stream", _nothing)  # torch checks the stream's type before any mode sees the call
-    version = properties.driver_version
+    version = PROPERTIES.driver_version
     patches.set(torch.version, "cuda", f"{version // 1000}.{version % 1000 // 10}")
     extensions = partial(
         patches.set, name="_join_cuda_home", value=unsupported("an extension of torch in CUDA", _EXTENSION)
@@ -88,8 +63,8 @@ def install(patches: Patches, properties: DeviceProperties, captures: Captures) 
     patches.set(profiler, "_parse_activities", _on_cpu(profiler._parse_activities))
 
 
-def _device_functions(properties: DeviceProperties, captures: Captures) -> dict[str, Callable[..., Any]]:
-    capability = (properties.major, properties.minor)
+def _functions(captures: Captures) -> dict[str, Any]:
+    """Make the names of torch.cuda that are replaced."""
 
     def about(answer: Any) -> Callable[..., Any]:
         def ask(device: Any = None) -> Any:
@@ -106,22 +81,19 @@ def _device_functions(properties: DeviceProperties, captures: Captures) -> dict[
         "is_available": lambda: True,
         "is_initialized": lambda: True,
         "init": _nothing,
+        "_lazy_init": _reject_caller,
+        "_lazy_call": lambda callback, **_: None,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "set_device": about(None),
         "device": DeviceContext,
-        "get_device_capability": about(capability),
-        "get_device_name": about(properties.name),
-        "get_device_properties": about(properties),
-        "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}a"],
+        "get_device_capability": about((PROPERTIES.major, PROPERTIES.minor)),
+        "get_device_name": about(PROPERTIES.name),
+        "get_device_properties": about(PROPERTIES),
+        "get_arch_list": lambda: [f"sm_{PROPERTIES.major}{PROPERTIES.minor}a"],
         "is_bf16_supported": lambda including_emulation=True: True,
         "can_device_access_peer": lambda device, peer: False,
         "synchronize": synchronize,
-    }
-
-
-def _stream_functions() -> dict[str, Any]:
-    return {
         "Stream": Stream,
         "ExternalStream": ExternalStream,
         "Event": Event,
@@ -130,18 +102,18 @@ def _stream_functions() -> dict[str, Any]:
         "current_stream": lambda device=None: Current.stream,
         "default_stream": lambda device=None: DEFAULT_STREAM,
         "set_stream": lambda stream: setattr(Current, "stream", stream),
-    }
-
-
-def _memory_functions(properties: DeviceProperties) -> dict[str, Callable[..., Any]]:
-    total = properties.total_memory
-    zero = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
-    quiet = ("reset_peak_memory_stats", "reset_max_memory_allocated", "ipc_collect")
-    return {
+        "CUDAGraph": graphs.CUDAGraph,
+        "graph": graphs.graph,
+        "is_current_stream_capturing": lambda: captures.capturing(Current.stream.cuda_stream),
+        "make_graphed_callables": unsupported("torch.cuda.make_graphed_callables", "use torch.cuda.graph"),
         "empty_cache": lambda: gc.collect() and None,
-        "mem_get_info": lambda device=None: (total, total),
-        **{name: lambda device=None: 0 for name in zero},
-        **dict.fromkeys(quiet, _nothing),
+        "mem_get_info": lambda device=None: (PROPERTIES.total_memory, PROPERTIES.total_memory),
+        **{name: lambda device=None: 0 for name in _NO_MEMORY_COUNTED},
+        **dict.fromkeys(("reset_peak_memory_stats", "reset_max_memory_allocated", "ipc_collect"), _nothing),
+        # A function each: torch._dynamo has other rules for manual_seed than for seed, and keys them by the function.
+        **{name: lambda seed=0: None for name in ("manual_seed", "manual_seed_all", "seed", "seed_all")},
+        "get_rng_state": lambda device=None: torch.random.get_rng_state(),
+        "set_rng_state": lambda state, device=None: torch.random.set_rng_state(state),
     }
 
 

@@ -16,18 +16,15 @@ import llvmlite.binding as llvm
 
 from ..bridge.allocations import argument_memory
 from ..bridge.device import module_of
-from ..bridge.driver import define_entry_points
-from ..bridge.objectfile import undefined_symbols
+from ..bridge.hostcode import linked
 from ..bridge.patches import current_device
 from ..modules import LoadedModule
-from ..native.machine import host_machine
 from ..patching import Patches
 from .streams import Current
 from .tensors import is_emulated
 
 _POINTER, _INT = ctypes.c_void_p, ctypes.c_int
 _Init, _Load = ctypes.CFUNCTYPE(_INT, _POINTER), ctypes.CFUNCTYPE(_INT, _POINTER, _INT)
-_LINKER_OWN: Final = "_GLOBAL_OFFSET_TABLE_"
 PROVIDER: Final = "cutlass.cutlass_dsl.tvm_ffi_provider"
 """The part of CuTeDSL that compiles with --enable-tvm-ffi."""
 
@@ -64,15 +61,6 @@ def _create(compiled: Any) -> Any:
     engine = linked(code)
     address = engine.get_function_address(f"__tvm_ffi_{compiled.function_name}")
     return tvm_ffi.Function.__from_extern_c__(address, keep_alive_object=engine)
-
-
-def linked(code: bytes) -> Any:
-    """Load an object file into an llvmlite engine, linked to the emulated device's entry points."""
-    define_entry_points([name for name in undefined_symbols(code) if name != _LINKER_OWN])
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine
 
 
 def call(module: LoadedModule | None, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

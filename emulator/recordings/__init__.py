@@ -5,8 +5,8 @@ of the call's tensors, also those inside tensor maps, are relocations: a recordi
 same layout.
 """
 
+from .capture import record
 from .format import Recording, RecordingError, load
-from .recorder import record
 from .replay import Emulated, replay
 from .rules import NotRecordable
 

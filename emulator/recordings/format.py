@@ -160,7 +160,7 @@ def load(folder: Path) -> Recording:
 
 
 def load_file(path: Path) -> Recording:
-    """Read a recording; its modules lie beside it. Raises RecordingError."""
+    """Read a recording, whose modules are in the same folder. Raises RecordingError."""
     try:
         fields = json.loads(_read(path))
         if fields["schema"] != SCHEMA:

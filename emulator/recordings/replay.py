@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,11 +12,12 @@ import torch
 
 from .. import chip
 from ..bridge.allocations import Allocation, Memory
+from ..bridge.arguments import Arguments
 from ..bridge.launchconfig import LaunchConfig
 from ..bridge.patches import current_device
 from ..modules import load
+from .capture import NO_NAMES, WORD
 from .format import Constant, HostOp, Launched, Module, Recording
-from .recorder import NO_NAMES, WORD
 from .rules import EMPTY, FACTORIES, VIEWS, NotRecordable, Rules
 from .values import decoded, dtype, extent, layout, tensors_in
 
@@ -53,13 +53,12 @@ class Emulated:
         sizes = [param.size for param in loaded.kernel(launched.kernel).params]
         if sizes != [len(each) for each in parameters]:
             raise NotRecordable(f"{launched.kernel} has parameters of {sizes} bytes, recorded were other sizes")
-        copies = [ctypes.create_string_buffer(each, len(each)) for each in parameters]
-        pointers = (ctypes.c_void_p * len(copies))(*map(ctypes.addressof, copies))
+        arguments = Arguments(parameters)
         config = LaunchConfig(
             launched.grid, launched.block, launched.cluster, launched.shared_bytes, (), 0, launched.cooperative
         )
         with _naming(device, launched.names), device.calling(None, Memory(tuple(memory), closed=True)):
-            device.launch(device.handle(loaded, launched.kernel), config, ctypes.addressof(pointers))
+            device.launch(device.handle(loaded, launched.kernel), config, arguments.address)
         return device.launches[-1].written
 
 

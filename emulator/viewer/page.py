@@ -57,7 +57,7 @@ def page(shown: Shown) -> str:
     lines = _Lines(kernel)
     trace = shown.trace.json()
     for event in json.loads(trace)["traceEvents"]:
-        lines.note(event.get("args", {}).get("PTX line"))
+        lines.add(event.get("args", {}).get("PTX line"))
     drawn = [_drawn(each, lines) for each in memories]
     data = {"lines": lines.found, "memories": drawn, "roles": _role_names(shown)}
     title = f"{kernel.name[:80]}: launch {shown.number}"
@@ -129,15 +129,15 @@ class _Lines:
         self.found: dict[int, tuple[str, str, str]] = {}
 
     def of(self, at: int) -> int:
-        """Note an instruction, and return its PTX line."""
+        """Add an instruction, and return its PTX line."""
         instr, place = self._kernel.instrs[at], source_place(self._kernel, at)
         if instr.line not in self.found:
             where = ("", "") if place is None else (place.where, place.text)
             self.found[instr.line] = (shortened(instr.text), *where)
         return instr.line
 
-    def note(self, line: int | None) -> None:
-        """Note a PTX line of the kernel."""
+    def add(self, line: int | None) -> None:
+        """Add a PTX line of the kernel."""
         if (at := self._at.get(line)) is not None:
             self.of(at)
 
@@ -271,7 +271,7 @@ ROLES: Final[dict[Kind, str]] = {
 
 
 def _role_names(shown: Shown) -> dict[int, str]:
-    """Return what each warp of a CTA does, by its index."""
+    """Name the activities of each warp of a CTA, by its index."""
     effects = shown.recording.effects
     done: dict[int, dict[str, None]] = {}
     for event in shown.recording.events:

@@ -18,7 +18,7 @@ from ..errors import EmulatorError
 from .page import Shown, page
 
 if TYPE_CHECKING:
-    from ..debug.recording import Recorder, Recording
+    from ..debug.recording import LaunchRecorder, Recording
     from ..machine.execution.scheduler import RunOptions
     from ..machine.launch.launch import Launch
     from ..modules import LoadedKernel
@@ -32,7 +32,7 @@ Timed = tuple[Prediction | str, Trace]
 class Pages:
     """Writes a page for each launch into a folder. chip: the one whose time is predicted."""
 
-    def __init__(self, folder: Path, chip_name: str, recorder: Recorder) -> None:
+    def __init__(self, folder: Path, chip_name: str, recorder: LaunchRecorder) -> None:
         self._folder, self._chip, self._recorder = folder, chip(chip_name), recorder
         self.written: list[Path] = []
 

@@ -21,8 +21,8 @@ import emulator  # before CuTeDSL, so that PTX is kept
 from emulator.bridge import driver
 from emulator.bridge.allocations import allocations, argument_memory
 from emulator.bridge.driver import define_entry_points
+from emulator.bridge.elf import undefined_symbols
 from emulator.bridge.launchconfig import LaunchConfig
-from emulator.bridge.objectfile import undefined_symbols
 from emulator.bridge.tensormap import encode_tiled
 from emulator.errors import BudgetExceeded, EmulatorError, LaunchError, OutOfBounds
 from emulator.machine.execution.blas import _openblas, one_thread

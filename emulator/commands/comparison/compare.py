@@ -71,7 +71,7 @@ def _label(side: Side, beside_commit: bool) -> str:
 
 
 def _machine_code(launches: Sequence[Json]) -> tuple[str, Callable[[Json], Resources | None]]:
-    """Return what is to be said of the machine code, and a function from a launch to its resources or None."""
+    """Return a line about the machine code, and a function from a launch to its resources or None."""
     try:
         _, version = assembler()
         modules = {(launch["ptx"], launch["target"]) for launch in launches}

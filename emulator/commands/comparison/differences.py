@@ -134,7 +134,7 @@ def pairs(base: Sequence[str], head: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def launch_change(base: Json, head: Json, needed: tuple[Resources | None, Resources | None]) -> LaunchChange:
-    """Return what differs between two launches. base, head: `figures` of both. needed: their machine code."""
+    """Compare two launches. base, head: `figures` of both. needed: their machine code."""
     b, h = base["prediction"], head["prediction"]
     roles = tuple(role_changes(b["roles"], h["roles"]))
     return LaunchChange(

@@ -86,6 +86,6 @@ def _check_out(top: Path, commit: str, folder: Path) -> None:
 
 
 def _git(folder: Path, *command: str) -> str | None:
-    """Return what a git command prints, None if it fails."""
+    """Run a git command and return its output, None if it fails."""
     done = subprocess.run(["git", "-C", folder, *command], capture_output=True, text=True, check=False)
     return None if done.returncode else done.stdout.strip()

@@ -1,4 +1,4 @@
-"""Read 64-bit ELF files: program headers, the dynamic section, and the libraries that a file is linked to."""
+"""Read 64-bit little-endian ELF files: symbols, program headers, the dynamic section, linked libraries."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ MAGIC: Final = b"\x7fELF\x02\x01"
 LOAD, TLS = 1, 7
 """Kinds of segments."""
 _DYNAMIC: Final = 2
+_SYMBOL_TABLE, _UNDEFINED = 2, 0
+"""The kind of a section, and the section of an undefined symbol."""
 _STRINGS, _STRINGS_SIZE = 5, 10
 """Tags of the dynamic section."""
 
-Image: TypeAlias = bytearray | mmap.mmap
+Image: TypeAlias = bytes | bytearray | mmap.mmap
 
 
 class Segment(NamedTuple):
@@ -25,6 +27,36 @@ class Segment(NamedTuple):
     offset: int
     address: int
     size: int
+
+
+class Symbol(NamedTuple):
+    """An entry of the symbol table: its name, kind, section and address."""
+
+    name: str
+    kind: int
+    section: int
+    address: int
+
+
+def symbols(image: bytes | bytearray) -> Iterator[Symbol]:
+    """Yield the symbol table; nothing if it was stripped. Raises ValueError for another kind of file."""
+    if image[: len(MAGIC)] != MAGIC:
+        raise ValueError(f"not a 64-bit little-endian ELF file: it starts with {bytes(image[:6])!r}")
+    sections_at = struct.unpack_from("<Q", image, 0x28)[0]
+    entry_size, count = struct.unpack_from("<HH", image, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", image, sections_at + i * entry_size) for i in range(count)]
+    for section in sections:
+        if section[1] == _SYMBOL_TABLE:
+            strings_at = sections[section[6]][4]
+            for at in range(section[4], section[4] + section[5], 24):
+                name_at, info, _, place, value = struct.unpack_from("<IBBHQ", image, at)
+                start = strings_at + name_at
+                yield Symbol(image[start : image.index(0, start)].decode(), info & 15, place, value)
+
+
+def undefined_symbols(image: bytes) -> list[str]:
+    """List the names of the undefined symbols, in the order of the symbol table."""
+    return [symbol.name for symbol in symbols(image) if symbol.section == _UNDEFINED and symbol.name]
 
 
 def segments(image: Image) -> Iterator[Segment]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..bridge import driver
+from ..bridge.arguments import values_at
 from ..bridge.device import LaunchingDevice, module_of
 from ..bridge.launchconfig import LaunchConfig
 from ..bridge.patches import cutedsl_calls
@@ -158,7 +158,7 @@ class _Pass:
         return self._roots.get(_storage(self.values[number]), number)
 
     def launched(self, module: Module, kernel: str, config: LaunchConfig, parameters: tuple[bytes, ...]) -> None:
-        """Record a launch. Every word that could be an address is noted; the second call shows which are."""
+        """Record a launch, and every word that could be an address. The second call shows which words are."""
         self.modules[module.digest] = module
         relocations = tuple(
             Relocation(index, at, *found)
@@ -221,7 +221,7 @@ class _HostTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _RecordingDevice(LaunchingDevice):
-    """A device that notes launches instead of running them."""
+    """A device that records launches instead of running them."""
 
     def __init__(self, taking: _Pass) -> None:
         super().__init__()
@@ -236,13 +236,9 @@ class _RecordingDevice(LaunchingDevice):
         return super().call(compiled, arguments)
 
     def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
-        """Note a launch."""
+        """Record a launch."""
         loaded = self.kernel_of(kernel)
-        syntax = loaded.syntax
-        pointers = (ctypes.c_void_p * len(syntax.params)).from_address(arguments) if syntax.params else ()
-        parameters = tuple(
-            ctypes.string_at(pointer, param.size) for param, pointer in zip(syntax.params, pointers, strict=True)
-        )
+        parameters = tuple(values_at(arguments, self.parameter_bytes(kernel)))
         self._taking.launched(Module(loaded.module.ptx, self._cubin), loaded.name, config, parameters)
 
 
