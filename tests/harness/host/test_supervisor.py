@@ -163,13 +163,13 @@ def test_stage_falls_with_the_gate_held(place):
         ({"compile": "error"}, Verdict.COMPILE_ERROR, "gate"),
         ({"compile_hang": True}, Verdict.COMPILE_HANG, "a compile did not end in 1 s"),
         ({"hang": "sleep"}, Verdict.GPU_HANG, "gate did not end in 2 s"),
-        ({"hang": "gil"}, Verdict.GPU_HANG, "gate did not end in 2 s"),
-        ({"hang": "deaf"}, Verdict.GPU_HANG, "gate did not end in 2 s"),
+        pytest.param({"hang": "gil"}, Verdict.GPU_HANG, "gate did not end in 2 s", marks=pytest.mark.long),
+        pytest.param({"hang": "deaf"}, Verdict.GPU_HANG, "gate did not end in 2 s", marks=pytest.mark.long),
         ({"exit": 0}, Verdict.TAMPERED, "record has verdict ''"),
         ({"exit": 1}, Verdict.REJECT_GATE, "gate"),
-        ({"exit": 2}, Verdict.INFRA, "rejected its arguments"),
+        pytest.param({"exit": 2}, Verdict.INFRA, "rejected its arguments", marks=pytest.mark.long),
         ({"die": int(signal.SIGSEGV)}, Verdict.REJECT_GATE, "SIGSEGV"),
-        ({"die": int(signal.SIGKILL)}, Verdict.INFRA, "killed from outside"),
+        pytest.param({"die": int(signal.SIGKILL)}, Verdict.INFRA, "killed from outside", marks=pytest.mark.long),
         ({"exit": 1, "shout": "\x1b[31m[bold]\u202e<script>"}, Verdict.REJECT_GATE, "[31m[bold] <script>"),
     ],
 )  # fmt: skip
@@ -182,19 +182,27 @@ def test_every_end_of_a_phase_has_its_verdict(place, settings, verdict, words):
     wait_for(lambda: not processes(ruling.subject.run), 5.0)
 
 
+@pytest.mark.long
 def test_a_compile_that_waits_for_a_core_does_not_hang(place):
     place.project.kernel(cosine=1.0, compile_waits=2.5)
     ruling = place.run(place.job(limits=TimeLimits(compile_s=1.0)))
     assert ruling.verdict is Verdict.ACCEPT, ruling.reason
 
 
+@pytest.mark.long
 def test_compiles_beside_each_other_do_not_hang(place):
     place.project.kernel(cosine=1.0, compiles_s=0.7)
     ruling = place.run(place.job(limits=TimeLimits(compile_s=1.0)))
     assert ruling.verdict is Verdict.ACCEPT, ruling.reason
 
 
-@pytest.mark.parametrize("path", ["stages/tolerances.toml", "kernel/sneaky.py", "stages/x.log"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "stages/tolerances.toml",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("kernel/sneaky.py", "stages/x.log")),
+    ],
+)
 def test_a_phase_changes_no_file_of_its_checkout(place, path):
     """Walls prevent it. A host that allows none notices it before the next phase."""
     place.project.kernel(cosine=1.0, vandal=path)
@@ -219,6 +227,7 @@ def test_daemons_of_a_phase_end_with_it(place):
     assert not processes(str(length))
 
 
+@pytest.mark.long
 def test_hang_then_sick_canary_marks_the_device_broken(place):
     place.project.kernel(cosine=1.0, hang="sleep")
     sick = Step("canary", ["sh", "-c", "echo sick; case $HOME in *hang) exit 1;; esac"], 5.0)
