@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 import emulator  # noqa: F401 - before a test imports CuTeDSL, which is asked for the source's lines then
+from harness.host.job import Workplace
 from harness.judge import kept  # imported before a test imports the kernel, because it reads the kernel's sources
 from remote.device import Emulated
 
@@ -112,11 +113,21 @@ def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session")
-def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Provide the temporary folder of all workers."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def stages_clone(shared: Path) -> Path:
+    """Provide the path of the clone in which test_milestones.py judges all milestones."""
+    return shared / "stages"
+
+
+@pytest.fixture(scope="session")
+def made_once(shared: Path) -> MadeOnce:
     """Provide folders that are made once in a run of the tests, by the first worker that asks; the others wait."""
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
 
     def once(name: str, make: Callable[[Path], None]) -> Path:
         folder, made = shared / name, shared / f"{name}.made"
@@ -139,10 +150,15 @@ def kernels() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kept_kernels(kernels: Path) -> None:
-    """Share compiled kernel configurations between all processes and test runs of this checkout."""
+def kept_kernels(kernels: Path, stages_clone: Path) -> None:
+    """Share compiled kernel configurations between all processes and test runs of this checkout.
+
+    Those that the run of all milestones has compiled so far are found, too.
+    """
     if "kernel" in sys.modules:  # a test imported it
-        kept.use(kept.KeptKernels(kernels, Emulated()))
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+        compiled = Workplace(stages_clone / "results/.sim").compiled / commit.stdout.strip()
+        kept.use(kept.KeptKernels(compiled, Emulated(), written_to=kernels))
 
 
 @pytest.fixture
