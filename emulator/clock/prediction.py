@@ -165,7 +165,10 @@ class Prediction:
     def _profile(self) -> Iterator[str]:
         """Yield the lines of where the warps' time goes."""
         for role in self.roles:
-            yield f"  {role.names}: running {role.running / role.cycles:.0%}"
+            parts = {"running": role.running, **role.stalls}
+            shares = [f"{what} {cycles / role.cycles:.0%}" for what, cycles in parts.items()]
+            shares[0] += f" (issuing {role.issued / role.cycles:.0%})"
+            yield f"  {role.names}: {', '.join(shares)}"
         waits = sorted(((w.cycles / r.cycles, r, w) for r in self.roles for w in r.waits), key=lambda each: -each[0])
         if waits and waits[0][0] >= SMALLEST:
             yield "  waits, as shares of the CTA's time:"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ..ptx.kinds import Kind
 from .grid import Executed, GridTime
 from .segment import Segment
-from .warps import TimedWarp, Waiting
+from .warps import LONG_SCOREBOARD, TimedWarp, Waiting
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Launch
@@ -50,13 +50,16 @@ class Wait:
 class Role:
     """Warps that wait for the same things.
 
-    running, waits: cycles per warp, of the `cycles` that its cluster takes.
+    running, waits: cycles per warp, of the `cycles` that its cluster takes. issued: the instructions in `running`.
+    stalls: the cycles of the waits by reason, the longest first.
     """
 
     warps: tuple[int, ...]
     cycles: float
     running: float
+    issued: float
     waits: tuple[Wait, ...]
+    stalls: dict[str, float]
 
     @property
     def names(self) -> str:
@@ -82,8 +85,8 @@ class Line:
     """The time of all warps of a CTA in one source line, as shares of their time.
 
     issued: issuing instructions. stalled: between two of them, because of latencies and pipes, as scheduled for a warp
-    that is alone. waited: at barriers and for copies. conflicts: cycles per CTA that bank conflicts add. wasted: bytes
-    per CTA of global memory's sectors that no lane asked for.
+    that is alone. waited: at barriers, for copies, and for values from L2 or HBM. conflicts: cycles per CTA that bank
+    conflicts add. wasted: bytes per CTA of global memory's sectors that no lane asked for.
     """
 
     where: str
@@ -132,12 +135,16 @@ def roles(time: GridTime, places: Places) -> Iterator[Role]:
     cluster = typical(time).cluster
     alike: dict[frozenset[int], list[TimedWarp]] = {}
     for warp in cluster.ctas[0].warps:
-        alike.setdefault(frozenset(line for line, _ in warp.waits), []).append(warp)
+        barriers = frozenset(line for line, what in warp.waits if what != LONG_SCOREBOARD)
+        alike.setdefault(barriers, []).append(warp)
     whole = cluster.end - cluster.start
     for warps in alike.values():
-        waits = _merged(warps, places)
-        running = sum(warp.running_cycles for warp in warps) / len(warps)
-        yield Role(tuple(w.index for w in warps), whole, running, tuple(waits))
+        count, stalls = len(warps), Counter[str]()
+        for wait in (wait for warp in warps for wait in warp.waits.values()):
+            stalls.update({reason: cycles / count for reason, cycles in wait.reasons.items()})
+        running, issued = (sum(getattr(warp, name) for warp in warps) / count for name in ("running_cycles", "issued"))
+        waits = tuple(_merged(warps, places))
+        yield Role(tuple(w.index for w in warps), whole, running, issued, waits, dict(stalls.most_common()))
 
 
 def _merged(warps: Sequence[TimedWarp], places: Places) -> Sequence[Wait]:

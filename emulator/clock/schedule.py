@@ -49,6 +49,8 @@ class Node:
     conflicts: the cycles that bank conflicts add.
     flops: of mma.sync.
     slack: the cycles by which its result may be late before anything waits for it.
+    remote: its value comes from L2 or HBM.
+    awaits: it issues when such a value is there.
     """
 
     pipe: int
@@ -65,6 +67,8 @@ class Node:
     conflicts: float = 0.0
     flops: float = 0.0
     slack: float = 0.0
+    remote: bool = False
+    awaits: bool = False
 
 
 Between = Sequence[Segment | AwaitedLoad]
@@ -99,6 +103,7 @@ class Scheduler:
         issued = _issue(nodes)
         needed = {before for node in nodes for before, cycles in node.after.items() if cycles is None}
         _give_slack(nodes, issued)
+        _find_awaits(nodes, issued)
         for i, node in enumerate(nodes):
             if node.load is not None:
                 issued[i] = min(at for at, later in zip(issued, nodes, strict=True) if i in later.after)
@@ -106,21 +111,23 @@ class Scheduler:
         parts: list[Segment | AwaitedLoad] = []
         pending: list[tuple[float, Node]] = []
         start = end = 0.0
+        awaits = False
         for i in sorted(range(len(nodes)), key=lambda i: (issued[i], nodes[i].load is None)):
             node, at = nodes[i], issued[i]
             if node.load is None and not node.operation:
                 pending.append((at, node))
-                end = max(end, at + (node.latency if i not in needed and node.latency > SLICE else node.width))
+                done = at + (node.latency if i not in needed and node.latency > SLICE else node.width)
+                end, awaits = (done, node.remote) if done > end else (end, awaits)
                 continue
             over = max((at + node.width for at, node in pending), default=start)
-            parts += segments(pending, start, at if node.load is None else min(at, over), first)
+            parts += segments(pending, start, at if node.load is None else min(at, over), first, node.awaits)
             pending, start = [], at
             if node.load is not None:
                 parts.append(AwaitedLoad(node.load))
             else:
                 between.append(parts)
                 parts, start = [], at + 1
-        parts += segments(pending, start, end, first)
+        parts += segments(pending, start, end, first, awaits)
         return [*between, parts]
 
     def _nodes(self, effects: Sequence[Effect]) -> list[Node]:
@@ -168,6 +175,7 @@ class Scheduler:
             last = len(nodes) - 1
             nodes[last].loaded, nodes[last].wasted = folding.loaded(effect)
             nodes[last].flops = folding.flops(effect)
+            nodes[last].remote = not operation and folding.is_remote(effect)
             nodes[last].conflicts = 0.0 if operation else folding.conflicts(effect, nodes[last].width)
             if operation:
                 behind = {last: 1.0}
@@ -201,13 +209,17 @@ def _is_ordered(effect: Effect) -> bool:
     return in_memory and {*effect.instr.modifiers}.isdisjoint({"nc", "param", "const", "local"})
 
 
-def segments(pending: Sequence[tuple[float, Node]], start: float, end: float, line: int) -> list[Segment | AwaitedLoad]:
+def segments(
+    pending: Sequence[tuple[float, Node]], start: float, end: float, line: int, awaits: bool
+) -> list[Segment | AwaitedLoad]:
     """Return the nodes that are issued from `start` to `end` as a segment; no segment if no time passes.
 
-    line: the PTX line of a segment in which nothing is issued.
+    line: the PTX line of a segment in which nothing is issued. awaits: its end is when a value from L2 or HBM is there.
     """
     if end <= start:
         return []
+    first = pending[0][1].line if pending else line
+    lines, waits = _line_costs(pending, start, end, first, awaits)
     demand = [0.0] * len(PIPES)
     count = ceil((end - start) / SLICE)
     parts = [[0.0] * len(PIPES) for _ in range(count)]
@@ -231,21 +243,51 @@ def segments(pending: Sequence[tuple[float, Node]], start: float, end: float, li
             tuple((p, c, o) for p, (c, o) in enumerate(zip(part, over[i], strict=True)) if c),
             loaded[i],
             0.0 if slack[i] == inf else slack[i],
+            tuple(_within(waits, start + SLICE * i, min(start + SLICE * (i + 1), end))),
         )
         for i, part in enumerate(parts)
     )
-    first = pending[0][1].line if pending else line
-    lines = tuple(_line_costs(pending, start, end, first))
-    return [Segment(first, slices, end - start, tuple(demand), sum(loaded), flops, lines)]
+    return [Segment(first, slices, end - start, tuple(demand), sum(loaded), flops, tuple(lines))]
 
 
-def _line_costs(pending: Sequence[tuple[float, Node]], start: float, end: float, line: int) -> Iterator[LineCost]:
-    """Yield the costs of each instruction. The last one waits for the rest of the time."""
+Waits = list[tuple[float, float, int]]
+"""(start, end, PTX line) of each wait for a value from L2 or HBM."""
+
+
+def _line_costs(
+    pending: Sequence[tuple[float, Node]], start: float, end: float, line: int, awaits: bool
+) -> tuple[list[LineCost], Waits]:
+    """Return (the costs of each instruction, the waits for global memory). The last one waits for the rest of the time.
+
+    awaits: it waits for a value from L2 or HBM.
+    """
+    costs: list[LineCost] = []
+    waits: Waits = []
     for at, node in pending:
-        yield LineCost(node.line, 1.0, max(at - start, 0.0), node.conflicts, node.wasted)
+        if node.awaits and at > start:
+            waits.append((start, at, node.line))
+        stalled = 0.0 if node.awaits else max(at - start, 0.0)
+        costs.append(LineCost(node.line, 1.0, stalled, node.conflicts, node.wasted))
         start, line = max(start, at) + 1, node.line
-    if end > start:
-        yield LineCost(line, stalled=end - start)
+    if end > start and awaits:
+        waits.append((start, end, line))
+    elif end > start:
+        costs.append(LineCost(line, stalled=end - start))
+    return costs, waits
+
+
+def _within(waits: Waits, start: float, end: float) -> Iterator[tuple[int, float, bool]]:
+    """Yield (PTX line, cycles, whether it begins) of the waits between two times."""
+    for begin, over, line in waits:
+        if (cycles := min(over, end) - max(begin, start)) > 0:
+            yield line, cycles, begin >= start
+
+
+def _find_awaits(nodes: Sequence[Node], issued: Sequence[float]) -> None:
+    """Mark the nodes that issue in the cycle in which a value from L2 or HBM arrives."""
+    for i, node in enumerate(nodes):
+        arrivals = [issued[at] + nodes[at].latency for at in node.after if node.after[at] is None and nodes[at].remote]
+        node.awaits = max(arrivals, default=-1.0) > issued[i] - 1
 
 
 def _give_slack(nodes: Sequence[Node], issued: Sequence[float]) -> None:

@@ -51,20 +51,23 @@ class Slice:
     demands: (pipe, cycles of use, how many of these may lie after the slice's end) for each pipe.
     loaded: bytes of global memory that a warp's loads read.
     slack: cycles of the schedule after the slice before the first use of what its LSU instructions load.
+    awaited: the waits in the slice for values from L2 or HBM: (PTX line of the instruction that waits, cycles, whether
+    the wait begins here).
     """
 
     cycles: float
     demands: tuple[tuple[int, float, float], ...]
     loaded: float = 0.0
     slack: float = 0.0
+    awaited: tuple[tuple[int, float, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
     """The costs of one PTX line each time a warp runs through its segment.
 
-    issued: issue slots; stalled: cycles in which the warp waits to issue it; conflicts: cycles that bank conflicts add;
-    wasted: bytes of the sectors of global memory that no lane asked for.
+    issued: issue slots; stalled: cycles in which the warp waits to issue it, but for loads from global memory;
+    conflicts: cycles that bank conflicts add; wasted: bytes of the sectors of global memory that no lane asked for.
     """
 
     line: int
@@ -137,6 +140,12 @@ class Folding:
             return float(asked), 0.0
         read = SECTOR_BYTES * sectors(addresses, count * width)
         return float(read), float(max(read - asked, 0))
+
+    def is_remote(self, effect: Effect) -> bool:
+        """Return True for an access whose value comes from L2 or HBM."""
+        if _timing(effect) is not Timing.MEMORY or not effect.writes:
+            return False
+        return not (_is_shared(effect.instr, self._lanes) or {*effect.instr.modifiers} & {"local", "param", "const"})
 
     def conflicts(self, effect: Effect, cycles: float) -> float:
         """Return the cycles that bank conflicts add to an access that takes `cycles`."""

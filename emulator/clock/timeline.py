@@ -14,6 +14,7 @@ from ..chip import LANES, RANK_SHIFT
 from ..errors import BarrierError, Deadlock
 from .chips import Chip
 from .segment import ALU, FMA, ISSUE, LSU, MUFU, SUB_PARTITIONS, Segment
+from .trace import COPIES, TENSOR_CORE
 from .warps import Prefetch, Sm, Tensor, TimedCluster, TimedCta, TimedWarp
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from .trace import Recorder, Track
 
 INFINITY = float("inf")
+CAUSES: Final = {COPIES: "TMA", TENSOR_CORE: "tensor core"}
+"""The reasons of waits at mbarriers, by the track of the last arrival; other arrivals are of warps."""
+BARRIER: Final = "barrier"
 SHARED = 0.5
 """L2 miss rate up to which each byte of a tensor is assumed to be loaded by several SMs at the same time."""
 STUCK: Final = 1.1
@@ -241,7 +245,7 @@ class Timeline:
         segment, free, sm = warp.segment, warp.free, warp.sm
         assert segment is not None
         horizon = self._heap[0][0] if self._heap else INFINITY
-        began, slices = now, segment.slices
+        slices = segment.slices
         i, count = warp.at, len(slices)
         delay, port, late = self.chip.mma_delay, warp.index % SUB_PARTITIONS, warp.late
         while i < count and now <= horizon:
@@ -270,13 +274,18 @@ class Timeline:
                     free[pipe] = taken
                 if taken - over > end:
                     end = taken - over
-            if part.loaded:
-                end = max(end, self._load_by_warp(sm, now, part.loaded))
+            waits = part.awaited
+            if part.loaded and (there := self._load_by_warp(sm, now, part.loaded)) > end:
+                waits, end = (*waits, (segment.line, there - end, True)), there
+            running = end - now
+            for line, stalled, begins in waits:
+                warp.stalled(line, stalled, begins)
+                running -= stalled
+            warp.running_cycles += running
+            if self.recorder is not None:
+                self.recorder.ran(warp, now, end, running)
             now = end
             i += 1
-        warp.running_cycles += now - began
-        if self.recorder is not None:
-            self.recorder.ran(warp, began, now)
         warp.at = i
         if i == count:
             warp.segment = None
@@ -306,6 +315,7 @@ class Timeline:
         warp.sm.segments[number] += 1
         if flops := warp.segment.flops:
             self._multiply_by_warp(warp.sm, flops)
+        warp.issued += warp.segment.demand[ISSUE]
         busy = warp.sm.busy
         for pipe, cycles in enumerate(warp.segment.demand):
             if cycles:
@@ -319,7 +329,7 @@ class Timeline:
         for warp in warps:
             assert warp.since is not None
             since, instr, what = warp.since
-            warp.waited(instr, what, now + latency - since)
+            warp.waited(instr.line, what, now + latency - since, CAUSES.get(by[1], BARRIER) if by else BARRIER)
             if self.recorder is not None:
                 self.recorder.waited(warp, instr, what, since, now + latency)
                 self.recorder.ended(warp, what, now, now + latency, by)
@@ -335,7 +345,7 @@ class Timeline:
         if warp.since is not since:
             return
         barrier.waiters.remove(warp)
-        warp.waited(since[1], since[2], now - since[0])
+        warp.waited(since[1].line, since[2], now - since[0], BARRIER)
         if self.recorder is not None:
             self.recorder.waited(warp, since[1], since[2], since[0], now)
         warp.since, warp.wait_result = None, False

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from .warps import LONG_SCOREBOARD
+
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
 
@@ -61,14 +63,19 @@ class Recorder:
         """Discard all events, before a re-execution at another clock rate."""
         self.events, self.flows, self._running = [], [], {}
 
-    def ran(self, warp: Any, start: float, end: float) -> None:
-        """Record that a warp executed ordinary instructions. Adjacent intervals become one event."""
+    def ran(self, warp: Any, start: float, end: float, running: float) -> None:
+        """Record that a warp executed ordinary instructions. Adjacent intervals become one event.
+
+        running: the cycles in which it did not wait for a value from L2 or HBM. The interval is shown as a wait if they
+        are less than half.
+        """
+        name = "runs" if 2 * running >= end - start else f"waits for {LONG_SCOREBOARD}"
         open_ = self._running.get(id(warp))
-        if open_ is not None and open_[2] == start:
+        if open_ is not None and open_[2] == start and open_[4] == name:
             open_[2] = end
             return
         self._close(open_)
-        self._running[id(warp)] = [warp, start, end, warp.segment.line]
+        self._running[id(warp)] = [warp, start, end, warp.segment.line, name]
 
     def waited(self, warp: Any, instr: Instr, what: str, start: float, end: float) -> None:
         """Record a wait of a warp."""
@@ -132,9 +139,9 @@ class Recorder:
     def _close(self, running: list[Any] | None) -> None:
         if running is None:
             return
-        warp, start, end, line = running
+        warp, start, end, line, name = running
         if round(start) < round(end):
-            self._add(warp, warp.index, "runs", start, end, line)
+            self._add(warp, warp.index, name, start, end, line)
 
     def json(self) -> str:
         """Return the trace as JSON. One microsecond in it is one cycle.

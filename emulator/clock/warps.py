@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,14 +146,18 @@ class TimedCta:
         return f"CTA {self.name}"
 
 
+LONG_SCOREBOARD = "long scoreboard"
+"""The reason of a wait for the value of a load from L2 or HBM, as Nsight Compute calls it."""
+
+
 @dataclass
 class Waiting:
-    """The waits of a warp at one instruction for one reason: their number and total cycles."""
+    """The waits of a warp at one instruction for one thing: their number, total cycles, and cycles by reason."""
 
-    instr: Instr
     what: str
     times: int = 0
     cycles: float = 0.0
+    reasons: defaultdict[str, float] = field(default_factory=partial(defaultdict, float))
 
 
 @dataclass
@@ -214,7 +219,8 @@ class TimedWarp:
         self.since: tuple[float, Instr, str] | None = None
         """(start, instruction, reason) of the current wait."""
         self.waits: dict[tuple[int, str], Waiting] = {}
-        self.running_cycles = 0.0
+        self.running_cycles = self.issued = 0.0
+        """The cycles in segments, but for waits for global memory, and the instructions issued in them."""
         self.loaded = 0
         """Bytes of the copies from global memory that the warp issued."""
         self.stores_done = self.tensor_done = self.copied = 0.0
@@ -245,15 +251,24 @@ class TimedWarp:
         value = self.cta.sregs.get(name)
         return value if value is not None else of_warp(name, self.cta.launch.block, self.index, self.executed)
 
-    def visited(self, instr: Instr, what: str) -> Waiting:
-        """Record that the warp passed a wait. Warps of one role pass the same waits, even those that do not block."""
-        found = self.waits.get((instr.line, what))
+    def visited(self, line: int, what: str) -> Waiting:
+        """Record that the warp passed a wait. Warps of one role pass the same waits, even those that do not block.
+
+        line: of the PTX.
+        """
+        found = self.waits.get((line, what))
         if found is None:
-            found = self.waits[instr.line, what] = Waiting(instr, what)
+            found = self.waits[line, what] = Waiting(what)
         return found
 
-    def waited(self, instr: Instr, what: str, cycles: float) -> None:
-        """Record a wait that ended."""
-        found = self.visited(instr, what)
+    def waited(self, line: int, what: str, cycles: float, reason: str) -> None:
+        """Record a wait that ended. reason: its kind, as in `stalls`."""
+        found = self.visited(line, what)
         found.times += 1
         found.cycles += cycles
+        found.reasons[reason] += cycles
+
+    def stalled(self, line: int, cycles: float, begins: bool) -> None:
+        """Record a part of a wait for a value from L2 or HBM."""
+        self.waited(line, LONG_SCOREBOARD, cycles, LONG_SCOREBOARD)
+        self.waits[line, LONG_SCOREBOARD].times -= not begins

@@ -193,7 +193,7 @@ def test_lines_say_where_all_warps_spend_their_time() -> None:
 
 
 def waiting(what: str, line: int, cycles: float) -> tuple[tuple[int, str], Waiting]:
-    return (line, what), Waiting(None, what, 2, cycles)  # type: ignore[arg-type]
+    return (line, what), Waiting(what, 2, cycles)
 
 
 def test_waits_are_merged_by_barrier_array_and_source_line() -> None:
@@ -286,3 +286,29 @@ ex2.approx.ftz.f32 %r9, %r9; {stores * 8} ret;""",
     stalled = sum(wait.cycles for wait in role.waits if wait.what == "earlier stores")
     assert stalled > 0.5 * found.cycles
     assert stalled + role.running <= found.cycles
+
+
+def test_a_wait_for_a_load_from_memory_is_no_running() -> None:
+    """Its value is used at once. Nsight Compute counts the cycles until then as long scoreboard stalls."""
+    body = "ld.param.u64 %d1, [data]; ld.global.u32 %r1, [%d1]; add.u32 %r1, %r1, 1; st.global.u32 [%d1], %r1; ret;"
+    found = predicted(bench.entry("u64 data", body), [np.zeros(8, np.uint32)], trace=True)
+    (role,) = found.roles
+    assert role.stalls["long scoreboard"] == pytest.approx(B200.global_latency, rel=0.02)
+    assert role.running < 0.1 * B200.global_latency and role.issued <= role.running
+    (wait,) = (wait for wait in role.waits if wait.what == "long scoreboard")
+    assert wait.times == 1 and found.lines[0].waited > 0.5 > found.lines[0].stalled
+    assert found.trace is not None
+    spans = {each["name"]: each["dur"] for each in json.loads(found.trace.json())["traceEvents"] if each["ph"] == "X"}
+    assert spans["waits for long scoreboard"] == pytest.approx(B200.global_latency, abs=32)
+
+
+def test_stalls_have_the_reason_that_ended_them() -> None:
+    """Warps wait for an MMA, and for other warps at a barrier; the parts of their time add up to all of it."""
+    text, idesc = bench.mma_program("BF16", False, 1), bench.KIND["BF16"][1] | 256 >> 3 << 17 | 128 >> 4 << 24
+    found = predicted(text, [idesc, 4, 8, 0], threads=128)
+    assert all(next(iter(role.stalls)) == "tensor core" for role in found.roles)
+    late = f"mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32; @%p1 bra MEET; {EXPONENTIALS} MEET: bar.sync 0; ret;"
+    (role,) = predicted(bench.entry("", late), [], threads=64).roles
+    assert 2 * role.stalls["barrier"] == pytest.approx(64 * B200.mufu_cycles, rel=0.1)
+    for role in found.roles:
+        assert 0.8 * role.cycles < role.running + sum(role.stalls.values()) <= role.cycles

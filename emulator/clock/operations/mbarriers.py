@@ -119,7 +119,7 @@ def _wait(ins: Instr) -> Action:
         now += chip.try_wait_latency
         if barrier.is_over(wanted, parity):
             warp.wait_result = True
-            warp.visited(ins, barrier.name)
+            warp.visited(ins.line, barrier.name)
         elif tests:
             warp.wait_result = False
         else:

@@ -12,8 +12,17 @@ from ...isa.ld_st import STRONG
 from ...isa.registry import Action, Handler, Lowering, never_communicates
 from ...ptx.kinds import Kind
 from ...ptx.syntax import Instr, Operand
-from ..warps import TimedWarp
+from ..warps import LONG_SCOREBOARD, TimedWarp
 
+REASONS: Final = {
+    "bulk stores": "TMA",
+    "earlier stores": "stores",
+    "wgmma": "tensor core",
+    "tensor memory": "tensor memory",
+    "ld.shared": "short scoreboard",
+    "barrier.cluster": "barrier",
+}
+"""The kinds of the waits with a known end; the others wait for values from L2 or HBM."""
 SEGMENT: Final = "clock.segment"
 AWAIT_LOAD: Final = "clock.loaded"
 OUTCOME: Final = "clock.outcome"
@@ -141,9 +150,9 @@ def _outcome(ins: Instr) -> Action:
 def idle(warp: TimedWarp, now: float, done: float, ins: Instr, what: str) -> float:
     """Wait until a known time."""
     if done <= now:
-        warp.visited(ins, what)
+        warp.visited(ins.line, what)
         return now
-    warp.waited(ins, what, done - now)
+    warp.waited(ins.line, what, done - now, REASONS.get(what, LONG_SCOREBOARD))
     if warp.timeline.recorder is not None:
         warp.timeline.recorder.waited(warp, ins, what, now, done)
     return done

@@ -63,7 +63,7 @@ def _arrive_and_wait(warp: TimedWarp, now: float, ins: Instr, index: int, thread
     barrier = warp.cta.barriers[index]
     if _arrive_at(warp, now, index, threads):
         warp.wait_result = True
-        warp.visited(ins, barrier.name)
+        warp.visited(ins.line, barrier.name)
         return now + float(warp.timeline.chip.barrier_latency)
     barrier.waiters.append(warp)
     warp.since = now, ins, barrier.name
