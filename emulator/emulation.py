@@ -24,7 +24,7 @@ from .modules import Runner
 if TYPE_CHECKING:
     from .clock.clock import Clock
     from .clock.conditions import Conditions
-    from .clock.trace import Recorder as TraceRecorder
+    from .clock.trace import Trace
     from .debug.recording import LaunchRecorder
     from .viewer.pages import Pages
 
@@ -102,7 +102,7 @@ class EmulatedDevice(LaunchingDevice):
             self._clock.runner = runner
 
     @property
-    def recorder(self) -> TraceRecorder | None:
+    def recorder(self) -> Trace | None:
         """The trace of the newest launch under a clock, even if the launch failed."""
         return None if self._clock is None else self._clock.trace
 

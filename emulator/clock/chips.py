@@ -125,7 +125,7 @@ class Chip:
         return sum(self.gpc_sms)
 
     def slots(self, cluster: int) -> int:
-        """Return how many clusters of `cluster` CTAs fit at one CTA per SM; a cluster stays within one GPC."""
+        """Return the number of clusters of `cluster` CTAs that fit at one CTA per SM. A cluster stays in one GPC."""
         if cluster == 1:
             return self.sms
         return max(sum(sms // cluster for sms in self.gpc_sms), 1)

@@ -19,7 +19,7 @@ from .operations import find
 from .predict import predict
 from .registers import Registers
 from .skeleton import Skeleton, skeleton
-from .trace import Recorder
+from .trace import Trace
 
 if TYPE_CHECKING:
     from ..machine.execution.scheduler import RunOptions
@@ -36,13 +36,13 @@ class Clock:
     def __init__(self, name: str, runner: Runner, conditions: Conditions | None, traces: bool) -> None:
         self.chip = chip(name)
         self.runner = runner
-        self.trace: Recorder | None = None
+        self.trace: Trace | None = None
         """The trace of the newest launch, even if the launch failed."""
         self._conditions, self._traces = conditions or USUAL, traces
 
     def run(self, launch: Launch, kernel: LoadedKernel, options: RunOptions) -> dict[str, Any]:
         """Predict a launch. Errors of one that is also executed are not reported."""
-        self.trace = Recorder() if self._traces else None
+        self.trace = Trace() if self._traces else None
         prediction = predict(self.chip, launch, partial(skeleton_of, kernel), self.trace, self._conditions)
         if computes_integers(launch):
             with suppress(EmulatorError):

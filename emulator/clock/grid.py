@@ -26,7 +26,7 @@ from .registers import Registers
 from .reuse import Loads, held_before
 from .segment import LSU
 from .timeline import Timeline
-from .trace import Recorder
+from .trace import Trace
 from .uncertainty import BY_WARPS, GATHERS, NARROW, STORES
 from .walk import Walk
 from .warps import Sm, Tensor, TimedCluster
@@ -214,19 +214,19 @@ class Grid:
         later = 1 - slots / count
         return {tensor: later * share for tensor, share in held_before(first_loads(before), first_loads(asked)).items()}
 
-    def time(self, ghz: float, recorder: Recorder | None = None) -> GridTime:
-        """Execute a few clusters at `ghz` and schedule the rest. recorder: of the first executed cluster."""
+    def time(self, ghz: float, trace: Trace | None = None) -> GridTime:
+        """Execute a few clusters at `ghz` and schedule the rest. trace: of the first executed cluster."""
         occupancy, sampled, works = self._probed
         if not works:
-            return self._time_with_work_stealing(occupancy, ghz, recorder)
+            return self._time_with_work_stealing(occupancy, ghz, trace)
         times: dict[int, float] = {}
         executed: list[tuple[Work, TimedCluster, Sequence[Sm]]] = []
         count, slots = len(self._indices), occupancy.slots
         together = min(occupancy.resident, -(-count * self._size // self._chip.sms))
         for work in _spread(sorted(set(works)), 1 if count <= slots else MAX_EXECUTED):
             index = self._indices[sampled[works.index(work)]]
-            shown = recorder if not executed else None
-            timeline = Timeline(**self._sharing(count), recorder=shown, ghz=ghz, has_code=count > slots)
+            shown = trace if not executed else None
+            timeline = Timeline(**self._sharing(count), trace=shown, ghz=ghz, has_code=count > slots)
             ran = timeline.run([index] * together, together)
             times[work.instructions] = sum(c.end - c.start for c in ran) / len(ran)
             executed.append((work, ran[0], timeline.sms))
@@ -357,12 +357,12 @@ class Grid:
         """True if clusters take over the work of others that were not launched yet."""
         return any(instr.kind is Kind.WORK_STEALING for instr in self._launch.kernel.instrs)
 
-    def _time_with_work_stealing(self, occupancy: Occupancy, ghz: float, recorder: Recorder | None) -> GridTime:
+    def _time_with_work_stealing(self, occupancy: Occupancy, ghz: float, trace: Trace | None) -> GridTime:
         """Return the time of a grid with work stealing (clusterlaunchcontrol).
 
         The resident clusters of one set of SMs process all the work that this set gets.
         """
-        timeline = Timeline(**self._sharing(len(self._indices)), recorder=recorder, ghz=ghz)
+        timeline = Timeline(**self._sharing(len(self._indices)), trace=trace, ghz=ghz)
         mine = self._indices[:: occupancy.slots // occupancy.resident]
         ran = timeline.run(mine, occupancy.resident)
         cycles = max(cluster.end for cluster in ran)

@@ -92,7 +92,7 @@ class LaneAddresses:
         return None if found is None or found.strided else found.relative
 
     def of_lines(self, operand: Operand) -> np.ndarray | None:
-        """Return the same, also if distances are only known to be those of different lines."""
+        """Return the addresses like `of`, also if distances are only known to be those of different lines."""
         found = self._address(operand)
         return None if found is None else found.relative
 

@@ -42,7 +42,7 @@ def without_polls(kernel: Kernel, variables: Mapping[str, int]) -> tuple[Kernel,
 
 
 def _exit(kernel: Kernel, found: Sequence[Effect], branch: int) -> int | None:
-    """Return where a loop that ends with this branch goes on if its poll succeeds; None if it is no such loop."""
+    """Return the exit of a polling loop that ends with this branch, taken if its poll succeeds; None for others."""
     start = _target(kernel, branch)
     if start is None or not 0 <= branch - start < STEPS:
         return None

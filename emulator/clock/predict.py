@@ -15,7 +15,7 @@ from .power import Pace, at_first, balanced, frequency
 from .prediction import Prediction, Roofline
 from .profile import Places, issued, lines, roles
 from .segment import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, WARP_MMA
-from .trace import Recorder
+from .trace import Trace
 from .uncertainty import LAUNCH, extremes, never_compared
 
 if TYPE_CHECKING:
@@ -69,21 +69,21 @@ def predict(
     chip: Chip,
     launch: Launch,
     skeletons: Skeletons,
-    recorder: Recorder | None = None,
+    trace: Trace | None = None,
     conditions: Conditions = USUAL,
 ) -> Prediction:
     """Predict the time of a launch."""
     skeleton, program = skeletons(chip)
     places = Places(launch)
-    if recorder is not None:
-        recorder.source = places.source
+    if trace is not None:
+        trace.source = places.source
     recording, figures = reading(chip)
     grid = Grid(recording, launch, program, skeleton, conditions)
     if grid.holds:
         skeleton, program = skeletons(_warm(chip))
         grid = grid.on(recording, program, skeleton)
     timed = Timed(recording, grid, conditions)
-    time = timed.grid.time(timed.ghz, recorder)
+    time = timed.grid.time(timed.ghz, trace)
     sustained = timed.sustained(time)
     pace = timed.pace(time, sustained)
     figures |= skeleton.figures
@@ -115,7 +115,7 @@ def predict(
         pace.why,
         sustained,
         conditions,
-        recorder,
+        trace,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from .conditions import USUAL, Conditions
 from .power import Pace
 from .profile import LEAST, Line, Role
 from .registers import Registers
-from .trace import Recorder
+from .trace import Trace
 
 BOUND: Final = 0.5
 SHOWN: Final = 10
@@ -83,7 +83,7 @@ class Prediction:
     pace: str
     sustained: Pace
     conditions: Conditions = USUAL
-    trace: Recorder | None = field(default=None, repr=False)
+    trace: Trace | None = field(default=None, repr=False)
 
     @property
     def tflops(self) -> float:
@@ -103,12 +103,8 @@ class Prediction:
 
     def as_json(self) -> dict[str, Any]:
         """Return the prediction as JSON's types, without its trace."""
-        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "trace"}
-        for name in ("roles", "lines"):
-            found[name] = [asdict(each) for each in found[name]]
-        for name in ("sustained", "conditions"):
-            found[name] = asdict(found[name])
-        found["roofline"] = None if self.roofline is None else asdict(self.roofline)
+        found = asdict(replace(self, trace=None))
+        del found["trace"]
         count, how = (None, None) if self.registers is None else (self.registers.count, self.registers.how)
         found |= {"registers": count, "registers_from": how}
         return found | {"tflops": self.tflops, "waves": self.waves, "bound": self.bound}
@@ -129,12 +125,14 @@ class Prediction:
 
     def text(self) -> Iterator[str]:
         """Yield the lines of the prediction, all but its assumptions."""
-        low, high = (1e6 * seconds for seconds in self.seconds_range)
-        us = f"{self.seconds * 1e6:,.1f} us ({low:,.1f} to {high:,.1f})"
+        (low, high), (fewest, most) = (1e6 * seconds for seconds in self.seconds_range), self.cycles_range
+        times, counts = f" ({low:,.1f} to {high:,.1f})", f" ({fewest:,.0f} to {most:,.0f})"
+        if not self.conditions.ranges:
+            times = counts = ""
+        us = f"{self.seconds * 1e6:,.1f} us{times}"
         yield f"{self.kernel[:60]}: predicted {us} on a {self.chip} (nothing was measured)"
-        low, high = self.cycles_range
         at = f"at {self.ghz:.3f} GHz ({self.pace})"
-        yield f"  {self.cycles:,.0f} cycles ({low:,.0f} to {high:,.0f}) {at}, {self.tflops:,.0f} TFLOP/s"
+        yield f"  {self.cycles:,.0f} cycles{counts} {at}, {self.tflops:,.0f} TFLOP/s"
         if self.sustained.ghz != self.ghz:
             rate = self.flops / self.sustained.seconds / 1e12
             us = f"{self.sustained.seconds * 1e6:,.1f} us at {self.sustained.ghz:.3f} GHz"

@@ -22,7 +22,7 @@ class Loads:
     boxes: Boxes
 
     def first(self, tensor: int) -> Mapping[Box, float]:
-        """Return when the cluster first loads each box, in waves from the start of the launch."""
+        """Return the time of the cluster's first load of each box, in waves from the start of the launch."""
         boxes = self.boxes[tensor]
         return {box: self.wave + i / len(boxes) for i, box in reversed([*enumerate(boxes)])}
 

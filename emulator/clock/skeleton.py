@@ -159,7 +159,7 @@ class _Region:
     skips: Mapping[int, range]
 
     def place(self, operation: int) -> int:
-        """Return where the instructions before an operation go: before the branch that may skip it, if there is one."""
+        """Return the place of the instructions before an operation: before a branch that may skip it."""
         return next((branch for branch, body in self.skips.items() if operation in body), operation)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..ptx.syntax import Instr
     from .barriers import TimedBarrier, TimedMBarrier
     from .outcomes import Outcomes
-    from .trace import Recorder, Track
+    from .trace import Trace, Track
 
 INFINITY = float("inf")
 CAUSES: Final = {COPIES: "TMA", TENSOR_CORE: "tensor core"}
@@ -75,7 +75,7 @@ class Timeline:
         segments: Sequence[Segment],
         sharers: int,
         misses: Mapping[int, float],
-        recorder: Recorder | None = None,
+        trace: Trace | None = None,
         ghz: float | None = None,
         first_misses: Mapping[int, float] = MappingProxyType({}),
         merged: Mapping[int, float] = MappingProxyType({}),
@@ -86,7 +86,7 @@ class Timeline:
     ) -> None:
         self.chip, self.launch, self.program, self.segments = chip, launch, program, segments
         self.misses, self.first_misses, self.merged = misses, first_misses, merged
-        self.recorder, self.holds, self.outcomes = recorder, holds, outcomes
+        self.trace, self.holds, self.outcomes = trace, holds, outcomes
         self.fetch_cycles = 0.0 if has_code else chip.fetch_cycles
         self.ordinary_l2, self.ordinary_hbm = ordinary_misses
         self.ghz = ghz or chip.max_clock_ghz
@@ -168,11 +168,11 @@ class Timeline:
         time = self._perform(lambda: False)
         if self._live:
             stuck = [warp for cluster in self._live for warp in cluster.warps if not warp.done]
-            if self.recorder is not None:
+            if self.trace is not None:
                 for warp in stuck:
                     if warp.since is not None:
                         since, instr, what = warp.since
-                        self.recorder.waited(warp, instr, what, since, STUCK * time)
+                        self.trace.waited(warp, instr, what, since, STUCK * time)
             rows = tuple(f"  {w}: waits for {w.since[2]} at PTX line {w.since[1].line}" for w in stuck if w.since)
             raise Deadlock("deadlock in modelled time: every warp waits and no operation is in flight", rows)
         return self.finished
@@ -282,8 +282,8 @@ class Timeline:
                 warp.stalled(line, stalled, begins)
                 running -= stalled
             warp.running_cycles += running
-            if self.recorder is not None:
-                self.recorder.ran(warp, now, end, running)
+            if self.trace is not None:
+                self.trace.ran(warp, now, end, running)
             now = end
             i += 1
         warp.at = i
@@ -330,9 +330,9 @@ class Timeline:
             assert warp.since is not None
             since, instr, what = warp.since
             warp.waited(instr.line, what, now + latency - since, CAUSES.get(by[1], BARRIER) if by else BARRIER)
-            if self.recorder is not None:
-                self.recorder.waited(warp, instr, what, since, now + latency)
-                self.recorder.ended(warp, what, now, now + latency, by)
+            if self.trace is not None:
+                self.trace.waited(warp, instr, what, since, now + latency)
+                self.trace.ended(warp, what, now, now + latency, by)
             warp.since, warp.wait_result = None, True
             self.at(now + latency, warp.go)
 
@@ -346,8 +346,8 @@ class Timeline:
             return
         barrier.waiters.remove(warp)
         warp.waited(since[1].line, since[2], now - since[0], BARRIER)
-        if self.recorder is not None:
-            self.recorder.waited(warp, since[1], since[2], since[0], now)
+        if self.trace is not None:
+            self.trace.waited(warp, since[1], since[2], since[0], now)
         warp.since, warp.wait_result = None, False
         self.at(now, warp.go)
 
@@ -380,7 +380,7 @@ class Timeline:
         sm.coming -= size
 
     def _prefetched(self, sm: Sm, tensor: Tensor | None, size: float) -> tuple[float, float]:
-        """Return how many bytes of a tensor's load were prefetched, and when the last of them is in L2."""
+        """Return (prefetched bytes of a tensor's load, the time at which the last of them is in L2)."""
         taken = done = 0.0
         if tensor is None or not sm.prefetched:
             return taken, done

@@ -49,7 +49,7 @@ class Flow:
     end: float
 
 
-class Recorder:
+class Trace:
     """The events of executed clusters. Warps are `TimedWarp`s."""
 
     def __init__(self) -> None:

@@ -75,6 +75,12 @@ def add_command(commands: Any) -> None:
         "that is executed on the script's data (default: %(default)s)",
     )
     timed.add_argument(
+        "--no-ranges",
+        dest="ranges",
+        action="store_false",
+        help="leave out the ranges of the predictions, which take two thirds of the time",
+    )
+    timed.add_argument(
         "--trace",
         type=Path,
         metavar="FOLDER",
@@ -135,7 +141,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _conditions(options: argparse.Namespace) -> Conditions:
     """Conditions of the launches. Raises InvalidInput for an invalid one."""
     try:
-        return Conditions(options.l2, options.data, options.ghz, options.branches)
+        return Conditions(options.l2, options.data, options.ghz, options.branches, options.ranges)
     except ValueError as why:
         raise InvalidInput(f"time: {why}") from why
 

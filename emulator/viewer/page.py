@@ -20,7 +20,7 @@ from .memory import Map, maps
 if TYPE_CHECKING:
     from ..clock.prediction import Prediction
     from ..clock.profile import Role
-    from ..clock.trace import Recorder as Trace
+    from ..clock.trace import Trace
     from ..debug.recording import Recording
     from ..errors import EmulatorError
     from ..machine.launch.launch import Launch

@@ -13,7 +13,7 @@ from ..clock.clock import skeleton_of
 from ..clock.conditions import USUAL
 from ..clock.predict import predict
 from ..clock.prediction import Prediction
-from ..clock.trace import Recorder as Trace
+from ..clock.trace import Trace
 from ..errors import EmulatorError
 from .page import Shown, page
 

@@ -16,7 +16,7 @@ from emulator import emulate, launch
 from emulator.clock import chips
 from emulator.clock.chips import chip
 from emulator.clock.power import frequency
-from emulator.clock.trace import TENSOR_CORE, THREADS, Recorder
+from emulator.clock.trace import TENSOR_CORE, THREADS, Trace
 from emulator.errors import Deadlock
 from lab import clock as bench
 from lab import microbenchmarks
@@ -242,11 +242,11 @@ def test_bytes_in_flight_bound_a_load() -> None:
 
 
 def test_the_trace_has_every_track() -> None:
-    row, recorder = bench.rows("umma")[0], Recorder()
+    row, trace = bench.rows("umma")[0], Trace()
     text = bench.mma_program(row["kind"], False, 1)
     idesc = bench.KIND[row["kind"]][1] | int(row["n"]) >> 3 << 17 | int(row["m"]) >> 4 << 24
-    bench.cycles(text, [idesc, 2, 1, 0], threads=128, recorder=recorder)
-    events = json.loads(recorder.json())["traceEvents"]
+    bench.cycles(text, [idesc, 2, 1, 0], threads=128, trace=trace)
+    events = json.loads(trace.json())["traceEvents"]
     names = {e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
     assert {"warp 0", "warp 3", "tensor core"} <= names
     assert len([e for e in events if e["name"] == "tcgen05.mma"]) == 32
@@ -258,9 +258,9 @@ def test_the_trace_has_every_track() -> None:
 
 
 def test_copies_that_overlap_have_tracks_of_their_own() -> None:
-    recorder, box, size = Recorder(), (128, 8), 4096
-    bench.cycles(bench.ring_program(4), [bench.tensor_map(128, 1 << 20, box), size, 8], threads=32, recorder=recorder)
-    events = json.loads(recorder.json())["traceEvents"]
+    trace, box, size = Trace(), (128, 8), 4096
+    bench.cycles(bench.ring_program(4), [bench.tensor_map(128, 1 << 20, box), size, 8], threads=32, trace=trace)
+    events = json.loads(trace.json())["traceEvents"]
     copies = [e for e in events if e["ph"] == "X" and e["name"] == f"{size} bytes"]
     lanes = {e["tid"] for e in copies}
     assert len(copies) == 12 and len(lanes) == 4
@@ -273,19 +273,19 @@ def test_copies_that_overlap_have_tracks_of_their_own() -> None:
 
 
 def test_what_takes_no_time_is_not_in_the_trace() -> None:
-    recorder, warp = Recorder(), SimpleNamespace(segment=SimpleNamespace(line=1), cta=SimpleNamespace(rank=0), index=0)
-    recorder.ran(warp, 5.0, 5.0, 0.0)
-    recorder.ran(warp, 7.0, 9.0, 2.0)
-    shown = [event["ts"] for event in json.loads(recorder.json())["traceEvents"] if event["ph"] == "X"]
+    trace, warp = Trace(), SimpleNamespace(segment=SimpleNamespace(line=1), cta=SimpleNamespace(rank=0), index=0)
+    trace.ran(warp, 5.0, 5.0, 0.0)
+    trace.ran(warp, 7.0, 9.0, 2.0)
+    shown = [event["ts"] for event in json.loads(trace.json())["traceEvents"] if event["ph"] == "X"]
     assert shown == [7]
 
 
 def test_what_ended_a_wait_leads_to_it_in_the_trace() -> None:
     """Four warps wait for each of two commits. An arrow leads from the tensor core's slice to each wait's end."""
-    row, recorder = bench.rows("umma")[0], Recorder()
+    row, trace = bench.rows("umma")[0], Trace()
     idesc = bench.KIND[row["kind"]][1] | int(row["n"]) >> 3 << 17 | int(row["m"]) >> 4 << 24
-    bench.cycles(bench.mma_program(row["kind"], False, 1), [idesc, 2, 1, 0], threads=128, recorder=recorder)
-    events = json.loads(recorder.json())["traceEvents"]
+    bench.cycles(bench.mma_program(row["kind"], False, 1), [idesc, 2, 1, 0], threads=128, trace=trace)
+    events = json.loads(trace.json())["traceEvents"]
     begin, end = ({e["id"]: e for e in events if e["ph"] == phase} for phase in "sf")
     assert len(begin) == 8 and begin.keys() == end.keys()
     for number, arrow in begin.items():

@@ -21,7 +21,7 @@ from emulator.clock.conditions import Conditions
 from emulator.clock.grid import GridTime
 from emulator.clock.prediction import Prediction
 from emulator.clock.profile import Places, roles
-from emulator.clock.trace import Recorder
+from emulator.clock.trace import Trace
 from emulator.clock.uncertainty import NEVER_COMPARED, classes, extremes, mean_error
 from emulator.clock.warps import Waiting
 from lab import clock as bench
@@ -245,12 +245,12 @@ def test_json_has_all_but_the_trace() -> None:
 
 
 def test_a_trace_has_source_lines() -> None:
-    recorder = Recorder()
-    recorder.source = lambda line: f"kernel.py:{line}" if line == 700 else ""
-    recorder.events = []
-    bench.cycles(SIMPLE, [1], threads=32, recorder=recorder)
-    recorder._add(type("Warp", (), {"cta": type("Cta", (), {"rank": 0})()})(), 0, "runs", 0.0, 5.0, 700)
-    args = [event["args"] for event in json.loads(recorder.json())["traceEvents"] if event["ph"] == "X"]
+    trace = Trace()
+    trace.source = lambda line: f"kernel.py:{line}" if line == 700 else ""
+    trace.events = []
+    bench.cycles(SIMPLE, [1], threads=32, trace=trace)
+    trace._add(type("Warp", (), {"cta": type("Cta", (), {"rank": 0})()})(), 0, "runs", 0.0, 5.0, 700)
+    args = [event["args"] for event in json.loads(trace.json())["traceEvents"] if event["ph"] == "X"]
     assert {"PTX line": 700, "source": "kernel.py:700"} in args
     assert any("source" not in each for each in args)
 
@@ -312,3 +312,11 @@ def test_stalls_have_the_reason_that_ended_them() -> None:
     assert 2 * role.stalls["barrier"] == pytest.approx(64 * B200.mufu_cycles, rel=0.1)
     for role in found.roles:
         assert 0.8 * role.cycles < role.running + sum(role.stalls.values()) <= role.cycles
+
+
+def test_ranges_can_be_left_out() -> None:
+    """Each launch is then predicted once instead of three times."""
+    with_ranges, without = (str(predicted(SIMPLE, [1], conditions=Conditions(ranges=each))) for each in (True, False))
+    ranges = re.compile(r" \([\d.,]+ to [\d.,]+\)")
+    assert len(ranges.findall(with_ranges)) == 2 and not ranges.findall(without)
+    assert ranges.sub("", with_ranges) == without

@@ -146,7 +146,7 @@ def _allocation(warp: TimedWarp, address: int, box_bytes: int = 0) -> Tensor | N
 
 
 def _engine(warp: TimedWarp, now: float, lines: int) -> float:
-    """Return when the SM's copy engine has sent a copy's last line. It processes copies in order."""
+    """Return the time at which the SM's copy engine has sent a copy's last line. It processes copies in order."""
     sm, chip = warp.sm, warp.timeline.chip
     cycles = max(chip.tma_box_cycles, lines * chip.tma_line_cycles)
     sm.tma = max(sm.tma, now) + cycles
@@ -165,8 +165,8 @@ def _fetch(
     by = warp.cta.rank, COPIES
     for _, barrier in destinations:
         timeline.at(done, partial(timeline.complete, barrier, size, by=by))
-    if timeline.recorder is not None:
-        timeline.recorder.copied(warp, ins, now, done, size)
+    if timeline.trace is not None:
+        timeline.trace.copied(warp, ins, now, done, size)
     return float(now + timeline.chip.tma_thread)
 
 
@@ -180,8 +180,8 @@ def _copy_to_peer(warp: TimedWarp, now: float, ins: Instr, to: Sm, barrier: Time
     for each in (sm, to):
         each.occupy_port(size / chip.smem_bytes_per_cycle)
     timeline.at(done, partial(timeline.complete, barrier, size, by=(warp.cta.rank, COPIES)))
-    if timeline.recorder is not None:
-        timeline.recorder.copied(warp, ins, now, done, size)
+    if timeline.trace is not None:
+        timeline.trace.copied(warp, ins, now, done, size)
     return float(now + timeline.chip.tma_thread)
 
 

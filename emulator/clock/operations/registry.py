@@ -153,6 +153,6 @@ def idle(warp: TimedWarp, now: float, done: float, ins: Instr, what: str) -> flo
         warp.visited(ins.line, what)
         return now
     warp.waited(ins.line, what, done - now, REASONS.get(what, LONG_SCOREBOARD))
-    if warp.timeline.recorder is not None:
-        warp.timeline.recorder.waited(warp, ins, what, now, done)
+    if warp.timeline.trace is not None:
+        warp.timeline.trace.waited(warp, ins, what, now, done)
     return done

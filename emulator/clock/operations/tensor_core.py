@@ -92,8 +92,8 @@ def _mma(ins: Instr) -> Action:
         warp.sm.use("flops", times.flops)
         warp.sm.use("products", times.flops / (2 * TMEM_LANES * kind.k * chip.mma_columns_per_cycle))
         warp.tensor_done = start + times.latency - chip.wake_latency - chip.try_wait_latency
-        if timeline.recorder is not None:
-            timeline.recorder.tensor(warp, ins, start, start + max(times.compute + stall, times.fetch))
+        if timeline.trace is not None:
+            timeline.trace.tensor(warp, ins, start, start + max(times.compute + stall, times.fetch))
         return now + 1
 
     def run(warp: TimedWarp, mask: Any, idesc: Any, a_in_tmem: int) -> None:

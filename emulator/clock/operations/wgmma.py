@@ -42,8 +42,8 @@ def _multiply(ins: Instr) -> Action:
         done = start + latency - delay
         warp.in_flight.append(done)
         warp.copies.setdefault(PRODUCTS, Copies()).add(done, done)
-        if timeline.recorder is not None and port == 0:
-            timeline.recorder.tensor(warp, ins, start, start + interval)
+        if timeline.trace is not None and port == 0:
+            timeline.trace.tensor(warp, ins, start, start + interval)
         return float(now + n * chip.mma_issue)
 
     return lambda warp, mask, _d, _before, a_in_registers: warp.ops.append((perform, a_in_registers))
