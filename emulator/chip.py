@@ -58,6 +58,8 @@ DEVICE: Final = DEVICES[NAME]
 
 LANES: Final = 32
 """Lanes of a warp."""
+ALL_LANES: Final = (1 << LANES) - 1
+"""All lanes of a warp, as bits."""
 MAX_REGISTERS_A_THREAD: Final = 255
 REGISTER_STEP: Final = 8
 """The step in which setmaxnreg counts registers per thread."""

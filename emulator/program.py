@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .chip import LANES
+from .chip import ALL_LANES, LANES
 from .engine.blocks import BLOCKED
 from .engine.code import Code
-from .engine.divergence import ALL, rejoin, resume
+from .engine.divergence import rejoin, resume
 from .engine.effects import Effect, Find
 from .engine.placement import RegisterFile, RegisterFiles
 from .engine.taint import Choice, TaintTracker, choice
@@ -36,28 +36,23 @@ class Program:
     def __init__(self, kernel: Kernel, variables: Mapping[str, int] | None = None, find: Find = registry.find) -> None:
         self.kernel = kernel
         self.foreseen = False
-        self._lowered = Lowered(kernel, variables or {}, find)
-        self._code = self._lowered.code
-        self._kept = AccessPatterns(len(self._lowered.accesses.instrs))
+        self.lowered = Lowered(kernel, variables or {}, find)
+        self._code = self.lowered.code
+        self._kept = AccessPatterns(len(self.lowered.accesses.instrs))
 
     @cached_property
     def _stepwise(self) -> Stepwise:
-        return Stepwise(self._lowered)
+        return Stepwise(self.lowered)
 
     @property
     def independent(self) -> bool:
         """True if no cluster can observe another one before the launch ends, except by a race."""
-        return not any(e.entry is not None and e.entry.communicates(e.instr) for e in self._lowered.effects)
-
-    @property
-    def lowered(self) -> Lowered:
-        """The kernel after lowering."""
-        return self._lowered
+        return not any(e.entry is not None and e.entry.communicates(e.instr) for e in self.lowered.effects)
 
     @property
     def stored(self) -> frozenset[int]:
         """The parameters, by offset, that addresses of stores to global memory are computed from."""
-        return self._lowered.stored
+        return self.lowered.stored
 
     def start(self, warps: Sequence[Any]) -> None:
         """Set warps at the kernel's first instruction, threads beyond the block's size inactive.
@@ -68,8 +63,9 @@ class Program:
         files = RegisterFiles(len(warps), self._code.file_bytes, self._code.placement.lasting)
         for warp, file in zip(warps, files.of_warps, strict=True):
             warp.registers = file
-            there = ALL >> LANES - min(LANES, x * y * z - LANES * warp.index)
-            warp.pc, warp.stack, warp.meet, warp.ended, warp.leaves = 0, [], EXIT, ALL & ~there, self._code.flow.leaves
+            there = ALL_LANES >> LANES - min(LANES, x * y * z - LANES * warp.index)
+            warp.pc, warp.stack, warp.meet, warp.leaves = 0, [], EXIT, self._code.flow.leaves
+            warp.ended = ALL_LANES & ~there
             resume(warp, there)
         each = len(warps) // len({warp.cta for warp in warps})
         placement = self._code.placement
@@ -136,16 +132,16 @@ class Program:
     def _accesses_of(self, launch: Launch) -> CompiledAccesses:
         found: CompiledAccesses | None = launch.registry.get(CompiledAccesses)
         if found is None:
-            found = CompiledAccesses(launch, self._lowered.accesses.instrs, self._kept)
+            found = CompiledAccesses(launch, self.lowered.accesses.instrs, self._kept)
             launch.registry[CompiledAccesses] = found
-            launch.registry[PendingOverwrites] = PendingOverwrites(self._lowered.reach)
+            launch.registry[PendingOverwrites] = PendingOverwrites(self.lowered.reach)
         return found
 
     def _special_value(self, warp: Any, special: Special) -> Any:
         try:
             return warp.sreg(special.name)
         except KeyError:
-            user = next(e.instr for e in self._lowered.effects if special in e.reads)
+            user = next(e.instr for e in self.lowered.effects if special in e.reads)
             raise UnknownInstruction(user, f"special register {special.name}") from None
 
 

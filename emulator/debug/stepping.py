@@ -80,7 +80,7 @@ class SteppedProgram(Program):
 
     def __init__(self, program: Program, observer: Observer) -> None:
         lowered: Lowered = program.lowered
-        self.kernel, self.foreseen, self._lowered = lowered.kernel, False, lowered
+        self.kernel, self.foreseen, self.lowered = lowered.kernel, False, lowered
         self._code = lowered.one_by_one()
         self._kept = AccessPatterns(len(lowered.accesses.instrs))
         self._observer = observer
@@ -89,7 +89,7 @@ class SteppedProgram(Program):
     @property
     def effects(self) -> Sequence[Effect]:
         """The effect of each instruction."""
-        return self._lowered.effects
+        return self.lowered.effects
 
     def start(self, warps: Sequence[Any]) -> None:
         """Set warps at the kernel's first instruction."""
@@ -175,7 +175,7 @@ class SteppedProgram(Program):
             raise
 
     def _choice(self, branch: Effect) -> Choice | None:
-        return choice(self._lowered.code.flow, self.effects, self._places[id(branch.instr)])
+        return choice(self.lowered.code.flow, self.effects, self._places[id(branch.instr)])
 
     def _judge_taint(self, warp: Any) -> None:
         """End the tracking of a suspect value once no live register holds it."""

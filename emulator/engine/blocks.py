@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..chip import ALL_LANES
 from ..errors import Decoding
 from ..isa.ld_st import MemoryOp
 from ..isa.registry import BLOCK, Action, Flush, Handler
@@ -28,7 +29,7 @@ from ..machine.reports.suspects import SuspectLoad
 from ..ptx.flow import EXIT, BasicBlock, Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Special
-from .divergence import ALL, active, diverge, first, lanes_of, leave
+from .divergence import active, diverge, first, lanes_of, leave
 from .early_uses import EarlyUse, first_uses
 from .effects import Effect
 from .fetch import Fetcher
@@ -77,31 +78,7 @@ class BlockWriter:
 
     def function(self, block: BasicBlock) -> BlockFunction:
         """Compile the function of a block, and of the blocks after it as long as a branch only skips one block."""
-        names: dict[str, Any] = {
-            "BLOCK": BLOCK,
-            "run": self._runner,
-            "handle": {},
-            "follow": follow_clock,
-            "admitted_now": admitted_now,
-            "apart": record_absent_lanes,
-            "ended": report_reads_of_ended,
-            "outside": report_nonmembers,
-            "unnamed": report_reads_of_unnamed,
-            "active": active,
-            "first": first,
-            "diverge": diverge,
-            "fail": fail,
-            "leave": leave,
-            "lanes_of": lanes_of,
-            "put": put,
-            "put_rows": put_rows,
-            "put_predicate": put_predicate,
-            "stack": np.stack,
-            "full": np.full,
-            "u16": np.uint16,
-            "u32": np.uint32,
-            "u64": np.uint64,
-        }
+        names = {**_NAMES, "run": self._runner, "handle": {}}
         lines = ["def f(w):", " r = w.registers; bits = w.bits; mask = w.mask; lane = w.lane"]
         at = block
         while (skipped := self.skipped(at)) is not None:
@@ -204,20 +181,21 @@ class BlockWriter:
             for fault in self._instructions.faults.get(id(effect), ()):
                 lines += [" " + line for line in (*deferred, f"{_named(fault, names)}.report(w)")]
             instr = effect.instr
-            members = effect.membermask if instr.guard is None else None
-            if isinstance(members, Imm):
-                record = f"apart({_named(instr, names)}, w, bits, {members.value & ALL})"
+            if instr.guard is not None:
+                continue
+            members = effect.membermask
+            named = members.value & ALL_LANES if isinstance(members, Imm) else None
+            if named is not None:
+                record = f"record_absent_lanes({_named(instr, names)}, w, bits, {named})"
                 lines += _if("w.stack or w.missed", [*deferred, record])
-                if others := ~members.value & ALL:
+                if others := ~named & ALL_LANES:
                     parted = block.index in self._parted
-                    outside = f"outside({_named(instr, names)}, w, bits, {members.value & ALL}, {parted})"
+                    outside = f"report_nonmembers({_named(instr, names)}, w, bits, {named}, {parted})"
                     lines += _if(f"bits & {others}", [*deferred, outside])
-            if has_constant_lanes(instr) and instr.guard is None:
-                lines += _if("w.ended", [*deferred, f"ended({_named(instr, names)}, w, bits)"])
-                if isinstance(members, Imm) and (
-                    getting := receiving_lanes(instr, ~members.value & ALL) & members.value
-                ):
-                    unnamed = f"unnamed({_named(instr, names)}, w, bits & {getting})"
+            if has_constant_lanes(instr):
+                lines += _if("w.ended", [*deferred, f"report_reads_of_ended({_named(instr, names)}, w, bits)"])
+                if named is not None and (getting := receiving_lanes(instr, ~named & ALL_LANES) & named):
+                    unnamed = f"report_reads_of_unnamed({_named(instr, names)}, w, bits & {getting})"
                     lines += _if(f"bits & {getting}", [*deferred, unnamed], "elif")
         return lines
 
@@ -244,7 +222,7 @@ class BlockWriter:
                 lines.append(f" if admitted_now(w): return run(r.base, bits, {at})")
             lines += self._call(effect, names)
             names["handle"][at] = _defined([*lines, f" return run(r.base, bits, {after})"], names)
-        clock = " if w.clock.v is not w.memory_clock: follow(w)"
+        clock = " if w.clock.v is not w.memory_clock: follow_clock(w)"
         return [clock, f" at = run(r.base, bits, {chain.start})", " while at: at = handle[at](w, r, bits, mask, lane)"]
 
     def _call(self, effect: Effect, names: dict[str, Any]) -> list[str]:
@@ -379,5 +357,16 @@ def put_predicate(words: memoryview, index: int, value: Any, bits: int) -> None:
     if isinstance(value, np.ndarray):
         wanted = int.from_bytes(np.packbits(value, bitorder="little").tobytes(), "little")
     else:
-        wanted = ALL if value else 0
+        wanted = ALL_LANES if value else 0
     words[index] = (word & ~bits) | (wanted & bits)
+
+
+_NAMES: dict[str, Any] = {"BLOCK": BLOCK, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64} | {
+    function.__name__: function
+    for function in (
+        *(follow_clock, admitted_now, record_absent_lanes, report_reads_of_ended, report_nonmembers),
+        *(report_reads_of_unnamed, active, first, diverge, fail, leave, lanes_of, put, put_rows, put_predicate),
+        *(np.stack, np.full),
+    )
+}
+"""The names that the functions of blocks use, besides those of their instructions."""

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..chip import ALL_LANES
 from ..ptx.flow import EXIT
-
-ALL = 0xFFFF_FFFF
 
 
 @lru_cache(maxsize=4096)
@@ -20,7 +19,7 @@ def lanes_of(bits: int) -> np.ndarray:
 
 def active(bits: int) -> np.ndarray | None:
     """Return a word as the mask that handlers take: None if all lanes are active."""
-    return None if bits == ALL else lanes_of(bits)
+    return None if bits == ALL_LANES else lanes_of(bits)
 
 
 def first(bits: int) -> int:

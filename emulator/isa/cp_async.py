@@ -9,11 +9,11 @@ import numpy as np
 
 from ..errors import OutOfBounds, UnknownInstruction
 from ..leniency import Leniency
-from ..machine.agents.bulk import warp_copies
+from ..machine.agents.bulk import suspended_for, warp_copies
 from ..machine.agents.copies import Copy, issue_copies
 from ..machine.convergence import lane_bits
 from ..machine.memory.shared import along
-from ..machine.order.completion import AsyncOperation, Wait
+from ..machine.order.completion import AsyncOperation
 from ..machine.synchronisation.mbarrier import Party
 from ..ptx.syntax import Imm, Instr, Not, Reg
 from .lane_values import active_lanes, per_lane, same
@@ -107,11 +107,7 @@ def _wait(ins: Instr) -> Action:
         if allowed is None:
             copies.commit(lanes)
         count = 0 if allowed is None else int(allowed)
-        unfinished = copies.unfinished(count, lanes)
-        if unfinished:
-            for group in unfinished:
-                group.waiters.append(warp)
-            warp.cta.cluster.suspend(warp, Wait(ins, tuple(unfinished), lambda: f"{len(unfinished)} cp.async groups"))
+        if suspended_for(copies.unfinished(count, lanes), warp, ins, "cp.async"):
             return BLOCK
         copies.waited(count, ins, lanes)
         return None

@@ -12,13 +12,12 @@ import numpy as np
 from ..chip import RANK_SHIFT
 from ..errors import Misaligned, OutOfBounds, UnknownInstruction
 from ..leniency import Leniency
-from ..machine.agents.bulk import bulk_thread, fill
+from ..machine.agents.bulk import bulk_thread, fill, suspended_for
 from ..machine.formats.tensormap import reduced
 from ..machine.launch.globalmem import host_bytes
 from ..machine.memory.shared import OFFSET_MASK
 from ..machine.order.access import Access
 from ..machine.order.cells import pieces
-from ..machine.order.completion import Wait
 from ..ptx.syntax import Instr
 from .atomics import DTYPES
 from .lane_values import active_lanes, of_lane
@@ -268,11 +267,7 @@ def _wait(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, allowed: Any) -> Any:
         threads = [warp.bulk[lane] for lane in active_lanes(mask) if lane in warp.bulk]
         count = of_lane(allowed, 0)
-        waited_for = [group for t in threads for group in t.unfinished(count)]
-        if waited_for:
-            for group in waited_for:
-                group.waiters.append(warp)
-            warp.cta.cluster.suspend(warp, Wait(ins, tuple(waited_for), lambda: f"{len(waited_for)} bulk groups"))
+        if suspended_for([group for t in threads for group in t.unfinished(count)], warp, ins, "bulk"):
             return BLOCK
         for t in threads:
             t.waited(count, ins)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..chip import LANES, RANK_SHIFT
+from ..chip import ALL_LANES, LANES, RANK_SHIFT
 from ..errors import Misaligned, OutOfBounds, UnknownInstruction, UnwrittenRead
 from ..leniency import Leniency
 from ..machine.compiled.accesses import CompiledAccesses
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 UNSHARED: Final = frozenset({"param", "param::entry", "param::func", "local", "const"})
 SPACES: Final = SHARED | UNSHARED | {"global"}
-ALL_LANES: Final = 0xFFFF_FFFF
 TYPES: Final = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)) | {"f32", "f64", "b128"}
 VECTORS: Final = frozenset({"v2", "v4", "v8"})
 CACHE: Final = (

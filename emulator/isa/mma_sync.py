@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import UnknownInstruction
 from ..machine.formats.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
-from ..machine.formats.numbers import from_columns
+from ..machine.formats.numbers import from_columns, packed_halves, unpacked_halves
 from ..ptx.syntax import Instr
 from .lane_values import lane_rows, matrix
 from .modifiers import ALIGNED, Modifiers
@@ -66,9 +66,8 @@ def accumulated(product: np.ndarray, registers: np.ndarray, kind: str, clamp: bo
     if kind == "s32":
         total = taken.astype(np.int64) + registers.view(np.int32)
         return (np.clip(total, -(1 << 31), (1 << 31) - 1) if clamp else total).astype(np.uint32)
-    halves = np.stack([registers & 0xFFFF, registers >> 16], 1).astype(np.uint16).view(np.float16).reshape(4, 32)
-    bits = (taken + halves.astype(np.float32)).astype(np.float16).view(np.uint16).reshape(2, 2, 32).astype(np.uint32)
-    return bits[:, 0] | bits[:, 1] << 16
+    halves = (taken + unpacked_halves(registers).reshape(4, 32)).reshape(2, 2, 32)
+    return packed_halves(halves[:, 0], halves[:, 1])
 
 
 def _of_doubles(ins: Instr) -> Action:

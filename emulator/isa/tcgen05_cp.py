@@ -13,7 +13,7 @@ import numpy as np
 
 from ..chip import TMEM_LANES
 from ..errors import UnknownInstruction, place
-from ..machine.agents.tensorcore import SHIFTED_COLUMNS, descriptor_error, participating_ctas, shift_rows
+from ..machine.agents.tensorcore import SHIFTED_COLUMNS, descriptor_error, participating_ctas
 from ..machine.formats.descriptors import MatrixDescriptor, operand_pattern
 from ..machine.formats.numbers import HOLDER_SHIFT, unpacked
 from ..machine.memory.tmem import GROUP, named
@@ -172,12 +172,7 @@ def _shift(ins: Instr) -> Action:
                 region = cta.tmem.region(0, TMEM_LANES, column, SHIFTED_COLUMNS)
                 cta.tmem.shadow.read(region, driver.access(ins), warp.tensor_clock)
                 cta.tmem.shadow.write(region, driver.access(ins), warp.tensor_clock)
-
-            def perform(ctas: tuple[Cta, ...] = ctas, column: int = column) -> None:
-                for cta in ctas:
-                    shift_rows(cta, column)
-
-            driver.other(ins, perform)
+            driver.shift(ins, ctas, column)
             driver.issued()
 
     return run

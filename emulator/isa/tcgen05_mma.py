@@ -17,7 +17,6 @@ from ..machine.agents.tensorcore import (
     descriptor_error,
     participating_ctas,
     placement,
-    shift_rows,
 )
 from ..machine.formats.descriptors import (
     CHUNK,
@@ -302,12 +301,7 @@ def _shift_a(ins: Instr, driver: TensorThread, ctas: tuple[Cta, ...], column: in
     for cta in ctas:
         region = cta.tmem.region(0, TMEM_LANES, column, SHIFTED_COLUMNS)
         cta.tmem.shadow.write(region, driver.access(ins), driver.warp.tensor_clock)
-
-    def perform() -> None:
-        for cta in ctas:
-            shift_rows(cta, column)
-
-    driver.other(ins, perform)
+    driver.shift(ins, ctas, column)
 
 
 def _record_accumulator(cta: Cta, me: Access, shape: Shape, accumulate: bool) -> None:

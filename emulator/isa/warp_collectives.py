@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..chip import LANES
+from ..chip import ALL_LANES, LANES
 from ..errors import UnknownInstruction
-from ..machine.convergence import ALL, lane_bits
+from ..machine.convergence import lane_bits
 from ..native.body import Body
 from ..native.builder import Builder
 from ..native.vector import Vec, helper, template
@@ -47,14 +47,14 @@ def _warp_sync(ins: Instr) -> Action:
     Modifiers(ins).done()
 
     def run(warp: Warp, mask: Any, members: Any) -> None:
-        if mask is None and type(members) is int and members & ALL == ALL:
+        if mask is None and type(members) is int and members & ALL_LANES == ALL_LANES:
             warp.sync_lanes()
             return
         here = lane_bits(mask)
         named = per_lane(members, np.uint32)
         for those in set(named[list(active_lanes(mask))].tolist()):
             meeting = those & here & lane_bits(named == those)
-            if meeting | warp.ended == ALL:
+            if meeting | warp.ended == ALL_LANES:
                 warp.sync_lanes()
             else:
                 warp.sync_some_lanes(meeting)

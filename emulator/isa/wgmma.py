@@ -17,7 +17,7 @@ from ..leniency import Leniency
 from ..machine.agents.products import WARPS, products, warpgroup
 from ..machine.convergence import report_unconverged
 from ..machine.formats.descriptors import B1, CHUNK, ElementType, MatrixDescriptor, Pattern
-from ..machine.formats.numbers import widen
+from ..machine.formats.numbers import packed_halves, unpacked_halves, widen
 from ..machine.formats.truncation import FRACTION_BITS, truncated_sum
 from ..machine.synchronisation.barriers import Generation, NamedBarrier, meet
 from ..ptx.syntax import Imm, Instr, Vector
@@ -134,19 +134,14 @@ class Product:
 
     def accumulator(self, registers: np.ndarray) -> np.ndarray:
         """Return the warp's D [N, 16] from its registers uint32[registers, 32]."""
-        if self.to == "f16":
-            halves = np.stack([registers & 0xFFFF, registers >> 16], 1).astype(np.uint16).view(np.float16)
-            values = halves.astype(np.float32).reshape(self.n // 8, 2, 2, 8, 4)
-        else:
-            values = registers.view(CELLS[self.to]).reshape(self.n // 8, 2, 2, 8, 4)
-        return values.transpose(0, 4, 2, 1, 3).reshape(self.n, ROWS_A_WARP)
+        values = unpacked_halves(registers) if self.to == "f16" else registers.view(CELLS[self.to])
+        return values.reshape(self.n // 8, 2, 2, 8, 4).transpose(0, 4, 2, 1, 3).reshape(self.n, ROWS_A_WARP)
 
     def to_registers(self, d: np.ndarray) -> np.ndarray:
         """Return the registers uint32[registers, 32] of the warp's D [N, 16]."""
         values = d.reshape(self.n // 8, 4, 2, 2, 8).transpose(0, 3, 2, 4, 1)
         if self.to == "f16":
-            halves = values.astype(np.float16).view(np.uint16).astype(np.uint32)
-            return (halves[:, :, 0] | halves[:, :, 1] << np.uint32(16)).reshape(-1, 32)
+            return packed_halves(values[:, :, 0], values[:, :, 1]).reshape(-1, 32)
         return np.ascontiguousarray(values).view(np.uint32).reshape(-1, 32)
 
 

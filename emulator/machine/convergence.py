@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..chip import LANES
+from ..chip import ALL_LANES, LANES
 from ..errors import BarrierError, Level
 from ..leniency import Leniency
 from ..ptx.kinds import Kind
@@ -15,8 +15,6 @@ from ..ptx.syntax import Imm
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
     from .topology import Warp
-
-ALL = (1 << LANES) - 1
 
 
 def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray | None, aligned: bool) -> None:
@@ -28,7 +26,7 @@ def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray | None, aligne
     _report_missed(warp, bits)
     absent = _elsewhere(warp, bits) if aligned else 0
     if absent:
-        warp.cta.launch.report(_apart(instr, warp, bits, ALL, absent))
+        warp.cta.launch.report(_apart(instr, warp, bits, ALL_LANES, absent))
 
 
 def record_absent_lanes(instr: Instr, warp: Warp, bits: int, members: int) -> None:
@@ -60,7 +58,7 @@ def report_nonmembers(instr: Instr, warp: Warp, bits: int, members: int, parted:
     Otherwise all of them take part.
     """
     what = f"{instr.opcode} of {_shown(bits)} names {_shown(members)} only: the results of other lanes are undefined"
-    together = not parted and bits | warp.ended == ALL
+    together = not parted and bits | warp.ended == ALL_LANES
     warp.cta.launch.report(BarrierError(what, instr, warp, level=Leniency.UNNAMED_LANE if together else Level.FAULT))
 
 
@@ -106,7 +104,7 @@ def receiving_lanes(instr: Instr, lanes: int) -> int:
     By a shuffle of fixed distance these are the lanes that read one of them; by others, all lanes.
     """
     if not has_constant_lanes(instr):
-        return ALL
+        return ALL_LANES
     distance, clamp = (operand.value for operand in instr.operands[2:4] if isinstance(operand, Imm))
     segment = clamp >> 8 & 31
     found = 0
@@ -127,7 +125,7 @@ def receiving_lanes(instr: Instr, lanes: int) -> int:
 def lane_bits(mask: np.ndarray | None) -> int:
     """Return bool[32] as a word, lane 0 in the lowest bit; all lanes for None."""
     if mask is None:
-        return ALL
+        return ALL_LANES
     return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
 
 

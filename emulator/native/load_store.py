@@ -15,10 +15,9 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from ..chip import LANES, RANK_SHIFT
+from ..chip import ALL_LANES, LANES, RANK_SHIFT
 from .machine import machine_code
 from .memory_layout import (
-    ALL_LANES,
     COMPONENT_BITS,
     FIRST_ID,
     GLOBAL_TIME_BITS,

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..chip import LANES
+from ..chip import ALL_LANES, LANES
 
 MEMORY_ROW: Final = np.dtype(
     {
@@ -110,7 +110,6 @@ IDS_MAX: Final = GLOBAL_ID >> ID_BITS
 NOBODY: Final = SERIALS_MAX << SERIAL_BITS
 """A record with a serial number that no warp has: everyone asks."""
 
-ALL_LANES: Final = 0xFFFF_FFFF
 LANE_BITS: Final = np.array([*(1 << lane for lane in range(LANES)), ALL_LANES], np.uint32)
 """Lanes as bits, by the lane of a record."""
 

@@ -21,9 +21,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..chip import ALL_LANES
 from .machine import machine_code
+from .memory_layout import ASK as NEVER
 from .memory_layout import (
-    ALL_LANES,
     COMPONENT_BITS,
     LANE,
     MANY,
@@ -32,7 +33,6 @@ from .memory_layout import (
     component_of,
     offset_of,
 )
-from .memory_layout import ASK as NEVER
 from .python_call import DECLARED, builtin, wrapper
 from .words import i32, i64, u8, u32
 

@@ -6,6 +6,7 @@ Python and numba run the same source: here an array is a pointer of ctypes, in m
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -17,31 +18,15 @@ class Words(Protocol):
     def __setitem__(self, index: int, value: int) -> None: ...
 
 
-def _array(address: int, element: Any) -> Words:
-    found: Words = ctypes.cast(address, ctypes.POINTER(element))
-    return found
+def _array(element: Any) -> Callable[[int], Words]:
+    """Return the function that returns the array of these numbers at an address."""
+
+    def at(address: int) -> Words:
+        found: Words = ctypes.cast(address, ctypes.POINTER(element))
+        return found
+
+    return at
 
 
-def i64(address: int) -> Words:
-    """Return the array of int64 at an address."""
-    return _array(address, ctypes.c_int64)
-
-
-def i32(address: int) -> Words:
-    """Return the array of int32 at an address."""
-    return _array(address, ctypes.c_int32)
-
-
-def u32(address: int) -> Words:
-    """Return the array of uint32 at an address."""
-    return _array(address, ctypes.c_uint32)
-
-
-def u16(address: int) -> Words:
-    """Return the array of uint16 at an address."""
-    return _array(address, ctypes.c_uint16)
-
-
-def u8(address: int) -> Words:
-    """Return the array of uint8 at an address."""
-    return _array(address, ctypes.c_uint8)
+i64, i32 = _array(ctypes.c_int64), _array(ctypes.c_int32)
+u32, u16, u8 = _array(ctypes.c_uint32), _array(ctypes.c_uint16), _array(ctypes.c_uint8)

@@ -7,17 +7,16 @@ from collections import deque
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ...chip import LANES
+from ...chip import ALL_LANES, LANES
 from ...errors import Misaligned
 from ...leniency import Leniency
-from ..convergence import ALL
 from ..order.access import CLUSTER, GPU, Access, LaneAgent, missing_release
-from ..order.completion import AsyncOperation
+from ..order.completion import AsyncOperation, Wait
 from ..order.global_access import GlobalAccess
 from ..synchronisation.mbarrier import MBarrier, Party
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ...ptx.syntax import Instr
     from ..topology import Cta, Warp
@@ -32,8 +31,17 @@ class Group:
     def __init__(self) -> None:
         self.outstanding = 0
         self.last = 0
-        self.lanes = ALL
+        self.lanes = ALL_LANES
         self.waiters: list[Warp] = []
+
+
+def suspended_for(groups: Sequence[Group], warp: Warp, instr: Instr, kind: str) -> bool:
+    """Suspend a warp until these groups of a kind are complete. Return False if there are none."""
+    for group in groups:
+        group.waiters.append(warp)
+    if groups:
+        warp.cta.cluster.suspend(warp, Wait(instr, tuple(groups), lambda: f"{len(groups)} {kind} groups"))
+    return bool(groups)
 
 
 class CopyThread(LaneAgent):
@@ -92,7 +100,7 @@ class CopyThread(LaneAgent):
         """Record that all committed groups except the latest `allowed` were waited for, by these lanes (bits)."""
         covered = self._covered(allowed)
         if covered:
-            self.waits.append((covered[-1].last, self.warp.time, by, lanes | self.warp.ended == ALL))
+            self.waits.append((covered[-1].last, self.warp.time, by, lanes | self.warp.ended == ALL_LANES))
             self.warp.clock.advance(self.component, covered[-1].last, visible=self.published)
             del self.groups[: len(covered)]
 
@@ -142,13 +150,13 @@ class WarpCopies(CopyThread):
         if not self._makers or self._makers[-1][1] != lanes:
             self._makers.append((self.issued + 1, lanes))
 
-    def commit(self, lanes: int = ALL) -> None:
+    def commit(self, lanes: int = ALL_LANES) -> None:
         """Close the open group of these lanes (bits)."""
         self._part(lanes)
         self.open.lanes = lanes
         super().commit()
 
-    def unfinished(self, allowed: int, lanes: int = ALL) -> list[Group]:
+    def unfinished(self, allowed: int, lanes: int = ALL_LANES) -> list[Group]:
         """Return the incomplete groups up to the newest one that these lanes have to wait for, see `waited`."""
         self._part(lanes)
         if self._reached is None:
@@ -156,7 +164,7 @@ class WarpCopies(CopyThread):
         last = max((own[-1].last for own in self._own(allowed, lanes).values()), default=0)
         return [group for group in self.groups if group.last <= last and group.outstanding]
 
-    def waited(self, allowed: int, by: Instr, lanes: int = ALL) -> None:
+    def waited(self, allowed: int, by: Instr, lanes: int = ALL_LANES) -> None:
         """Record that these lanes (bits) waited for their groups except the latest `allowed`, each for its own."""
         before = self.warp.clock.at(self.component)
         if self._reached is None:
@@ -168,7 +176,7 @@ class WarpCopies(CopyThread):
             self.warp.clock.advance(self.component, over, visible=self.published)
             self.groups = [group for group in self.groups if group.last > over]
             if over > before:
-                self.waits.append((over, self.warp.time, by, lanes | self.warp.ended == ALL))
+                self.waits.append((over, self.warp.time, by, lanes | self.warp.ended == ALL_LANES))
         over = self.warp.clock.at(self.component)
         while len(self._makers) > 1 and self._makers[1][0] <= over:
             del self._makers[0]
@@ -178,7 +186,7 @@ class WarpCopies(CopyThread):
         return self._up_to(lambda makers: 0 if makers & ~lanes else self.issued)
 
     def _part(self, lanes: int) -> None:
-        if lanes != ALL and self._reached is None:
+        if lanes != ALL_LANES and self._reached is None:
             self._reached = [self.warp.clock.at(self.component)] * LANES
 
     def _own(self, allowed: int, lanes: int) -> dict[int, list[Group]]:
@@ -200,7 +208,7 @@ class WarpCopies(CopyThread):
     def _which(self) -> str:
         if self._reached is not None:
             return " in the lanes that copied, after a commit_group of theirs,"
-        return " in the lanes that copied" if any(lanes != ALL for _, lanes in self._makers) else ""
+        return " in the lanes that copied" if any(lanes != ALL_LANES for _, lanes in self._makers) else ""
 
 
 def _lanes(bits: int) -> list[int]:

@@ -7,6 +7,7 @@ depend on when they complete.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -284,12 +285,6 @@ def _from_shared(
     return values.T if mn_major else values
 
 
-def shift_rows(cta: Cta, column: int) -> None:
-    """Copy to each lane the 32 bytes of the next lane; the last of every 32 lanes keeps its own."""
-    rows = cta.tmem.cells[column : column + SHIFTED_COLUMNS].reshape(SHIFTED_COLUMNS, -1, QUARTER)
-    rows[..., :-1] = rows[..., 1:].copy()
-
-
 def participating_ctas(cta: Cta, ctas: int) -> tuple[Cta, ...]:
     """Return the CTA, or both of its CTA pair, the even rank first. Raises ValueError if there is no peer."""
     if ctas == 1:
@@ -341,9 +336,19 @@ class TensorThread:
         self._issue(AsyncOperation((), product.perform, self.queue, product), held=True)
 
     def other(self, instr: Instr, perform: Any) -> None:
-        """Queue a checked tcgen05.cp or tcgen05.shift."""
+        """Queue another checked operation."""
         self.open = None
         self._issue(AsyncOperation((), perform, self.queue))
+
+    def shift(self, instr: Instr, ctas: Sequence[Cta], column: int) -> None:
+        """Queue checked shifts: each lane gets the 32 bytes of the next lane; the last of every 32 keeps its own."""
+
+        def perform() -> None:
+            for cta in ctas:
+                rows = cta.tmem.cells[column : column + SHIFTED_COLUMNS].reshape(SHIFTED_COLUMNS, -1, QUARTER)
+                rows[..., :-1] = rows[..., 1:].copy()
+
+        self.other(instr, perform)
 
     def _issue(self, operation: AsyncOperation, held: bool = False) -> None:
         self.warp.cta.cluster.agents.issue(operation, held)

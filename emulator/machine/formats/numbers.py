@@ -137,6 +137,18 @@ def from_columns(cells: np.ndarray, element: ElementType) -> np.ndarray:
     return out.reshape(columns * parts, lanes)
 
 
+def unpacked_halves(registers: np.ndarray) -> np.ndarray:
+    """Return the f16 pairs in uint32[n, lanes] as float32[n, 2, lanes], the low one first."""
+    halves = np.stack([registers & 0xFFFF, registers >> 16], 1)
+    return halves.astype(np.uint16).view(np.float16).astype(np.float32)
+
+
+def packed_halves(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return two arrays of floats as f16 pairs, uint32."""
+    bits = [half.astype(np.float16).view(np.uint16).astype(np.uint32) for half in (low, high)]
+    return bits[0] | bits[1] << np.uint32(16)
+
+
 def bf16_from(bits: np.ndarray) -> np.ndarray:
     """Convert bf16 bits to float32."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from ...chip import LANES
-from ...native.memory_layout import ALL_LANES, LANE, LANE_BITS, address_of
+from ...chip import ALL_LANES, LANES
+from ...native.memory_layout import LANE, LANE_BITS, address_of
 from ...native.shadow_check import ACCESSES, DONE, FLUSH, REPLACED, SHADOW, checks
 from ...ptx.kinds import Kind
 from .access import GPU, Access, LaneAgent

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...chip import ALL_LANES
 from ...errors import (
     BarrierError,
     DataRace,
@@ -29,7 +30,7 @@ from ..synchronisation.mbarrier import MBarrier
 from ..synchronisation.pipe import Pipe
 from .butterfly import summed_lanes
 from .reordering import moves_above
-from .suspects import ALL, WHOLE, LoadedPart, report_overwrite, report_read
+from .suspects import WHOLE, LoadedPart, report_overwrite, report_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,7 +234,9 @@ def _between(
     return _apart(me, what, other, kind, theirs, missing, level)
 
 
-def _report(me: Access, verb: str, race: Fault, other: Access, kind: str, part: LoadedPart, lanes: int = ALL) -> bool:
+def _report(
+    me: Access, verb: str, race: Fault, other: Access, kind: str, part: LoadedPart, lanes: int = ALL_LANES
+) -> bool:
     """Report a race. Return whether it is deferred.
 
     The level of a race with a load depends on the use of its value, in these lanes (bits) if the load came first.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ...chip import LANES
+from ...chip import ALL_LANES
 from ...errors import Fault, Level
 from ...leniency import Leniency
 from ...ptx.kinds import Kind
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     from ..order.access import Access, Issuer
 
 LOADS: Final = frozenset({Kind.LOAD, Kind.MATRIX_LOAD, Kind.TENSOR_LOAD})
-ALL: Final = (1 << LANES) - 1
 
 
 @dataclass(frozen=True)
 class LoadedPart:
     """A part of a load's result: the lanes, as bits, and the registers by number, None for all."""
 
-    lanes: int = ALL
+    lanes: int = ALL_LANES
     registers: frozenset[int] | None = None
 
 
@@ -83,7 +82,7 @@ class PendingOverwrites:
             return False
         key = id(fault.instr), id(reader.instr), reader.warp
         _, stores, known = self._left.get(key, (fault, frozenset[int](), 0))
-        self._left[key] = fault, stores | stored.stores, ALL if stored.exchanged else lanes | known
+        self._left[key] = fault, stores | stored.stores, ALL_LANES if stored.exchanged else lanes | known
         return True
 
     def judge(self, launch: Launch) -> None:
@@ -97,7 +96,7 @@ class PendingOverwrites:
                 launch.report(fault)
 
 
-def report_overwrite(me: Access, fault: Fault, reader: Access, lanes: int = ALL) -> bool:
+def report_overwrite(me: Access, fault: Fault, reader: Access, lanes: int = ALL_LANES) -> bool:
     """Report the fault that `me` overwrote what `reader` read. Return whether that is deferred to the reader's end."""
     launch = me.warp.cta.launch
     later: PendingOverwrites | None = launch.registry.get(PendingOverwrites)
