@@ -47,7 +47,7 @@ OTHER_MODES = {"eager", "random"}
 
 
 def of_another_mode(item: pytest.Item) -> bool:
-    """True if a parameter of a test is a completion mode that is not the default."""
+    """Return True if a parameter of a test is a completion mode that is not the default."""
     called = getattr(item, "callspec", None)
     return called is not None and any(
         value in OTHER_MODES for value in called.params.values() if isinstance(value, str)

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import emulator  # noqa: F401 - before a test imports CuTeDSL, which is asked fo
 from harness.host.job import Workplace
 from harness.judge import kept  # imported before a test imports the kernel, because it reads the kernel's sources
 from remote.device import Emulated
+from tests.browser import Browser, browser
 
 settings.register_profile("patient", deadline=None)  # an example's duration depends on the machine's load
 settings.load_profile("patient")
@@ -141,6 +142,21 @@ def made_once(shared: Path) -> MadeOnce:
         return folder
 
     return once
+
+
+@pytest.fixture(scope="session")
+def started_browser() -> Iterator[Browser]:
+    """Start one browser for all tests of a worker."""
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def opened(started_browser: Browser) -> Browser:
+    """Provide the browser with a wide light screen and without the errors of earlier pages."""
+    started_browser.look(1280, dark=False)
+    started_browser.errors.clear()
+    return started_browser
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import subprocess
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from emulator.commands.comparison.differences import Change, line_changes, pairs
 from emulator.commands.comparison.measured import of_working_tree, timeline
 from emulator.commands.comparison.text import difference
 from emulator.commands.main import main
-from tests.browser import Browser, browser
+from tests.browser import Browser
 
 SCRIPT = """
 import sys
@@ -252,21 +251,15 @@ def test_rows_of_a_timeline() -> None:
     ]
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
-
-
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
-def test_the_page_in_a_browser(commits: Compared, chromium: Browser, width: int, dark: bool) -> None:
-    chromium.look(width, dark)
-    chromium.open(commits.page)
-    assert chromium.errors == []
-    assert chromium.ask("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the screen"
-    assert chromium.ask("performance.getEntriesByType('resource').length") == 0
-    height = chromium.ask("document.querySelector('.pair svg').getBoundingClientRect().height")
-    assert height and chromium.ask("document.querySelectorAll('.pair path').length") >= 4
+def test_the_page_in_a_browser(commits: Compared, opened: Browser, width: int, dark: bool) -> None:
+    opened.look(width, dark)
+    opened.open(commits.page)
+    assert opened.errors == []
+    assert opened.ask("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the screen"
+    assert opened.ask("performance.getEntriesByType('resource').length") == 0
+    height = opened.ask("document.querySelector('.pair svg').getBoundingClientRect().height")
+    assert height and opened.ask("document.querySelectorAll('.pair path').length") >= 4
     background = "getComputedStyle(document.body).backgroundColor"
-    assert (chromium.ask(background) == "rgb(255, 255, 255)") is not dark
+    assert (opened.ask(background) == "rgb(255, 255, 255)") is not dark

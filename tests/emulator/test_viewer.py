@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ import emulator
 from emulator.errors import Deadlock, EmulatorError
 from emulator.viewer.accesses import accesses
 from emulator.viewer.memory import maps
-from tests.browser import Browser, browser
+from tests.browser import Browser
 
 ROOT = Path(__file__).parents[2]
 
@@ -142,12 +141,11 @@ def test_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, Path]]:
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     shown(folder)
     (path,) = folder.glob("*.html")
-    with browser() as chromium:
-        yield chromium, path
+    return path
 
 
 SETTLED = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
@@ -160,35 +158,33 @@ INKED = """(() => { const c = document.getElementById('timeline');
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("dark", [False, True])
-def test_it_draws_in_a_browser(opened: tuple[Browser, Path], width: int, dark: bool) -> None:
+def test_it_draws_in_a_browser(opened: Browser, drawn: Path, width: int, dark: bool) -> None:
     """The timeline has the colours of running, waiting, tensor core and copies, and nothing is wider than the page."""
-    chromium, path = opened
-    chromium.look(width, dark)
-    chromium.open(path)
-    chromium.ask(SETTLED)
+    opened.look(width, dark)
+    opened.open(drawn)
+    opened.ask(SETTLED)
     kinds = ("runs", "waits", "unit", "copy", "barrier")
-    wanted = [chromium.ask(f"getComputedStyle(document.querySelector('i.{kind}')).backgroundColor") for kind in kinds]
-    inked = chromium.ask(INKED)
+    wanted = [opened.ask(f"getComputedStyle(document.querySelector('i.{kind}')).backgroundColor") for kind in kinds]
+    inked = opened.ask(INKED)
     assert [colour for colour in wanted if re.sub(r"[^\d,]", "", colour) not in inked] == []
-    assert chromium.ask("document.documentElement.scrollWidth") <= width
-    assert chromium.errors == []
+    assert opened.ask("document.documentElement.scrollWidth") <= width
+    assert opened.errors == []
 
 
 @pytest.mark.browser
-def test_it_searches_zooms_and_tells(opened: tuple[Browser, Path]) -> None:
-    chromium, path = opened
-    chromium.look(1280, False)
-    chromium.open(path)
-    chromium.ask(SETTLED)
-    chromium.ask(
+def test_it_searches_zooms_and_tells(opened: Browser, drawn: Path) -> None:
+    opened.look(1280, False)
+    opened.open(drawn)
+    opened.ask(SETTLED)
+    opened.ask(
         "(() => { const box = document.getElementById('search'); box.value = 'tcgen05.mma'; box.oninput();"
         " box.onkeydown({key: 'Enter'}); })()"
     )
-    assert chromium.ask("document.getElementById('hits').textContent") == "1 of 1"
-    said = chromium.ask("document.getElementById('details').textContent")
+    assert opened.ask("document.getElementById('hits').textContent") == "1 of 1"
+    said = opened.ask("document.getElementById('details').textContent")
     assert re.search(r"tcgen05\.mma\ntensor core: cycles [\d,]+ to [\d,]+ .*\nPTX line \d+: .*tcgen05\.mma", said)
-    chromium.ask("document.getElementById('fit').click()")
-    chromium.ask(SETTLED)
+    opened.ask("document.getElementById('fit').click()")
+    opened.ask(SETTLED)
     hover = (
         "(() => { const c = document.getElementById('timeline'), box = c.getBoundingClientRect();"
         " for (let y = 24; y < box.height; y += 9) for (let x = 240; x < box.width; x += 2) {"
@@ -196,5 +192,5 @@ def test_it_searches_zooms_and_tells(opened: tuple[Browser, Path]) -> None:
         " const said = document.getElementById('tip').textContent;"
         " if (said.includes('waits for done') && said.includes('ended by tensor core')) return said; } return ''; })()"
     )
-    assert "ended by tensor core at cycle" in chromium.ask(hover), "a flow leads from the commit to the wait"
-    assert chromium.errors == []
+    assert "ended by tensor core at cycle" in opened.ask(hover), "a flow leads from the commit to the wait"
+    assert opened.errors == []

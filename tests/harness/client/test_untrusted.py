@@ -24,7 +24,6 @@ from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from remote.errors import LinkLost, Untrusted
 from remote.local import LocalLink
-from tests.browser import browser
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -122,7 +121,7 @@ def test_any_json_as_progress(said):
 
 
 @pytest.mark.browser
-def test_a_browser_runs_no_file_of_a_host(tmp_path):
+def test_a_browser_runs_no_file_of_a_host(opened, tmp_path):
     page = b"<!doctype html><html xmlns='http://www.w3.org/1999/xhtml'><body><script>document.title='ran'</script>"
     page += b"</body></html>"
     drawing = b"<svg xmlns='http://www.w3.org/2000/svg'><script>document.title='ran'</script></svg>"
@@ -142,13 +141,12 @@ def test_a_browser_runs_no_file_of_a_host(tmp_path):
     stream = LocalLink().open(["cat", str(sent)])
     bring_in(stream, kept, into)
     stream.close()
-    with browser() as opened:
-        plain = tmp_path / "plain.html"
-        plain.write_bytes(page)
-        opened.open(plain)
-        assert opened.ask("document.title") == "ran"
-        brought = sorted(into.iterdir())
-        assert len(brought) == len(contents)
-        for path in brought:
-            opened.open(path)
-            assert opened.ask("document.title") != "ran", path.name
+    plain = tmp_path / "plain.html"
+    plain.write_bytes(page)
+    opened.open(plain)
+    assert opened.ask("document.title") == "ran"
+    brought = sorted(into.iterdir())
+    assert len(brought) == len(contents)
+    for path in brought:
+        opened.open(path)
+        assert opened.ask("document.title") != "ran", path.name

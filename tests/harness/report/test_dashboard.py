@@ -5,7 +5,6 @@ import io
 import json
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from harness.report import compare, dashboard, history
 from harness.report.page import Run
 from harness.report.record import Case, Compile, Figure, Launch, Phase, Prediction, Record, Tree, load
 from stages.catalog import CATALOG
-from tests.browser import Browser, browser
+from tests.browser import Browser
 from tests.conftest import MadeOnce
 from tests.system import ROOT
 
@@ -66,13 +65,6 @@ def pages(made_once: MadeOnce) -> Path:
         assert dashboard.write(folder / name, runs[::-1], Repository(ROOT)) == folder / name / "dashboard/index.html"
 
     return made_once("history", write) / name / "dashboard/index.html"
-
-
-@pytest.fixture(scope="module")
-def opened() -> Iterator[Browser]:
-    """Provide a browser for all tests of the module."""
-    with browser() as started:
-        yield started
 
 
 @pytest.mark.browser

@@ -2,7 +2,6 @@
 
 import io
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ from harness.report.record import (
     Tree,
     Wait,
 )
-from tests.browser import Browser, browser
+from tests.browser import Browser
 
 RUNS = "window.ran = true; location = 'http://127.0.0.1:9/stolen'"
 EVIL = f'</td></pre></script></template>\'"><script>{RUNS}</script><img src=x onerror="{RUNS}">\\u0000{{{{7*7}}}}'
@@ -59,13 +58,6 @@ def shown(opened: Browser, folder: Path, record: Record) -> str:
     (folder / "errors-1.png").write_bytes(png())
     opened.open(page.write(folder, record))
     return str(opened.ask("document.body.innerText"))
-
-
-@pytest.fixture(scope="module")
-def opened() -> Iterator[Browser]:
-    """Provide a browser for all tests of the module."""
-    with browser() as started:
-        yield started
 
 
 @pytest.mark.browser
