@@ -17,15 +17,15 @@ import pytest
 from .bridge.patches import CACHE_WARNING
 from .commands.sarif import as_text
 from .errors import EmulatorError
-from .machine.launch.launch import Diagnostics, LevelName, Numerics
 from .machine.order.completion import Completion
+from .options import SHARED, add_options
 
 if TYPE_CHECKING:
     from .emulation import EmulatedDevice
 
 FIXTURE: Final = "emulated_device"
 MARKER: Final = "emulator"
-_OPTIONS: Final = ("seed", "level", "numerics", "diagnostics", "budget", "clock")
+_OPTIONS: Final = (*SHARED, "clock")
 """The options of `emulate` that the command line sets, besides the completion mode."""
 PACKAGE: Final = Path(__file__).parent
 VERDICT: Final = "emulator_verdict"
@@ -48,28 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="order in which asynchronous work completes (default: lazy). Repeat the option to run each test of the "
         "device under each order.",
     )
-    group.addoption("--emulator-seed", type=int, default=0, help="seed for --emulator-completion=random (default: 0)")
-    group.addoption(
-        "--emulator-level",
-        choices=get_args(LevelName),
-        default="fault",
-        help="which findings are errors (default: fault). Formal findings below this level are warnings.",
-    )
-    group.addoption(
-        "--emulator-numerics",
-        choices=get_args(Numerics),
-        default="fp32",
-        help="rounding of tensor core products (default: fp32)",
-    )
-    group.addoption(
-        "--emulator-diagnostics",
-        choices=get_args(Diagnostics),
-        default="stop",
-        help="stop at the first error of a launch, or go on where that is possible (default: stop)",
-    )
-    group.addoption(
-        "--emulator-budget", type=int, metavar="N", help="most warp-instructions of a warp (default: no limit)"
-    )
+    add_options(group.addoption, "--emulator-")
     group.addoption(
         "--emulator-clock",
         metavar="CHIP",

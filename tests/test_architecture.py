@@ -42,7 +42,7 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"recordings"},
         {"host"},
         {"coverage"},
-        {"launching", "findings"},
+        {"launching", "findings", "options"},
         {"commands"},
         {"", "__main__", "pytest_plugin"},
     ),

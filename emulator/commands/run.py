@@ -21,13 +21,13 @@ from ..chip import VARIABLE
 from ..emulation import EmulatedDevice
 from ..errors import EmulatorError
 from ..findings import Verdict, report_lines
-from ..machine.launch.launch import Diagnostics, LevelName, Numerics
 from ..machine.order.completion import Completion
+from ..options import SHARED, add_options
 from . import scripts
 from .sarif import as_text
 
 REPORT_EXIT: Final = 3
-OPTIONS: Final = ("completion", "schedule", "seed", "budget", "level", "numerics", "diagnostics", "processes")
+OPTIONS: Final = ("completion", "schedule", "processes", *SHARED)
 """The options that are those of `emulate`."""
 
 
@@ -52,30 +52,7 @@ def add_command(commands: Any) -> None:
     command.add_argument(
         "--schedule", default="", help="the one order to run with --completion all, from the note of an error"
     )
-    command.add_argument("--seed", type=int, default=0, help="seed of --completion random (default: %(default)s)")
-    command.add_argument(
-        "--level",
-        choices=get_args(LevelName),
-        default="fault",
-        help="which findings are errors. fault: some legal timing breaks the program; formal: also violations of PTX "
-        "that no known hardware shows; pedantic: also recommended habits, such as tcgen05.fence (default: %(default)s)",
-    )
-    command.add_argument(
-        "--numerics",
-        choices=get_args(Numerics),
-        default="fp32",
-        help="tcgen05.mma accumulates in float32 or rounds as the tensor core does (default: %(default)s)",
-    )
-    command.add_argument(
-        "--diagnostics",
-        choices=get_args(Diagnostics),
-        default="stop",
-        help="stop at the first error, or continue after a missing wait or fence and list the errors at the end "
-        "(default: %(default)s)",
-    )
-    command.add_argument(
-        "--budget", type=int, metavar="N", help="stop a launch when a warp has executed N instructions"
-    )
+    add_options(command.add_argument, "--")
     command.add_argument(
         "--processes",
         type=_positive,

@@ -9,7 +9,6 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
@@ -202,7 +201,8 @@ class Console(cmd.Cmd):
             parser.add_argument("name")
             parser.add_argument("arrival", nargs="?", type=int, default=1)
             options = _parsed(parser, words[1:], warps=False)
-            self._add(ArrivalStop(number, options.name, options.arrival, options.who))
+            text = f"arrival {options.arrival} at mbarrier {options.name}"
+            self._add(ArrivalStop(number, text, options.who, options.name, options.arrival))
             return
         parser = Arguments("break", add_help=False)
         parser.add_argument("line")
@@ -210,7 +210,7 @@ class Console(cmd.Cmd):
         options = _parsed(parser, words)
         kernel = self._session.launch.kernel
         line = line_of(options.line, kernel)
-        self._add(Breakpoint(number, str(line), line.instructions(kernel), options.who, options.after))
+        self._add(Breakpoint(number, str(line), options.who, line.instructions(kernel), options.after))
 
     def do_watch(self, text: str) -> None:
         """watch smem NAME|ADDRESS[+BYTES] [-c CTA]: stop when shared memory changes.
@@ -485,13 +485,11 @@ class Console(cmd.Cmd):
         if known is None:
             raise ValueError(self._unknown_shared(name))
         offset, size = known
-        return Watch(
-            number,
-            f"shared memory {name}",
-            lambda cta: cta.smem.bytes[offset : offset + size].copy(),
-            _changed_bytes,
-            who,
-        )
+
+        def read(cta: Cta) -> np.ndarray:
+            return cta.smem.bytes[offset : offset + size].copy()
+
+        return Watch(number, f"shared memory {name}", who, read, _changed_bytes)
 
     def _watch_tensor_memory(self, number: int, who: Who, columns: str, lanes: str = "0:128") -> Watch:
         c, n = integers(columns), integers(lanes)
@@ -507,7 +505,7 @@ class Console(cmd.Cmd):
             values = " to ".join(f"{int(b):#x} ({shown(numbers(np.array([b]), 'f32')[0], 'f32')})" for b in bits)
             return f"column {c.start + column}, lane {n.start + lane}: {values}; {int((before != new).sum())} cells"
 
-        return Watch(number, f"tensor memory {columns} {lanes}", read, describe, who)
+        return Watch(number, f"tensor memory {columns} {lanes}", who, read, describe)
 
     def _watch_global(self, number: int, who: Who, *name: str) -> Watch:
         text = " ".join(name)
@@ -518,22 +516,18 @@ class Console(cmd.Cmd):
             values = (shown(np.asarray(each).reshape(-1)[first], tensor.kind) for each in (before, new))
             return " to ".join(values)
 
-        return Watch(number, text, lambda cta: np.asarray(tensor.values()[index]), describe, who)
+        return Watch(number, text, who, lambda cta: np.asarray(tensor.values()[index]), describe)
 
     def _watch_phase(self, number: int, who: Who, name: str) -> Watch:
         ctas = [cta for cluster in self._session.clusters for cta in cluster.ctas]
         known = [b for b in mbarriers(ctas) if is_named(b, name)]
         if mbarriers(ctas) and not known:
             raise ValueError(f"mbarrier {name!r}; `barriers` lists those that are initialised")
-        return Watch(number, f"the phase of mbarrier {name}", partial(_phases_of, name), _changed_phase, who)
+        return Watch(number, f"the phase of mbarrier {name}", who, lambda cta: phases(name, [cta]), _changed_phase)
 
     def _watch_register(self, number: int, who: Who, name: str) -> RegisterWatch:
         register = self._register(name)
-        return RegisterWatch(number, name, lambda warp: self._session.program.value(warp, register), who)
-
-
-def _phases_of(name: str, cta: Cta) -> np.ndarray | None:
-    return phases(name, [cta])
+        return RegisterWatch(number, name, who, lambda warp: self._session.program.value(warp, register))
 
 
 def _changed_phase(before: np.ndarray, new: np.ndarray) -> str:

@@ -20,7 +20,7 @@ from ..tensors import NamedTensor, tensors_of_callers
 from .places import source_line, warp_name, where
 from .replay import Snapshot
 from .stepping import Observer, SteppedProgram
-from .stops import ArrivalStop, Breakpoint, RegisterWatch, Stop, Watch
+from .stops import Stop, Watch
 
 if TYPE_CHECKING:
     from ..machine.order.completion import AsyncOperation
@@ -180,7 +180,7 @@ class Session(Observer):
                 self._prime(cluster)
             self._stop(f"back: {warp_name(warp)}\n{where(self.launch.kernel, at)}")
             return
-        hit = [stop for stop in self.stops if isinstance(stop, Breakpoint) and stop.stops(warp, at)]
+        hit = [stop for stop in self.stops if stop.before(warp, at)]
         if hit:
             self._stop(f"breakpoint {hit[0].number}: {warp_name(warp)}\n{where(self.launch.kernel, at)}")
         elif self._interrupted or self.plan.wants(warp, at):
@@ -219,22 +219,13 @@ class Session(Observer):
         if not self.stops or not self._live():
             return
         for stop in self.stops:
-            said = None
-            if isinstance(stop, Watch | ArrivalStop):
-                said = stop.change(cluster)
-            elif isinstance(stop, RegisterWatch) and warp is not None:
-                said = stop.change(warp)
-            if said is not None:
+            if (said := stop.change(cluster, warp)) is not None:
                 self._stop(f"stop {stop.number}: {said}\n{by}")
 
     def _prime(self, cluster: Cluster) -> None:
-        """Note the watched values as they are."""
+        """Take the watched values as they are."""
         for stop in self.stops:
-            if isinstance(stop, Watch):
-                stop.first_seen(cluster)
-            elif isinstance(stop, ArrivalStop):
-                while stop.change(cluster) is not None:
-                    pass
+            stop.prime(cluster)
 
     def loads(self, cta: Cta) -> dict[int, Load]:
         """Return the last TMA load to each offset of a CTA's shared memory."""
@@ -245,9 +236,8 @@ class Session(Observer):
     def add(self, stop: Stop) -> None:
         """Add a reason to stop."""
         self.stops.append(stop)
-        for cluster in self.clusters:
-            if isinstance(stop, Watch):
-                stop.first_seen(cluster)
+        for cluster in self.clusters if isinstance(stop, Watch) else ():
+            stop.prime(cluster)
 
     def next_number(self) -> int:
         """Return a number for a new stop."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,36 +37,49 @@ class Who:
         return warps + ctas
 
 
-class Stop(Protocol):
-    """A reason to stop. `number`: by which the user names it."""
+@dataclass
+class Stop:
+    """A reason to stop. number: by which the user names it."""
 
     number: int
+    text: str
+    who: Who
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.text}{self.who}"
 
     def reset(self) -> None:
         """Forget what happened, because the launch starts again."""
 
-    def __str__(self) -> str: ...
+    def before(self, warp: Warp, at: int) -> bool:
+        """Return whether to stop before the instruction `at` of a warp."""
+        return False
+
+    def change(self, cluster: Cluster, warp: Warp | None) -> str | None:
+        """Describe a new event in a cluster. warp: that executed an instruction; None after asynchronous work."""
+        return None
+
+    def prime(self, cluster: Cluster) -> None:
+        """Skip the events in a cluster until now."""
+        while self.change(cluster, None) is not None:
+            pass
 
 
 @dataclass
-class Breakpoint:
+class Breakpoint(Stop):
     """Stops before an instruction. after: the number of hits to pass first."""
 
-    number: int
-    text: str
     instructions: frozenset[int]
-    who: Who
     after: int = 0
     hits: int = 0
 
     def __str__(self) -> str:
-        return f"{self.number}: {self.text}{self.who}, hit {self.hits} times"
+        return f"{super().__str__()}, hit {self.hits} times"
 
     def reset(self) -> None:
         self.hits = 0
 
-    def stops(self, warp: Warp, at: int) -> bool:
-        """Return whether to stop before the instruction `at` of a warp."""
+    def before(self, warp: Warp, at: int) -> bool:
         if at not in self.instructions or not self.who.has(warp):
             return False
         self.hits += 1
@@ -74,23 +87,17 @@ class Breakpoint:
 
 
 @dataclass
-class ArrivalStop:
-    """Stops when an mbarrier has seen its n-th arrival, counted over all phases."""
+class ArrivalStop(Stop):
+    """Stops when an mbarrier of a name has seen its n-th arrival, counted over all phases."""
 
-    number: int
     name: str
     arrival: int
-    who: Who
     _done: set[int] = field(default_factory=set)
-
-    def __str__(self) -> str:
-        return f"{self.number}: arrival {self.arrival} at mbarrier {self.name}{self.who}"
 
     def reset(self) -> None:
         self._done.clear()
 
-    def change(self, cluster: Cluster) -> str | None:
-        """Return a sentence if the arrival has happened, once for each mbarrier of the name."""
+    def change(self, cluster: Cluster, warp: Warp | None) -> str | None:
         for barrier in mbarriers([cta for cta in cluster.ctas if self.who.has_cta(cta)]):
             new = id(barrier) not in self._done and is_named(barrier, self.name)
             if new and arrivals(barrier) >= self.arrival:
@@ -100,23 +107,19 @@ class ArrivalStop:
 
 
 def arrivals(barrier: MBarrier) -> int:
-    """Return the arrivals at an mbarrier since its initialisation, if its count has not changed."""
+    """Count the arrivals at an mbarrier since its initialisation, if its count has not changed."""
     return barrier.phase * barrier.count + barrier.expected - barrier.pending
 
 
-Reading = Callable[["Cta"], "np.ndarray | None"]
-"""A function that reads the watched value of a CTA, None while it does not exist."""
-
-
 @dataclass
-class Watch:
-    """Stops when a value changes. read: of each CTA; describe: of a change (before, after)."""
+class Watch(Stop):
+    """Stops when a value of a CTA changes.
 
-    number: int
-    text: str
-    read: Reading
+    read: the value, None while there is none. describe: of a change (before, after).
+    """
+
+    read: Callable[[Cta], np.ndarray | None]
     describe: Callable[[np.ndarray, np.ndarray], str]
-    who: Who
     _seen: dict[Any, np.ndarray | None] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -125,55 +128,43 @@ class Watch:
     def reset(self) -> None:
         self._seen.clear()
 
-    def change(self, cluster: Cluster) -> str | None:
-        """Return a sentence if the value has changed since the last call."""
+    def change(self, cluster: Cluster, warp: Warp | None) -> str | None:
         for cta in cluster.ctas:
-            if not self.who.has_cta(cta):
-                continue
-            new = self.read(cta)
-            before = self._seen.get(cta.ctaid)
-            self._seen[cta.ctaid] = new
-            if before is not None and new is not None and not np.array_equal(before, new):
-                return f"{self.text} of CTA {cta.name} changes: {self.describe(before, new)}"
+            if self.who.has_cta(cta) and (change := _changed(self._seen, cta.ctaid, self.read(cta))):
+                return f"{self.text} of CTA {cta.name} changes: {self.describe(*change)}"
         return None
-
-    def first_seen(self, cluster: Cluster) -> None:
-        """Note the values before anything ran."""
-        for cta in cluster.ctas:
-            self._seen[cta.ctaid] = self.read(cta)
 
 
 @dataclass
-class RegisterWatch:
+class RegisterWatch(Stop):
     """Stops when a register of a warp changes. read: its value, None if the warp does not keep it."""
 
-    number: int
-    name: str
     read: Callable[[Warp], np.ndarray | None]
-    who: Who
-    _seen: dict[Any, np.ndarray] = field(default_factory=dict)
+    _seen: dict[Any, np.ndarray | None] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.number}: watch register {self.name}{self.who}"
+        return f"{self.number}: watch register {self.text}{self.who}"
 
     def reset(self) -> None:
         self._seen.clear()
 
-    def change(self, warp: Warp) -> str | None:
-        """Return a sentence if the instruction that the warp executed changed the register."""
-        if not self.who.has(warp):
+    def change(self, cluster: Cluster, warp: Warp | None) -> str | None:
+        if warp is None or not self.who.has(warp):
             return None
-        key, new = (warp.cta.ctaid, warp.index), self.read(warp)
-        before = self._seen.get(key)
-        if new is None:
+        change = _changed(self._seen, (warp.cta.ctaid, warp.index), self.read(warp))
+        if change is None:
             return None
-        self._seen[key] = new
-        if before is None or np.array_equal(before, new):
-            return None
-        lanes = np.flatnonzero(before != new)
-        first = int(lanes[0])
-        change = f"{register_text(before[first])} to {register_text(new[first])}"
-        return f"{self.name} of {warp} changes in {lanes.size} lanes; lane {first}: {change}"
+        lanes = np.flatnonzero(change[0] != change[1])
+        before, new = (register_text(values[lanes[0]]) for values in change)
+        return f"{self.text} of {warp} changes in {lanes.size} lanes; lane {int(lanes[0])}: {before} to {new}"
+
+
+def _changed(
+    seen: dict[Any, np.ndarray | None], key: object, new: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Replace a known value. Return it with the new one if both exist and differ."""
+    before, seen[key] = seen.get(key), new
+    return None if before is None or new is None or np.array_equal(before, new) else (before, new)
 
 
 def phases(name: str, ctas: Sequence[Cta]) -> np.ndarray | None:

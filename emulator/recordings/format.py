@@ -6,9 +6,10 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 SCHEMA: Final = 1
 NAME: Final = "recording.json"
@@ -162,17 +163,16 @@ def load(folder: Path) -> Recording:
 def load_file(path: Path) -> Recording:
     """Read a recording, whose modules are in the same folder. Raises RecordingError."""
     try:
-        fields = json.loads(_read(path))
-        if fields["schema"] != SCHEMA:
-            raise RecordingError(f"{path}: schema {fields['schema']!r}, this version reads {SCHEMA}")
-        if len(fields["steps"]) > MOST_STEPS:
-            raise RecordingError(f"{path}: {len(fields['steps'])} steps, at most {MOST_STEPS}")
-        steps = tuple(_step(dict(step)) for step in fields["steps"])
+        read = json.loads(_read(path))
+        if read["schema"] != SCHEMA:
+            raise RecordingError(f"{path}: schema {read['schema']!r}, this version reads {SCHEMA}")
+        if len(read["steps"]) > MOST_STEPS:
+            raise RecordingError(f"{path}: {len(read['steps'])} steps, at most {MOST_STEPS}")
+        steps = tuple(map(_step, read["steps"]))
         digests = {step.module for step in steps if isinstance(step, Launched)}
         modules = {digest: _module(path.parent, digest) for digest in sorted(digests)}
-        tensors = {str(name): _layout(layout) for name, layout in fields["tensors"].items()}
-        results = {str(name): int(value) for name, value in fields["results"].items()}
-        return Recording(str(fields["name"]), tensors, steps, results, modules, dict(fields["about"]))
+        tensors, results = _read_as(dict[str, Layout], read["tensors"]), _read_as(dict[str, int], read["results"])
+        return Recording(str(read["name"]), tensors, steps, results, modules, dict(read["about"]))
     except RecordingError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
@@ -203,60 +203,39 @@ def _module(folder: Path, digest: str) -> Module:
 
 
 def _plain(thing: Any) -> Any:
-    """Return JSON of a layout or step: bytes in base 64."""
+    """Encode a field of a recording as JSON: bytes in base 64."""
     if isinstance(thing, bytes):
         return base64.b64encode(thing).decode()
     if isinstance(thing, Mapping):
         return {str(key): _plain(value) for key, value in thing.items()}
     if isinstance(thing, Sequence) and not isinstance(thing, str):
         return [_plain(each) for each in thing]
-    if isinstance(thing, Layout | Launched | HostOp | Constant | Relocation):
+    if is_dataclass(thing):
         return {name: _plain(value) for name, value in vars(thing).items()}
     return thing
 
 
-def _layout(read: dict[str, Any]) -> Layout:
-    return Layout(
-        str(read["dtype"]),
-        _numbers(read["shape"]),
-        _numbers(read["strides"]),
-        int(read["offset"]),
-        int(read["storage_bytes"]),
-        base64.b64decode(read["example"]),
-    )
+def _read_as(kind: Any, read: Any) -> Any:
+    """Decode JSON of `_plain` as a type."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        return kind(**{field.name: _read_as(kinds[field.name], read[field.name]) for field in fields(kind)})
+    if origin is UnionType:  # X | None
+        return None if read is None else _read_as(inner[0], read)
+    if origin is tuple:
+        kinds_of = [inner[0]] * len(read) if inner[-1] is Ellipsis else inner
+        return tuple(_read_as(each, value) for each, value in zip(kinds_of, read, strict=True))
+    if origin in (dict, Mapping):
+        return {_read_as(inner[0], key): _read_as(inner[1], value) for key, value in read.items()}
+    if kind is bytes:
+        return base64.b64decode(read)
+    return read if kind is Any else (origin or kind)(read)
 
 
 def _step(read: dict[str, Any]) -> Step:
-    kind = read.pop("step")
-    if kind == "HostOp":
-        return HostOp(str(read["op"]), list(read["args"]), dict(read["kwargs"]), _numbers(read["values"]))
-    if kind == "Constant":
-        return Constant(str(read["dtype"]), _numbers(read["shape"]), base64.b64decode(read["data"]), int(read["value"]))
-    if kind != "Launched":
-        raise RecordingError(f"a step of kind {kind!r}")
-    return Launched(
-        str(read["module"]),
-        str(read["kernel"]),
-        _dim3(read["grid"]),
-        _dim3(read["block"]),
-        None if read["cluster"] is None else _dim3(read["cluster"]),
-        int(read["shared_bytes"]),
-        bool(read["cooperative"]),
-        tuple(base64.b64decode(each) for each in read["parameters"]),
-        tuple(map(_relocation, read["relocations"])),
-        tuple((int(number), base64.b64decode(data)) for number, data in read["attributes"]),
-        {int(at): str(name)[:80] for at, name in read["names"].items()},
-    )
-
-
-def _relocation(read: dict[str, Any]) -> Relocation:
-    return Relocation(int(read["parameter"]), int(read["at"]), int(read["value"]), int(read["offset"]))
-
-
-def _numbers(read: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(int(each) for each in read)
-
-
-def _dim3(read: Sequence[Any]) -> Dim3:
-    x, y, z = _numbers(read)
-    return x, y, z
+    kind = {"Launched": Launched, "HostOp": HostOp, "Constant": Constant}.get(read["step"])
+    if kind is None:
+        raise RecordingError(f"a step of kind {read['step']!r}")
+    step: Step = _read_as(kind, read)
+    return step

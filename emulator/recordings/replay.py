@@ -23,6 +23,7 @@ from .values import decoded, dtype, extent, layout, tensors_in
 
 POISON_BYTE = 0xFF
 MOST_WORKSPACE_BYTES = 1 << 30
+LONGEST_NAME = 80
 
 
 class Launcher(Protocol):
@@ -223,8 +224,9 @@ def _poison(tensor: torch.Tensor) -> Any:
 
 @contextmanager
 def _naming(device: Any, names: Mapping[int, str]) -> Iterator[None]:
-    """Give a device the names of a launch's mbarriers meanwhile."""
-    before, device.names = device.names, lambda kernel: names
+    """Give a device the names of a launch's mbarriers while the context is open, shortened."""
+    short = {at: name[:LONGEST_NAME] for at, name in names.items()}
+    before, device.names = device.names, lambda kernel: short
     try:
         yield
     finally:
