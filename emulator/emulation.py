@@ -143,7 +143,7 @@ def emulate(
     - `clock`: a chip ("b200") whose time is predicted. Each launch then has a `prediction` and computes no outputs.
       None inside a device with a clock: the same clock, trace and conditions, and that device gets the launches too.
     - `trace`: also record the timeline of the prediction.
-    - `conditions`: what the prediction takes for granted of L2, the data and the clock rate; None for cold, random and
+    - `conditions`: the assumptions about L2, the data and the clock rate; None for cold, random and
       the chip's own.
 
     Errors of a kernel are subclasses of EmulatorError. An error that a C program saw only as a CUDA error is raised at

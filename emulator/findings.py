@@ -138,7 +138,7 @@ def causes(device: LaunchingDevice) -> Iterator[Finding]:
     if device.error is not None and all(f.error is not device.error for f in ended):
         ended.append(Finding(device.error, "", ended=True))
     yield from ended
-    yield from _merged([*_noted(device.failures), *_noted(device.launches)])
+    yield from _merged([*_continued(device.failures), *_continued(device.launches)])
 
 
 def report_lines(device: LaunchingDevice, explain: bool = False) -> Iterator[str]:
@@ -155,7 +155,7 @@ def finding_lines(device: LaunchingDevice, explain: bool = False) -> Iterator[st
 
     explain: also yield why each finding has its level.
     """
-    found = _merged(_noted(device.launches))
+    found = _merged(_continued(device.launches))
     for level, which in GROUPS.items():
         here = [f for f in found if isinstance(f.error, Fault) and f.error.level == level]
         if here and which:
@@ -183,7 +183,7 @@ def titled(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _noted(results: Sequence[Any]) -> list[Finding]:
+def _continued(results: Sequence[Any]) -> list[Finding]:
     """Return the findings of launches that went on after them."""
     return [
         Finding(fault, result.kernel, ended=False, times=fault.times, test=result.test)

@@ -11,7 +11,7 @@ from typing import Any
 
 
 def remember_positions(_cutlass: ModuleType) -> None:
-    """Make CuTeDSL remember what it finds out about a frame's position and module. Other versions are left alone."""
+    """Make CuTeDSL remember the position and module of a frame. Versions with other internals are left alone."""
     from cutlass._mlir_helpers import op
 
     if hasattr(op, "_fast_frameinfo"):

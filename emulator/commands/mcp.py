@@ -192,7 +192,7 @@ def _serve(_options: argparse.Namespace) -> int:
 
 
 def _command(arguments: Sequence[str], timeout_s: int) -> tuple[int, str]:
-    """Run a command of this package; return its exit code and what it printed. Raises NoAnswer after `timeout_s`."""
+    """Run a command of this package; return its exit code and output. Raises NoAnswer after `timeout_s`."""
     command = [sys.executable, "-m", __package__.rpartition(".")[0], *arguments]
     try:
         done = subprocess.run(

@@ -97,7 +97,7 @@ class Writers:
         return found
 
     def write(self, first: np.ndarray, width: int, event: int) -> None:
-        """Note that an event wrote `width` bytes from each address."""
+        """Record that an event wrote `width` bytes from each address."""
         at = first[..., None] + np.arange(width)
         for page, here in self._by_page(at):
             known = self._pages.get(page)

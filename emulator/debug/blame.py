@@ -40,7 +40,7 @@ DATA: Final = frozenset({"value", "a", "b", "accumulator"})
 
 @dataclass(frozen=True)
 class Wrong:
-    """The elements of an output that differ from what was expected."""
+    """The elements of an output that differ from the expected output."""
 
     mask: np.ndarray
     values: np.ndarray
@@ -71,7 +71,7 @@ class Wrong:
 
 
 def wrong(tensor: NamedTensor, expected: Any, rtol: float | None, atol: float | None) -> Wrong:
-    """Compare a tensor with what was expected. Raises ValueError for another shape.
+    """Compare a tensor with the expected output. Raises ValueError for another shape.
 
     rtol, atol: tolerated differences, relative and absolute. Default: 8 units in the last place of the tensor's type,
     and as much of the root mean square of `expected`.
@@ -136,7 +136,7 @@ class Blame:
         self.exact = Exact(self.slicer, self.sources)
 
     def _follow(self, start: Value) -> None:
-        """Visit what the element was computed from, the latest event first."""
+        """Visit the values from which the element was computed, the latest event first."""
         queue = [(-start[0].event, 0, start)]
         decided: list[Value] = []
         number, seen = 0, {start}
@@ -160,7 +160,7 @@ class Blame:
         self._decide(decided)
 
     def _decide(self, values: Sequence[Value]) -> None:
-        """Visit the predicates and addresses, and once for each instruction what they were computed from."""
+        """Visit the predicates and addresses, and their sources once for each instruction."""
         queue, instructions = list(dict.fromkeys(values)), set[int]()
         direct = len(queue)
         for number, value in enumerate(queue):
@@ -180,7 +180,7 @@ class Blame:
     # text ----------------------------------------------------------------------------------------------------------
 
     def lines(self, expected: float | None = None) -> Iterator[str]:
-        """Yield the report. expected: what the element should be."""
+        """Yield the report. expected: the right value."""
         name = element(self.tensor, self.index)
         held = self.tensor.values()[self.index]
         wanted = "" if expected is None else f", expected {shown(expected, self.tensor.kind)}"

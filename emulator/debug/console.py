@@ -106,17 +106,17 @@ class Console(cmd.Cmd):
                 return
 
     def precmd(self, line: str) -> str:
-        """Note that a line was read."""
+        """Tell the session that a line was read."""
         self._session.asking(False)
         return line
 
     def postcmd(self, stop: bool, line: str) -> bool:
-        """Note that the next line is read, unless the launch goes on."""
+        """Tell the session that the next line is read, unless the launch goes on."""
         self._session.asking(not stop)
         return stop
 
     def onecmd(self, line: str) -> bool:
-        """Execute a command; say what is wrong with it. Return whether the launch goes on."""
+        """Execute a command or print its error. Return whether the launch goes on."""
         if line == "EOF":  # Ctrl-D
             self._say("quit")
             return self.do_quit("")
@@ -386,7 +386,7 @@ class Console(cmd.Cmd):
             self._say(f"{tensor.name}: {tensor.kind} {list(tensor.shape)} at {tensor.address:#x}")
 
     def do_findings(self, _: str) -> None:
-        """Show what the emulator has found in this launch so far."""
+        """Print the findings of this launch so far."""
         found = self._session.launch.findings
         self._say(*(f"{type(fault).__name__}: {fault}" for fault in found) if found else ("none",))
 

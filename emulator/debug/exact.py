@@ -81,7 +81,7 @@ class Exact:
         return found
 
     def culprits(self, start: Value, expected: float, most: int = 8) -> list[tuple[int, float, int]]:
-        """Return the source lines whose rounding moves the value `start` away from what it should be.
+        """Return the source lines whose rounding moves the value `start` away from its right value.
 
         Each is (its first instruction, `start` without the rounding of its instructions, values that it rounds). The
         one that comes closest to `expected` is first. most: how many lines are tried, by their relative rounding.
@@ -122,7 +122,7 @@ class Exact:
         return 0.0 if exact == actual else actual - exact
 
     def _result(self, value: Value, known: Mapping[Value, float | None]) -> float | None:
-        """Return an instruction's exact result of what it reads; None for others than float operations."""
+        """Compute an instruction's exact result from its operands; None for others than float operations."""
         node, kind, _ = value
         if kind not in MANTISSA:
             return None

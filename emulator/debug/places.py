@@ -1,4 +1,4 @@
-"""Names of what a debugger shows: source lines, warps, CTAs, mbarriers, shared variables, memory ranges."""
+"""Names in the debugger: source lines, warps, CTAs, mbarriers, shared variables, memory ranges."""
 
 from __future__ import annotations
 

@@ -50,14 +50,14 @@ class _Issued:
 
 @dataclass
 class _Moving:
-    """A copy or product that is being performed, with what it read."""
+    """A copy or product that is being performed, with its operands."""
 
     copies: list[Copied]
     products: list[Multiplied]
 
 
 class Recording:
-    """The events of one launch, in order, and what is needed to follow values back."""
+    """The events of one launch, in order, and the tables by which values are followed back."""
 
     def __init__(self, launch: Launch, program: SteppedProgram, tensors: dict[str, NamedTensor]) -> None:
         self.launch, self.kernel = launch, launch.kernel
@@ -127,7 +127,7 @@ class _Observer(Observer):
         """The instruction that is being executed, if it may issue work."""
 
     def before(self, warp: Warp, at: int) -> None:
-        """Note the memory that the instruction is about to access."""
+        """Decode the memory that the instruction is about to access."""
         self._access, self._pieces, self._current = None, [], None
         if not self._reads_memory[at]:
             return
@@ -170,7 +170,7 @@ class _Observer(Observer):
                     self._of_products[id(queue.open)].append(done)
 
     def issued(self, operation: AsyncOperation) -> None:
-        """Note what the operation will copy or multiply."""
+        """Store the pieces that the operation will copy, or its product."""
         about, current = operation.about, self._current
         if current is None:
             return
@@ -189,7 +189,7 @@ class _Observer(Observer):
         self._flying[operation] = _Issued(current, pieces, reduces, product)
 
     def completing(self, operation: AsyncOperation) -> None:
-        """Note who wrote what the operation is about to read."""
+        """Look up the writers of the operands that the operation is about to read."""
         issued = self._flying.get(operation)
         if issued is None:
             return
@@ -198,7 +198,7 @@ class _Observer(Observer):
         self._moving = _Moving(moved, products)
 
     def completed(self, operation: AsyncOperation) -> None:
-        """Record what the operation wrote."""
+        """Record the results of the operation."""
         issued, moving, recording = self._flying.pop(operation, None), self._moving, self.recording
         if issued is None or moving is None:
             return

@@ -138,7 +138,7 @@ class Session(Observer):
         self._console(self, reason)
 
     def asking(self, now: bool) -> None:
-        """Note whether the prompt reads a line. Ctrl-C then drops that line."""
+        """Store whether the prompt reads a line. Ctrl-C then drops that line."""
         self._asking, self._interrupted = now, self._interrupted and not now
 
     @contextmanager
@@ -163,7 +163,7 @@ class Session(Observer):
     # notifications of a stepped launch -----------------------------------------------------------------------------
 
     def started(self, cluster: Cluster) -> None:
-        """Take a cluster's warps over."""
+        """Add a cluster that has started."""
         self.clusters = [known for known in self.clusters if not known.ended] + [cluster]
         if self.warp is None:
             self.warp = cluster.warps[0]
@@ -199,7 +199,7 @@ class Session(Observer):
             self._stop(f"{warp_name(warp)} waits\n{where(self.launch.kernel, at)}")
 
     def issued(self, operation: AsyncOperation) -> None:
-        """Note an asynchronous operation and who issued it."""
+        """Add an asynchronous operation with the instruction that issued it."""
         if self.running is not None:
             self.pending[operation] = Issued(*self.running, self.count)
         if isinstance(operation.about, list):
@@ -223,7 +223,7 @@ class Session(Observer):
                 self._stop(f"stop {stop.number}: {said}\n{by}")
 
     def _prime(self, cluster: Cluster) -> None:
-        """Take the watched values as they are."""
+        """Skip the events in a cluster until now."""
         for stop in self.stops:
             stop.prime(cluster)
 
@@ -245,12 +245,12 @@ class Session(Observer):
         return self.numbered
 
     def step_instructions(self, count: int) -> None:
-        """Go on until the warp has executed so many instructions."""
+        """Go on until the warp has executed `count` instructions."""
         warp, until = self.focus, self.focus.executed + count
         self.plan = Plan(lambda one, at: one is warp and warp.executed >= until)
 
     def step_lines(self, count: int) -> None:
-        """Go on until the warp has come to another source line so often."""
+        """Go on until the warp has come to another source line `count` times."""
         warp, kernel = self.focus, self.launch.kernel
         last, left = source_line(kernel, warp.pc), count
 

@@ -30,7 +30,7 @@ a copy; (n, m) of a product."""
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value: a part of what an event wrote."""
+    """A value: a part of the results of an event."""
 
     event: int
     slot: Slot
@@ -248,7 +248,7 @@ class Slicer:
             yield from self._issued(issuer)
 
     def _issued(self, event: Executed) -> Iterator[Source]:
-        """Yield the registers by which an instruction says what an agent has to do: addresses, descriptors."""
+        """Yield the registers that an instruction passes to an agent: addresses, descriptors."""
         lane = (event.lanes & -event.lanes).bit_length() - 1
         yield from self._registers(event, self.recording.effects[event.at].sources, lane, "address")
 

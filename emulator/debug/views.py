@@ -31,7 +31,7 @@ SHOWN_COLUMNS: Final = 12
 class Matrix:
     """Numbers of a type in logical coordinates, at most two dimensions are shown at a time. written: where any exist.
 
-    title: what is shown. first: the coordinates of the first row and column.
+    title: the line above it. first: the coordinates of the first row and column.
     """
 
     title: str

@@ -61,7 +61,7 @@ class Explorer:
     def run(self) -> None:
         """Run the launch in every order. Memory then holds the first run's results.
 
-        Raises what a run raises, and Incomplete if runs or time are used up.
+        Raises the errors of a run, and Incomplete if runs or time are used up.
         """
         before, began = Snapshot(self._launch), time.monotonic()
         self._add_run(run_once(self._launch, self._program, self._choose, self._budget))
@@ -119,7 +119,7 @@ class Explorer:
             choice.wanted.update(choice.options if first is None else (first,))
 
     def _backtrack(self) -> bool:
-        """Take the last choice back that has something left to be tried. Return False if there is none."""
+        """Go back to the last choice that has a process left to try. Return False if there is none."""
         while self._stack:
             choice = self._stack[-1]
             if left := choice.left():

@@ -41,7 +41,7 @@ def record(
     tensors: makes the call's tensors, CPU tensors in memory of their own each time. The call is made twice:
     addresses differ between the two calls, numbers do not. readable: see `rules`. names: of mbarriers.
 
-    Raises NotRecordable for host code that reads what a tensor holds, or that differs between the two calls.
+    Raises NotRecordable for host code that reads the values of a tensor, or that differs between the two calls.
     """
     passes = [_Pass(tensors(), readable, names or {}) for _ in range(2)]  # both live, so their addresses differ
     for each in passes:
@@ -102,7 +102,7 @@ def _without_addresses(launch: Launched, relocations: list[Relocation]) -> Launc
 
 @dataclass
 class _Pass:
-    """One of the two calls: what the host did, and every tensor that it had, so that no address is used twice."""
+    """One of the two calls: the steps of the host, and all its tensors, so that no address is used twice."""
 
     tensors: Tensors
     readable: frozenset[str]

@@ -113,7 +113,7 @@ class _Replay:
         return self._values[number]
 
     def take(self, step: Any) -> None:
-        """Take one step."""
+        """Replay one step."""
         if isinstance(step, Launched):
             self._launch(step)
         elif isinstance(step, HostOp):

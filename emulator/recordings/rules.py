@@ -81,5 +81,5 @@ class Rules:
         return bool(held)
 
     def hold(self, root: int) -> None:
-        """Note that a storage holds results of launches, or something computed from them."""
+        """Record that a storage holds results of launches, or something computed from them."""
         self._held.setdefault(root, RESULT)

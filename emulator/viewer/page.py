@@ -38,7 +38,7 @@ class Shown:
     """A launch to show.
 
     prediction: its time; or the reason why it has none. trace: what happened under the clock, perhaps until that
-    reason. recording: what it did. error: what ended it, None if it ran to its end.
+    reason. recording: its events. error: the error that ended it, None if it ran to its end.
     """
 
     number: int

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LONGEST: Final = 60
 """Characters of a kernel's name in the name of a file."""
 Timed = tuple[Prediction | str, Trace]
-"""The prediction of a launch, or why it has none, and what happened under the clock, perhaps until that."""
+"""The prediction of a launch, or the reason why it has none, and the trace of the clock until then."""
 
 
 class Pages:
@@ -58,7 +58,7 @@ class Pages:
             return f"no prediction: {str(why).splitlines()[0]}", trace
 
     def _write(self, launch: Launch, timed: Timed, recording: Recording, error: EmulatorError | None) -> None:
-        """Write the page of a launch that has ended. error: what ended it early."""
+        """Write the page of a launch that has ended. error: the error that ended it early."""
         number = len(self.written) + 1
         name = re.sub(r"\W+", "_", launch.kernel.name)[:LONGEST]
         path = self._folder / f"{number}-{name}.html"

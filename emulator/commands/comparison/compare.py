@@ -64,10 +64,10 @@ def _compared(versions: tuple[Side, Side], measured: tuple[list[Json], list[Json
     )
 
 
-def _label(side: Side, beside_commit: bool) -> str:
+def _label(side: Side, with_commit: bool) -> str:
     if side.commit:
         return f"{side.label} ({side.commit[:SHORT]})"
-    return f"{side.label} (working tree)" if beside_commit else side.label
+    return f"{side.label} (working tree)" if with_commit else side.label
 
 
 def _machine_code(launches: Sequence[Json]) -> tuple[str, Callable[[Json], Resources | None]]:

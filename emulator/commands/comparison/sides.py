@@ -23,7 +23,7 @@ class NotPredicted(ComparisonError):
 class Side:
     """One version.
 
-    label: what the user called it. commit: its full name, "" for files of the working tree. script: its file. folder:
+    label: its name in the command. commit: its full name, "" for files of the working tree. script: its file. folder:
     the working folder of its run. copied: the repository of which `checkout` is a copy, None for files as they are.
     """
 

@@ -67,18 +67,18 @@ def _where(change: Change) -> str:
     return head if base == head or not base else base if not head else f"{base} -> {head}"
 
 
-def _table(changes: Sequence[Change], title: str = "", notes: Sequence[str] = ()) -> Iterator[str]:
+def _table(changes: Sequence[Change], title: str = "", places: Sequence[str] = ()) -> Iterator[str]:
     if not changes:
         return
     width = max(len(title), *(len(each.name[:LONGEST]) for each in changes))
     yield f"  {title:<{width}}  {'base':>12} {'head':>12}  change"
     for at, each in enumerate(changes):
         row = f"  {each.name[:LONGEST]:<{width}}  {shown(each.base, each.unit):>12} {shown(each.head, each.unit):>12}"
-        yield f"{row}  {difference(each):<17}{notes[at] if notes else ''}".rstrip()
+        yield f"{row}  {difference(each):<17}{places[at] if places else ''}".rstrip()
 
 
 def visible(change: Change) -> bool:
-    """Return True if a change can be seen in what is shown of its values."""
+    """Return True if the displayed values of a change differ."""
     return shown(change.base, change.unit) != shown(change.head, change.unit)
 
 
