@@ -107,7 +107,7 @@ def predict(
         occupancy.resident,
         occupancy.limit,
         timed.grid.registers,
-        tuple(roles(time, places)),
+        tuple(roles(time, skeleton.segments, places)),
         tuple(lines(time, skeleton.segments, places)),
         issued(time, skeleton.segments, places),
         tuple(_assumptions(chip, skeleton, timed, time, figures)),

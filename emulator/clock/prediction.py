@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from typing import Any, Final
@@ -163,10 +163,9 @@ class Prediction:
     def _profile(self) -> Iterator[str]:
         """Yield the lines of where the warps' time goes."""
         for role in self.roles:
-            parts = {"running": role.running, **role.stalls}
-            shares = [f"{what} {cycles / role.cycles:.0%}" for what, cycles in parts.items()]
-            shares[0] += f" (issuing {role.issued / role.cycles:.0%})"
-            yield f"  {role.names}: {', '.join(shares)}"
+            running, stalls = (_shares(each, role.cycles) for each in (role.parts, role.stalls))
+            inside = f" ({', '.join(running)})" if running else ""
+            yield "  " + ", ".join([f"{role.names}: running {role.running / role.cycles:.0%}{inside}", *stalls])
         waits = sorted(((w.cycles / r.cycles, r, w) for r in self.roles for w in r.waits), key=lambda each: -each[0])
         if waits and waits[0][0] >= SMALLEST:
             yield "  waits, as shares of the CTA's time:"
@@ -178,7 +177,9 @@ class Prediction:
             yield "  lines, as shares of all warps' time:"
             yield f"    {'issued':>7}{'stalled':>9}{'waiting':>9}"
         for line in longest:
-            yield f"    {line.issued:>7.1%}{line.stalled:>9.1%}{line.waited:>9.1%}  {line.where}"
+            most = next(iter(line.stalls), "")
+            reason = f" ({most})" if most else ""
+            yield f"    {line.issued:>7.1%}{line.stalled:>9.1%}{line.waited:>9.1%}  {line.where}{reason}"
         for line in sorted((each for each in self.lines if each.conflicts), key=lambda each: -each.conflicts)[:SHOWN]:
             yield f"  bank conflicts: {line.conflicts:,.0f} cycles per CTA at {line.where}"
         for line in sorted((each for each in self.lines if each.wasted), key=lambda each: -each.wasted)[:SHOWN]:
@@ -188,6 +189,11 @@ class Prediction:
 def _shown(times: float) -> str:
     """Return a mean number of waits per warp."""
     return f"{times:,.0f}" if times >= 1 else f"{times:.1f}"
+
+
+def _shares(parts: Mapping[str, float], whole: float) -> list[str]:
+    """Return the parts of a time that are large enough to be shown, as shares."""
+    return [f"{what} {cycles / whole:.0%}" for what, cycles in parts.items() if cycles >= LEAST * whole]
 
 
 def _tail(waves: float) -> float:

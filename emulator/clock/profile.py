@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..ptx.kinds import Kind
 from .grid import Executed, GridTime
-from .segment import Segment
-from .warps import LONG_SCOREBOARD, TimedWarp, Waiting
+from .segment import BUSY_PIPES, FIXED_LATENCY, LONG_SCOREBOARD, SHORT_SCOREBOARD, Segment
+from .warps import TimedWarp, Waiting
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Launch
@@ -50,16 +50,17 @@ class Wait:
 class Role:
     """Warps that wait for the same things.
 
-    running, waits: cycles per warp, of the `cycles` that its cluster takes. issued: the instructions in `running`.
-    stalls: the cycles of the waits by reason, the longest first.
+    running, waits: cycles per warp, of the `cycles` that its cluster takes. parts: of `running`: issuing, and stalls by
+    reason, as scheduled for a warp that is alone; what other warps add is stalls for busy pipes. stalls: the cycles of
+    the waits by reason, the longest first.
     """
 
     warps: tuple[int, ...]
     cycles: float
     running: float
-    issued: float
+    parts: Mapping[str, float]
     waits: tuple[Wait, ...]
-    stalls: dict[str, float]
+    stalls: Mapping[str, float]
 
     @property
     def names(self) -> str:
@@ -86,7 +87,8 @@ class Line:
 
     issued: issuing instructions. stalled: between two of them, because of latencies and pipes, as scheduled for a warp
     that is alone. waited: at barriers, for copies, and for values from L2 or HBM. conflicts: cycles per CTA that bank
-    conflicts add. wasted: bytes per CTA of global memory's sectors that no lane asked for.
+    conflicts add. wasted: bytes per CTA of global memory's sectors that no lane asked for. stalls: the shares of
+    `stalled` and `waited` by reason, the largest first.
     """
 
     where: str
@@ -95,6 +97,7 @@ class Line:
     waited: float
     conflicts: float
     wasted: float
+    stalls: Mapping[str, float]
 
     @property
     def share(self) -> float:
@@ -130,7 +133,7 @@ def typical(time: GridTime) -> Executed:
     return max(time.executed, key=lambda e: e.share)
 
 
-def roles(time: GridTime, places: Places) -> Iterator[Role]:
+def roles(time: GridTime, segments: Sequence[Segment], places: Places) -> Iterator[Role]:
     """Yield the roles of the typical cluster's first CTA."""
     cluster = typical(time).cluster
     alike: dict[frozenset[int], list[TimedWarp]] = {}
@@ -142,9 +145,20 @@ def roles(time: GridTime, places: Places) -> Iterator[Role]:
         count, stalls = len(warps), Counter[str]()
         for wait in (wait for warp in warps for wait in warp.waits.values()):
             stalls.update({reason: cycles / count for reason, cycles in wait.reasons.items()})
-        running, issued = (sum(getattr(warp, name) for warp in warps) / count for name in ("running_cycles", "issued"))
-        waits = tuple(_merged(warps, places))
-        yield Role(tuple(w.index for w in warps), whole, running, issued, waits, dict(stalls.most_common()))
+        running = sum(warp.running_cycles for warp in warps) / count
+        waits, parts = tuple(_merged(warps, places)), _parts(running, warps, segments)
+        yield Role(tuple(w.index for w in warps), whole, running, parts, waits, dict(stalls.most_common()))
+
+
+def _parts(running: float, warps: Sequence[TimedWarp], segments: Sequence[Segment]) -> dict[str, float]:
+    """Return the parts of the cycles in which warps run, per warp."""
+    parts = {"issuing": 0.0, SHORT_SCOREBOARD: 0.0, FIXED_LATENCY: 0.0}
+    for number, times in sum((warp.segments for warp in warps), Counter[int]()).items():
+        for cost in segments[number].lines:
+            parts["issuing"] += cost.issued * times / len(warps)
+            if cost.reason in parts:
+                parts[cost.reason] += cost.stalled * times / len(warps)
+    return parts | {BUSY_PIPES: max(running - sum(parts.values()), 0.0)}
 
 
 def _merged(warps: Sequence[TimedWarp], places: Places) -> Sequence[Wait]:
@@ -169,20 +183,26 @@ def lines(time: GridTime, segments: Sequence[Segment], places: Places) -> Sequen
     cta = executed.cluster.ctas[0]
     whole = (executed.cluster.end - executed.cluster.start) * len(cta.warps)
     found: dict[str, list[float]] = {}
+    stalls: dict[str, Counter[str]] = defaultdict(Counter)
 
-    def add(line: int, *costs: float) -> None:
+    def add(line: int, *costs: float, reasons: Mapping[str, float]) -> None:
         sums = found.setdefault(places.where(line), [0.0] * 5)
         for i, cost in enumerate(costs):
             sums[i] += cost
+        stalls[places.where(line)].update({reason: cycles / whole for reason, cycles in reasons.items()})
 
     for number, times in cta.sm.segments.items():
         for cost in segments[number].lines:
             each = times / executed.together
-            add(cost.line, *(each * c for c in (cost.issued, cost.stalled, 0.0, cost.conflicts, cost.wasted)))
+            costs = (each * c for c in (cost.issued, cost.stalled, 0.0, cost.conflicts, cost.wasted))
+            add(cost.line, *costs, reasons={cost.reason: each * cost.stalled})
     for warp in cta.warps:
         for (line, _), wait in warp.waits.items():
-            add(line, 0.0, 0.0, wait.cycles)
-    made = [Line(where, *(c / whole for c in costs[:3]), *costs[3:]) for where, costs in found.items()]
+            add(line, 0.0, 0.0, wait.cycles, reasons=wait.reasons)
+    made = []
+    for where, (issues, stalled, waited, conflicts, wasted) in found.items():
+        reasons = dict((+stalls[where]).most_common())
+        made.append(Line(where, issues / whole, stalled / whole, waited / whole, conflicts, wasted, reasons))
     return sorted(made, key=lambda m: -m.share)
 
 

@@ -22,7 +22,22 @@ from ..ptx.syntax import Reg
 from .chips import Chip
 from .lane_addresses import LaneAddresses
 from .operations import waits_at_first_use
-from .segment import ISSUE, LSU, PIPES, SLICE, TMEM, Folding, LineCost, Segment, Slice
+from .segment import (
+    BUSY_PIPES,
+    FIXED_LATENCY,
+    ISSUE,
+    LONG_SCOREBOARD,
+    LSU,
+    MUFU,
+    PIPES,
+    SHORT_SCOREBOARD,
+    SLICE,
+    TMEM,
+    Folding,
+    LineCost,
+    Segment,
+    Slice,
+)
 
 NEVER: Final = 1 << 30
 NOTHING: Final = frozenset[int]()
@@ -50,7 +65,7 @@ class Node:
     flops: of mma.sync.
     slack: the cycles by which its result may be late before anything waits for it.
     remote: its value comes from L2 or HBM.
-    awaits: it issues when such a value is there.
+    awaits: the reason of the stall before it, if it issues when a value arrives.
     """
 
     pipe: int
@@ -68,7 +83,7 @@ class Node:
     flops: float = 0.0
     slack: float = 0.0
     remote: bool = False
-    awaits: bool = False
+    awaits: str = ""
 
 
 Between = Sequence[Segment | AwaitedLoad]
@@ -111,13 +126,13 @@ class Scheduler:
         parts: list[Segment | AwaitedLoad] = []
         pending: list[tuple[float, Node]] = []
         start = end = 0.0
-        awaits = False
+        awaits = BUSY_PIPES
         for i in sorted(range(len(nodes)), key=lambda i: (issued[i], nodes[i].load is None)):
             node, at = nodes[i], issued[i]
             if node.load is None and not node.operation:
                 pending.append((at, node))
                 done = at + (node.latency if i not in needed and node.latency > SLICE else node.width)
-                end, awaits = (done, node.remote) if done > end else (end, awaits)
+                end, awaits = (done, _reason(node)) if done > end else (end, awaits)
                 continue
             over = max((at + node.width for at, node in pending), default=start)
             parts += segments(pending, start, at if node.load is None else min(at, over), first, node.awaits)
@@ -210,11 +225,11 @@ def _is_ordered(effect: Effect) -> bool:
 
 
 def segments(
-    pending: Sequence[tuple[float, Node]], start: float, end: float, line: int, awaits: bool
+    pending: Sequence[tuple[float, Node]], start: float, end: float, line: int, awaits: str
 ) -> list[Segment | AwaitedLoad]:
     """Return the nodes that are issued from `start` to `end` as a segment; no segment if no time passes.
 
-    line: the PTX line of a segment in which nothing is issued. awaits: its end is when a value from L2 or HBM is there.
+    line: the PTX line of a segment in which nothing is issued. awaits: the reason of a stall at its end.
     """
     if end <= start:
         return []
@@ -255,24 +270,27 @@ Waits = list[tuple[float, float, int]]
 
 
 def _line_costs(
-    pending: Sequence[tuple[float, Node]], start: float, end: float, line: int, awaits: bool
+    pending: Sequence[tuple[float, Node]], start: float, end: float, line: int, awaits: str
 ) -> tuple[list[LineCost], Waits]:
     """Return (the costs of each instruction, the waits for global memory). The last one waits for the rest of the time.
 
-    awaits: it waits for a value from L2 or HBM.
+    awaits: the reason of that wait.
     """
     costs: list[LineCost] = []
     waits: Waits = []
+
+    def stalled(until: float, by: int, reason: str) -> float:
+        """Return the cycles of a stall, none if it is a wait for global memory."""
+        if reason == LONG_SCOREBOARD and until > start:
+            waits.append((start, until, by))
+        return 0.0 if reason == LONG_SCOREBOARD else max(until - start, 0.0)
+
     for at, node in pending:
-        if node.awaits and at > start:
-            waits.append((start, at, node.line))
-        stalled = 0.0 if node.awaits else max(at - start, 0.0)
-        costs.append(LineCost(node.line, 1.0, stalled, node.conflicts, node.wasted))
+        before = stalled(at, node.line, node.awaits)
+        costs.append(LineCost(node.line, 1.0, before, node.awaits or BUSY_PIPES, node.conflicts, node.wasted))
         start, line = max(start, at) + 1, node.line
-    if end > start and awaits:
-        waits.append((start, end, line))
-    elif end > start:
-        costs.append(LineCost(line, stalled=end - start))
+    if left := stalled(end, line, awaits):
+        costs.append(LineCost(line, stalled=left, reason=awaits or BUSY_PIPES))
     return costs, waits
 
 
@@ -284,10 +302,18 @@ def _within(waits: Waits, start: float, end: float) -> Iterator[tuple[int, float
 
 
 def _find_awaits(nodes: Sequence[Node], issued: Sequence[float]) -> None:
-    """Mark the nodes that issue in the cycle in which a value from L2 or HBM arrives."""
+    """Set the reasons of stalls before the nodes that issue in the cycle in which a value arrives."""
     for i, node in enumerate(nodes):
-        arrivals = [issued[at] + nodes[at].latency for at in node.after if node.after[at] is None and nodes[at].remote]
-        node.awaits = max(arrivals, default=-1.0) > issued[i] - 1
+        arrivals = [(issued[at] + nodes[at].latency, at) for at, cycles in node.after.items() if cycles is None]
+        arrival, last = max(arrivals, default=(-1.0, i))
+        node.awaits = _reason(nodes[last]) if arrival > issued[i] - 1 else ""
+
+
+def _reason(node: Node) -> str:
+    """Return the reason of a stall until a node's value is there."""
+    if node.remote:
+        return LONG_SCOREBOARD
+    return SHORT_SCOREBOARD if node.pipe in (LSU, MUFU) else FIXED_LATENCY
 
 
 def _give_slack(nodes: Sequence[Node], issued: Sequence[float]) -> None:

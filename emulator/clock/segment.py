@@ -41,6 +41,12 @@ OPERAND_BITS: Final = {"tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8
 MATRIX_ACCESSES: Final = frozenset({Kind.MATRIX_LOAD, Kind.MATRIX_STORE})
 MATRIX_ROWS, MATRIX_ROW_BYTES = 8, 16
 """The rows of a matrix of ldmatrix, and the bytes of one."""
+LONG_SCOREBOARD: Final = "long scoreboard"
+SHORT_SCOREBOARD: Final = "short scoreboard"
+FIXED_LATENCY: Final = "fixed latency"
+BUSY_PIPES: Final = "busy pipes"
+"""Reasons of stalls, named as Nsight Compute names them where it has them: waits for values of L2 or HBM, of shared
+memory and the MUFU, and of other arithmetic; and for a pipe."""
 WIDTHS: Final = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 
 
@@ -67,12 +73,14 @@ class LineCost:
     """The costs of one PTX line each time a warp runs through its segment.
 
     issued: issue slots; stalled: cycles in which the warp waits to issue it, but for loads from global memory;
-    conflicts: cycles that bank conflicts add; wasted: bytes of the sectors of global memory that no lane asked for.
+    reason: of these cycles; conflicts: cycles that bank conflicts add; wasted: bytes of the sectors of global memory
+    that no lane asked for.
     """
 
     line: int
     issued: float = 0.0
     stalled: float = 0.0
+    reason: str = BUSY_PIPES
     conflicts: float = 0.0
     wasted: float = 0.0
 

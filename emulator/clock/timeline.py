@@ -315,7 +315,7 @@ class Timeline:
         warp.sm.segments[number] += 1
         if flops := warp.segment.flops:
             self._multiply_by_warp(warp.sm, flops)
-        warp.issued += warp.segment.demand[ISSUE]
+        warp.segments[number] += 1
         busy = warp.sm.busy
         for pipe, cycles in enumerate(warp.segment.demand):
             if cycles:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from .warps import LONG_SCOREBOARD
+from .segment import LONG_SCOREBOARD
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..machine.launch.special_registers import of_cta, of_warp
 from .barriers import TimedBarrier, TimedMBarrier
-from .segment import PIPES, SUB_PARTITIONS, Segment
+from .segment import LONG_SCOREBOARD, PIPES, SUB_PARTITIONS, Segment
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Dim3, Launch
@@ -146,10 +146,6 @@ class TimedCta:
         return f"CTA {self.name}"
 
 
-LONG_SCOREBOARD = "long scoreboard"
-"""The reason of a wait for the value of a load from L2 or HBM, as Nsight Compute calls it."""
-
-
 @dataclass
 class Waiting:
     """The waits of a warp at one instruction for one thing: their number, total cycles, and cycles by reason."""
@@ -219,8 +215,10 @@ class TimedWarp:
         self.since: tuple[float, Instr, str] | None = None
         """(start, instruction, reason) of the current wait."""
         self.waits: dict[tuple[int, str], Waiting] = {}
-        self.running_cycles = self.issued = 0.0
-        """The cycles in segments, but for waits for global memory, and the instructions issued in them."""
+        self.running_cycles = 0.0
+        """The cycles in segments, but for waits for global memory."""
+        self.segments: Counter[int] = Counter()
+        """Number of times that the warp began each segment, by its number."""
         self.loaded = 0
         """Bytes of the copies from global memory that the warp issued."""
         self.stores_done = self.tensor_done = self.copied = 0.0

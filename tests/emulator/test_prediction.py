@@ -219,7 +219,7 @@ def test_waits_are_merged_by_barrier_array_and_source_line() -> None:
             return "kernel.py:1" if line < 9 else "kernel.py:2"
 
     executed = type("Executed", (), {"cluster": cluster, "share": 1.0})()
-    (role,) = roles(GridTime(1.0, None, [executed]), Same())  # type: ignore[arg-type]
+    (role,) = roles(GridTime(1.0, None, [executed]), timeline.segments, Same())  # type: ignore[arg-type]
     assert [(w.what, w.where, w.line, w.cycles, w.times) for w in role.waits] == [
         ("full", "kernel.py:1", 8, 70, 4),
         ("empty[0]", "kernel.py:2", 9, 50, 2),
@@ -294,9 +294,11 @@ def test_a_wait_for_a_load_from_memory_is_no_running() -> None:
     found = predicted(bench.entry("u64 data", body), [np.zeros(8, np.uint32)], trace=True)
     (role,) = found.roles
     assert role.stalls["long scoreboard"] == pytest.approx(B200.global_latency, rel=0.02)
-    assert role.running < 0.1 * B200.global_latency and role.issued <= role.running
+    assert role.running < 0.1 * B200.global_latency
+    assert sum(role.parts.values()) == pytest.approx(role.running) and 0 < role.parts["issuing"] < 10
     (wait,) = (wait for wait in role.waits if wait.what == "long scoreboard")
     assert wait.times == 1 and found.lines[0].waited > 0.5 > found.lines[0].stalled
+    assert next(iter(found.lines[0].stalls)) == "long scoreboard"
     assert found.trace is not None
     spans = {each["name"]: each["dur"] for each in json.loads(found.trace.json())["traceEvents"] if each["ph"] == "X"}
     assert spans["waits for long scoreboard"] == pytest.approx(B200.global_latency, abs=32)
@@ -320,3 +322,16 @@ def test_ranges_can_be_left_out() -> None:
     ranges = re.compile(r" \([\d.,]+ to [\d.,]+\)")
     assert len(ranges.findall(with_ranges)) == 2 and not ranges.findall(without)
     assert ranges.sub("", with_ranges) == without
+
+
+def test_a_line_names_its_largest_stall() -> None:
+    """A chain of exponentials waits for each; a chain of products for a fixed latency; many products for their pipe."""
+    chains = {
+        "short scoreboard": "ex2.approx.ftz.f32 %r1, %r1;" * 32,
+        "fixed latency": "fma.rn.f32 %r1, %r1, %r1, %r1;" * 32,
+        "busy pipes": "".join(f"ex2.approx.ftz.f32 %r{i}, %r{i};" for i in range(32)),
+    }
+    for reason, body in chains.items():
+        (role,) = predicted(bench.entry("", f"{body} ret;"), []).roles
+        assert max((cycles, part) for part, cycles in role.parts.items())[1] == reason, role.parts
+        assert sum(role.parts.values()) == pytest.approx(role.running)

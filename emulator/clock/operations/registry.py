@@ -12,17 +12,17 @@ from ...isa.ld_st import STRONG
 from ...isa.registry import Action, Handler, Lowering, never_communicates
 from ...ptx.kinds import Kind
 from ...ptx.syntax import Instr, Operand
-from ..warps import LONG_SCOREBOARD, TimedWarp
+from ..segment import LONG_SCOREBOARD, SHORT_SCOREBOARD
+from ..warps import TimedWarp
 
 REASONS: Final = {
     "bulk stores": "TMA",
     "earlier stores": "stores",
     "wgmma": "tensor core",
     "tensor memory": "tensor memory",
-    "ld.shared": "short scoreboard",
     "barrier.cluster": "barrier",
 }
-"""The kinds of the waits with a known end; the others wait for values from L2 or HBM."""
+"""The kinds of the waits with a known end; the others wait for values from memory."""
 SEGMENT: Final = "clock.segment"
 AWAIT_LOAD: Final = "clock.loaded"
 OUTCOME: Final = "clock.outcome"
@@ -152,7 +152,8 @@ def idle(warp: TimedWarp, now: float, done: float, ins: Instr, what: str) -> flo
     if done <= now:
         warp.visited(ins.line, what)
         return now
-    warp.waited(ins.line, what, done - now, REASONS.get(what, LONG_SCOREBOARD))
+    value = SHORT_SCOREBOARD if "shared" in what else LONG_SCOREBOARD
+    warp.waited(ins.line, what, done - now, REASONS.get(what, value))
     if warp.timeline.trace is not None:
         warp.timeline.trace.waited(warp, ins, what, now, done)
     return done
