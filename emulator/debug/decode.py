@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..chip import LANES, RANK_SHIFT
+from ..engine.divergence import lanes_of
 from ..engine.effects import Effect
 from ..isa.atomics import Atomic
 from ..isa.ld_st import MemoryOp
@@ -153,13 +154,13 @@ def copies(effect: Effect, warp: Warp, lanes: int, values: Operands) -> list[lis
 
     Copies of boxes are not among them: their operations say what they are.
     """
-    instr = effect.instr
+    instr, active = effect.instr, np.flatnonzero(lanes_of(lanes)).tolist()
     if instr.kind is Kind.LANE_COPY:
         return [[_lane_copies(effect, warp, lanes, values)]]
     if instr.kind is Kind.TENSOR_COPY:
-        return [_tensor_copy(effect, warp, lane, values) for lane in range(LANES) if lanes >> lane & 1]
+        return [_tensor_copy(effect, warp, lane, values) for lane in active]
     if instr.kind in (Kind.BULK_COPY, Kind.BULK_REDUCTION):
-        return [[piece] for lane in range(LANES) if lanes >> lane & 1 for piece in _bulk(effect, warp, lane, values)]
+        return [[piece] for lane in active for piece in _bulk(effect, warp, lane, values)]
     return []
 
 
@@ -171,7 +172,7 @@ def _lane_copies(effect: Effect, warp: Warp, lanes: int, values: Operands) -> Pi
     if len(rest) > ("L2::cache_hint" in effect.instr.modifiers):
         given = values.lanes(rest[0])
         sizes = np.where(given != 0, 0, sizes) if _is_predicate(rest[0]) else given
-    here = np.array([bool(lanes >> lane & 1) for lane in range(LANES)])
+    here = lanes_of(lanes)
     byte = np.arange(size.value, dtype=np.int64)
     to = of_threads(warp, values.lanes(target), "shared")[here, None] + byte
     of = of_threads(warp, values.lanes(source), "global")[here, None] + byte

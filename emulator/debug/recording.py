@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..engine.divergence import lanes_of
 from ..engine.effects import Effect
 from ..errors import EmulatorError
 from ..isa.registry import Handler
@@ -162,8 +163,7 @@ class _Observer(Observer):
             recording.definitions[(warp.cta.ctaid, warp.index), register].append(number)
         found = self._access
         if found is not None and found.stores:
-            active = np.array([bool(lanes >> lane & 1) for lane in range(32)])
-            self._writers.write(found.places[..., active], found.width, number)
+            self._writers.write(found.places[..., lanes_of(lanes)], found.width, number)
         if effect.instr.kind is Kind.TENSOR_MMA:
             for lane, queue in warp.tensor.items():
                 if lanes >> lane & 1 and queue.open is not None:

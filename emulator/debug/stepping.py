@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..engine.blocks import BLOCKED
-from ..engine.divergence import rejoin
+from ..engine.divergence import lanes_of, rejoin
 from ..engine.effects import Effect
 from ..engine.taint import Choice, TaintTracker, choice
 from ..errors import EmulatorError
@@ -138,8 +138,7 @@ class SteppedProgram(Program):
         if slot is None:
             return None
         if slot.type == "pred":
-            word = int(warp.registers.words[slot.offset // 4])
-            return np.array([bool(word >> lane & 1) for lane in range(32)])
+            return lanes_of(int(warp.registers.words[slot.offset // 4]))
         row: np.ndarray = warp.registers.rows(slot.type)[slot.row]
         return row.copy()
 

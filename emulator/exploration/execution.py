@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..chip import RANK_SHIFT
 from ..debug.decode import Operands
 from ..debug.stepping import Observer, SteppedProgram
+from ..engine.divergence import lanes_of
 from ..errors import BudgetExceeded, Deadlock
 from ..isa.ld_st import STRONG
 from ..machine.execution.ending import finish
@@ -217,7 +218,7 @@ class Execution(Observer):
 
     def _lanes(self, warp: Warp, operand: Any, lanes: int) -> list[int]:
         values = Operands(self._program, warp).lanes(operand)
-        return [int(values[lane]) for lane in range(32) if lanes >> lane & 1]
+        return [int(value) for value in values[lanes_of(lanes)]]
 
     def _mbarriers(self, warp: Warp, effect: Effect, lanes: int) -> Iterator[MBarrier]:
         operand = next(operand for operand in effect.instr.operands if isinstance(operand, Address))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ..chip import LANES
 from ..debug.addresses import SHARED, TENSOR
 from ..debug.events import Access, Executed
 from ..debug.places import source_line
+from ..engine.divergence import lanes_of
 from ..machine.launch.statistics import passes, shape_of
 from ..ptx.kinds import Kind
 
@@ -67,7 +67,6 @@ def accesses(recording: Recording) -> list[Accesses]:
 
 def _of_event(event: Executed, access: Access, kind: Kind) -> Iterator[tuple[str, int, int]]:
     """Yield (space, needed, taken) of an executed instruction; nothing for other spaces."""
-    active = np.array([bool(event.lanes >> lane & 1) for lane in range(LANES)])
     places = access.places
     first = int(places.flat[0])
     if first >= TENSOR:
@@ -77,7 +76,7 @@ def _of_event(event: Executed, access: Access, kind: Kind) -> Iterator[tuple[str
         counts = [passes(*shape_of(each, ROW_BYTES)) for each in rows]
         yield "shared", sum(needed for _, needed in counts), sum(taken for taken, _ in counts)
         return
-    here = places[0, 0][active]
+    here = places[0, 0][lanes_of(event.lanes)]
     size = access.width * places.shape[0] * places.shape[1]
     if first >= SHARED:
         taken, needed = passes(*shape_of(here, size))

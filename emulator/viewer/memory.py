@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from ..chip import TMEM_COLUMNS, TMEM_LANES
 from ..debug.addresses import CTA_SHIFT, SHARED, TENSOR, UNKNOWN, shared_base, tensor_base
 from ..debug.events import Copied, Event, Executed, Multiplied
+from ..engine.divergence import lanes_of
 from ..machine.launch.shared_names import shared_variables, source_name
 from ..tensors import place
 
@@ -85,8 +86,7 @@ def _targets(event: Event) -> np.ndarray | None:
     if isinstance(event, Executed):
         if event.access is None or not event.access.stores or not event.lanes:
             return None
-        active = np.array([bool(event.lanes >> lane & 1) for lane in range(event.access.places.shape[-1])])
-        return event.access.places[..., active].reshape(-1)
+        return event.access.places[..., lanes_of(event.lanes)].reshape(-1)
     if isinstance(event, Copied):
         inside = np.arange(0, event.width, SMALLEST)
         return (event.targets[:, None] + inside).reshape(-1)
@@ -123,25 +123,22 @@ def _map(
         for variable in shared_variables(recording.kernel):
             for part in range(variable.offset // band, -(-(variable.offset + variable.size) // band)):
                 names[part][source_name(variable.name)] = None
-    bands = list(_merged(writes, names, band, end))
-    return Map(title, unit, end, tuple(bands))
+    return Map(title, unit, end, _merged(writes, names, band, end))
 
 
 def _merged(
     writes: Mapping[int, Mapping[int, int]], names: Mapping[int, Mapping[str, None]], band: int, end: int
-) -> Iterator[Band]:
-    """Yield parts that were written, those that were written at the same moments as one."""
-    open_: Band | None = None
+) -> tuple[Band, ...]:
+    """List the parts that were written. Neighbours that were written at the same moments are one band."""
+    found: list[Band] = []
     for part in sorted(writes):
         here = Band(part * band, min((part + 1) * band, end), tuple(_changes(writes[part])), tuple(names.get(part, ())))
-        if open_ is not None and open_.end == here.first and (open_.writes, open_.names) == (here.writes, here.names):
-            open_ = Band(open_.first, here.end, open_.writes, open_.names)
-            continue
-        if open_ is not None:
-            yield open_
-        open_ = here
-    if open_ is not None:
-        yield open_
+        last = found[-1] if found else None
+        if last is not None and (last.end, last.writes, last.names) == (here.first, here.writes, here.names):
+            found[-1] = replace(last, end=here.end)
+        else:
+            found.append(here)
+    return tuple(found)
 
 
 def _changes(writes: Mapping[int, int]) -> Iterator[tuple[int, int]]:
