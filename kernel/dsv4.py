@@ -6,7 +6,6 @@ names are those of vLLM and FlashMLA. Norms, rotary embedding and the inverse ro
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 import torch
@@ -27,7 +26,6 @@ NAMES = {
     "sink": "attn_sink",
     "k": "swa_kv",
 }
-INNER_NAME = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, NAMES))})(?!\w)")
 
 
 def attention(
@@ -92,12 +90,7 @@ def attention(
             debug=debug,
         )
     except ArgumentError as error:
-        raise ArgumentError(renamed(error.name), error.seen, error.allowed) from None
-
-
-def renamed(name: str) -> str:
-    """Replace the name of an argument of kernel.fmha, or of a part of it, by its name here."""
-    return INNER_NAME.sub(lambda match: NAMES[match[0]], name)
+        raise error.renamed(NAMES) from None
 
 
 def compressed_branch(

@@ -94,7 +94,7 @@ class Combine(LoopInvariant):
         # 2. Find the row's maximum and sum.
         running.stats[0] = cute.arch.warp_reduction(stats[0], cute.arch.fmax, threads_in_group=config.splits)
         if const_expr(running.maxima):
-            running.note_largest(cute.arch.warp_reduction(largest, cute.arch.fmax, threads_in_group=config.splits))
+            running.set_largest(cute.arch.warp_reduction(largest, cute.arch.fmax, threads_in_group=config.splits))
         weight = running.weight_of(stats[0])
         row_sum = cute.arch.warp_reduction(weight * stats[1], operator.add, threads_in_group=config.splits)
         weights = [cute.arch.shuffle_sync(weight, s) for s in range(config.splits)]

@@ -143,7 +143,7 @@ class ConvertingWarp(CacheWarp):
                     scale_large(keys, chunks[c], columns)
                     for step in cutlass.range_constexpr(self.steps):
                         self.write(first, self.row_offset(c, step), columns[step])
-                    self.note_chunk(n, c, columns, number)
+                    self.store_chunk(n, c, columns, number)
             if cutlass.const_expr(self.ahead is not None):
                 for key in keys:
                     key.load_codes([chunk + self.ahead for chunk in chunks])
@@ -156,7 +156,7 @@ class ConvertingWarp(CacheWarp):
     def begin_slice(self, slice_: int, chunks: range, keys: list[Key], slot: Int32, number: Int32) -> None:
         """Start a slice of `chunks` of the CTA's KV tile `number` in a free slot."""
 
-    def note_chunk(self, slice_: int, c: int, columns: list[list[cute.Tensor]], number: Int32) -> None:
+    def store_chunk(self, slice_: int, c: int, columns: list[list[cute.Tensor]], number: Int32) -> None:
         """Use the columns of chunk `c` of a slice of the CTA's KV tile `number` otherwise."""
 
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:

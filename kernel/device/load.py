@@ -168,7 +168,7 @@ class LoadWarp(LoopInvariant):
         # 2. Wait for a free slot and copy. An index that names no key copies zeros.
         valid = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
         slot = wait_empty(self.cta, ring, self.warp, number)
-        self.note_valid(keys, number)
+        self.publish_valid(keys, number)
         for first, place, src in zip(firsts, places, sources, strict=True):
             valid[0] = self.is_key(place)
             dst = cute.logical_divide(self.slot(slot)[first + lane // lanes, None], vector)
@@ -180,7 +180,7 @@ class LoadWarp(LoopInvariant):
         # 4. Signal the MMA warp.
         self.publish_copies(slot)
 
-    def note_valid(self, places: list[Any], number: Int32) -> None:
+    def publish_valid(self, places: list[Any], number: Int32) -> None:
         """Do nothing: softmax reads the indices of the CTA's KV tile `number` itself."""
 
     def place(self, entry: Int32, index: Int32) -> Any:

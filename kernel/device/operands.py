@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import cutlass.cute as cute
 from cutlass import BFloat16, Int64
 from cutlass.cute.nvgpu import cpasync, tcgen05
+from cutlass.memory import SmemAllocator
 
 from kernel.arguments import Arguments, Operands
 from kernel.device.config import DeviceConfig
-from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES
+from kernel.device.tiles import LoopInvariant
+from kernel.hardware import BF16_BYTES, SMEM_ALIGN, SWIZZLE_BYTES
 
 CHUNK = SWIZZLE_BYTES // BF16_BYTES  # bf16 of a swizzled row
 
@@ -38,6 +40,26 @@ class Copies(NamedTuple):
     topk_keys: cute.Tensor | None  # compressed keys as (key, dim) where tokens have top-k indices: no TMA then
     o: cpasync.TmaInfo | cute.Tensor  # the tensor itself where keys are split: no TMA then
     u: cpasync.TmaInfo | cute.Tensor | None
+
+
+class Buffers(LoopInvariant):
+    """The buffers of shared memory, in their order: mbarriers, those of a chip, Q, the rings of K and V, and others."""
+
+    def __init__(self, config: DeviceConfig) -> None:
+        """Allocate the mbarriers, which come first."""
+        self.allocator = SmemAllocator()
+        self.barriers = self.allocator.allocate_array(Int64, config.barrier_count)
+
+    def bf16(self, size: int) -> cute.Tensor:
+        """Allocate bytes for bf16."""
+        return self.allocator.allocate_tensor(BFloat16, cute.make_layout(size // BF16_BYTES), SMEM_ALIGN)
+
+    def allocate_operands(self, config: DeviceConfig) -> None:
+        """Allocate Q, the ring of K, that of V unless V is read as K, and the slot of K's rotary columns."""
+        self.sQ = self.bf16(config.smem.q_bytes)
+        self.sK = self.bf16(config.smem.depth * config.smem.kv_tile_bytes)
+        self.sV = self.bf16(config.smem.depth * config.smem.kv_tile_bytes) if config.loads_v else self.sK
+        self.sRope = self.bf16(config.smem.rope_bytes) if config.rope_dim else None
 
 
 def cta_group(config: DeviceConfig) -> tcgen05.CtaGroup:

@@ -34,14 +34,14 @@ class RunningSoftmax(LoopInvariant):
         self.stats.fill(0.0)
         self.stats[0] = -Float32.inf
         if self.maxima:
-            self.note_largest(-Float32.inf)
+            self.set_largest(-Float32.inf)
 
     @property
     def largest(self) -> Float32:
         """The largest logit so far if it is needed, else the maximum that sums refer to."""
         return self.stats[1 + PARTIAL_SUMS if self.maxima else 0]
 
-    def note_largest(self, value: Any) -> None:
+    def set_largest(self, value: Any) -> None:
         """Store the largest logit so far."""
         self.stats[1 + PARTIAL_SUMS] = value
 
@@ -58,8 +58,8 @@ class RunningSoftmax(LoopInvariant):
         raise NotImplementedError
 
     def finite_max(self) -> Float32:
-        """Return the maximum, or 0 if no key was visible yet, so that no exponent is inf - inf."""
-        return cutlass.select_(self.stats[0] == -Float32.inf, Float32(0.0), self.stats[0])
+        """Return the maximum, or 0 if no key was visible yet."""
+        return finite(self.stats[0])
 
     def weight_of(self, maximum: Float32) -> Float32:
         """Return the factor that refers sums of a lower maximum to this one; 0 if no key was visible there."""
@@ -98,3 +98,8 @@ class RunningSoftmax(LoopInvariant):
         for j in range(PARTIAL_SUMS):
             self.stats[1 + j] *= factor
         return factor
+
+
+def finite(maximum: Any) -> Any:
+    """Return a maximum, or 0 if no key was visible yet, so that no exponent is inf - inf."""
+    return cutlass.select_(maximum == -Float32.inf, Float32(0.0), maximum)

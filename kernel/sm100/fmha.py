@@ -76,7 +76,7 @@ class Blackwell(Fmha):
                 cute.arch.setmaxregister_increase(config.variant.registers[0])
             self.softmax(cta)
         else:
-            self.beside_softmax(cta, warp)
+            self.run_other_roles(cta, warp)
         # 3. Merge the partial results of split keys.
         if const_expr(config.splits > 1):
             Merge(cta.at_row_tile(cta.row_tile_range[0])).run(warp)
@@ -89,7 +89,7 @@ class Blackwell(Fmha):
             cute.arch.dealloc_tmem(tmem, config.tmem.alloc_cols, config.mma_ctas == 2)
 
     @cute.jit
-    def beside_softmax(self, cta: Cta, warp: Any) -> None:
+    def run_other_roles(self, cta: Cta, warp: Any) -> None:
         """Run a warp that is not one of softmax. Load warps that convert keys keep more registers than the others."""
         config = self.config
         registers = config.variant.registers

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int32, Int64
+from cutlass import BFloat16, Float32, Int32
 from cutlass.cute.nvgpu import OperandMajorMode, tcgen05
 from cutlass.experimental import primitives
-from cutlass.memory import SmemAllocator
 from cutlass.utils import blackwell_helpers as sm100
 
-from kernel.device.operands import CHUNK, cta_group
+from kernel.device.operands import CHUNK, Buffers, cta_group
 from kernel.device.tiles import LoopInvariant
 from kernel.hardware import BF16_BYTES, SMEM_ALIGN, SWIZZLE_BYTES, VECTOR_BYTES
 from kernel.sm100.config import FmhaConfig
@@ -49,29 +48,20 @@ def products(config: FmhaConfig) -> Products:
     return Products(qk, pv, sm100.make_smem_layout_a(pv, config.pv_tiler, BFloat16, stages))
 
 
-class Smem(LoopInvariant):
-    """The buffers of shared memory, in their order."""
+class Smem(Buffers):
+    """The buffers of shared memory."""
 
     def __init__(self, config: FmhaConfig, products: Products) -> None:
-        smem = SmemAllocator()
-
-        def bf16(size: int) -> cute.Tensor:
-            return smem.allocate_tensor(BFloat16, cute.make_layout(size // BF16_BYTES), SMEM_ALIGN)
-
-        self.barriers = smem.allocate_array(Int64, config.barrier_count)
-        self.tmem_slot = smem.allocate_array(Int32, 1)
+        super().__init__(config)
+        self.tmem_slot = self.allocator.allocate_array(Int32, 1)
         self.sMax = None  # exchange of maxima and sums between threads that share a row: (thread, parity)
         if config.variant.row_spans_warps:
-            self.sMax = smem.allocate_tensor(Float32, cute.make_layout((TMEM_LANES, 2)), 16)
-        self.sQ = bf16(config.smem.q_bytes)
-        self.sK = bf16(config.smem.depth * config.smem.kv_tile_bytes)
-        self.sV = bf16(config.smem.depth * config.smem.kv_tile_bytes) if config.loads_v else self.sK
-        self.sRope = bf16(config.smem.rope_bytes) if config.rope_dim else None
+            self.sMax = self.allocator.allocate_tensor(Float32, cute.make_layout((TMEM_LANES, 2)), 16)
+        self.allocate_operands(config)
         p = BFloat16, products.p.outer, SMEM_ALIGN, products.p.inner
-        self.sP = smem.allocate_tensor(*p) if config.p_path == "smem" else None
-        self.sO = (
-            bf16(config.smem.o_bytes) if config.smem.o_bytes else self.sP
-        )  # O is staged in P's buffer if it fits there
+        self.sP = self.allocator.allocate_tensor(*p) if config.p_path == "smem" else None
+        # O is staged in P's buffer if it fits there.
+        self.sO = self.bf16(config.smem.o_bytes) if config.smem.o_bytes else self.sP
 
 
 class Descriptors(LoopInvariant):

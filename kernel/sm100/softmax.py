@@ -68,12 +68,7 @@ class RowThread(LoopInvariant):
 
     def load_o(self, cta: Cta, c: int) -> cute.Tensor:
         """Load block `c` of LOAD_COLS columns of the thread's row of O, or of its half of the row."""
-        block = cta.fragments.o_blocks(self.q_tile)[None, None, c]
-        load = tmem_copy(tcgen05.Ld32x32bOp, LOAD_COLS, block, self.index)
-        o = cute.make_rmem_tensor(load.partition_D(cute.make_identity_tensor(block.shape)).shape, Float32)
-        cute.copy(load, load.partition_S(block), o)
-        cute.arch.fence_view_async_tmem_load()
-        return o
+        return load_lanes(cta.fragments.o_blocks(self.q_tile)[None, None, c], self.index)
 
     @cute.jit
     def load_o_or_zeros(self, cta: Cta, c: cutlass.Constexpr[int]) -> cute.Tensor:
@@ -240,7 +235,7 @@ class SoftmaxWarp(LoopInvariant):
         running = self.running
         new_max = running.tile_max(s, self.cta.kv_done + i)
         if const_expr(running.maxima):
-            running.note_largest(cute.arch.fmax(running.largest, new_max))
+            running.set_largest(cute.arch.fmax(running.largest, new_max))
         moved = (new_max - running.stats[0]) * running.scale_log2 > RESCALE_LOG2
         if cute.arch.vote_any_sync(moved):
             factor = running.move_to(new_max)
@@ -256,9 +251,7 @@ class SoftmaxWarp(LoopInvariant):
             o = self.thread.load_o(self.cta, c)
             for j in range(0, cute.size(o), 2):
                 o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (factor, factor))
-            block = self.cta.fragments.o_blocks(self.thread.q_tile)[None, None, c]
-            store = tmem_copy(tcgen05.St32x32bOp, LOAD_COLS, block, self.thread.index)
-            cute.copy(store, o, store.partition_D(block))
+            store_lanes(o, self.cta.fragments.o_blocks(self.thread.q_tile)[None, None, c], self.thread.index)
         cute.arch.fence_view_async_tmem_store()
 
     def publish_p(self, s: cute.Tensor, stage: Int32) -> None:
@@ -312,6 +305,21 @@ def tmem_copy(op: type, columns: int, tensor: cute.Tensor, index: Any) -> cute.T
     """Return thread `index`'s part of a copy between registers and `tensor` in tensor memory, `columns` at once."""
     atom = cute.make_copy_atom(op(tcgen05.Repetition(columns)), Float32)
     return tcgen05.make_tmem_copy(atom, tensor).get_slice(index)
+
+
+def load_lanes(tensor: cute.Tensor, index: Any) -> cute.Tensor:
+    """Load the lane of thread `index` of a (lane, column) tensor in tensor memory, and wait for it."""
+    load = tmem_copy(tcgen05.Ld32x32bOp, tensor.shape[1], tensor, index)
+    values = cute.make_rmem_tensor(load.partition_D(cute.make_identity_tensor(tensor.shape)).shape, Float32)
+    cute.copy(load, load.partition_S(tensor), values)
+    cute.arch.fence_view_async_tmem_load()
+    return values
+
+
+def store_lanes(values: cute.Tensor, tensor: cute.Tensor, index: Any) -> None:
+    """Store the lane of thread `index` of a (lane, column) tensor in tensor memory."""
+    store = tmem_copy(tcgen05.St32x32bOp, tensor.shape[1], tensor, index)
+    cute.copy(store, values, store.partition_D(tensor))
 
 
 def p_rows(cta: Cta) -> Any:

@@ -25,15 +25,15 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int8, Int32, Int64
+from cutlass import Float32, Int8, Int32
 from cutlass.experimental import primitives
-from cutlass.memory import SmemAllocator
 
 from kernel.device.config import Ring
 from kernel.device.cta import Cta
 from kernel.device.load import LoadWarp, load_q
+from kernel.device.operands import Buffers
 from kernel.device.tiles import LoopInvariant
-from kernel.hardware import BF16_BYTES, SMEM_ALIGN
+from kernel.hardware import BF16_BYTES
 from kernel.sm100.config import FmhaConfig
 from kernel.sm100.fmha import Blackwell
 from kernel.sm100.load import load
@@ -44,27 +44,19 @@ from kernel.sm100.swapped_mma import CORE, SwappedMmaWarp
 from kernel.sm100.swapped_softmax import ColumnThread, SwappedEpilogue, SwappedSoftmax
 
 
-class SwappedSmem(LoopInvariant):
-    """The buffers of shared memory, in their order."""
+class SwappedSmem(Buffers):
+    """The buffers of shared memory."""
 
     def __init__(self, config: FmhaConfig) -> None:
-        smem = SmemAllocator()
+        super().__init__(config)
         self.depth = config.smem.depth
-
-        def bf16(size: int) -> cute.Tensor:
-            return smem.allocate_tensor(BFloat16, cute.make_layout(size // BF16_BYTES), SMEM_ALIGN)
-
-        self.barriers = smem.allocate_array(Int64, config.barrier_count)
-        self.tmem_slot = smem.allocate_array(Int32, 1)
+        self.tmem_slot = self.allocator.allocate_array(Int32, 1)
         valid = cute.make_layout((config.block_n * VALID_BYTES, config.smem.depth))
-        self.valid = smem.allocate_tensor(Int8, valid, 4)  # (byte, KV tile of the ring)
-        exchanged = (config.tile_m, len(config.roles.softmax), EXCHANGED)
-        self.exchange = smem.allocate_tensor(Float32, cute.make_layout(exchanged), 16)  # (head, warp, statistic)
-        self.sQ = bf16(config.smem.q_bytes)
-        self.sK = bf16(config.smem.kv_bytes)
-        self.sV = self.sK
-        self.sRope = None
-        self.sP = bf16(config.smem.p_bytes)
+        self.valid = self.allocator.allocate_tensor(Int8, valid, 4)  # (byte, KV tile of the ring)
+        exchanged = cute.make_layout((config.tile_m, len(config.roles.softmax), EXCHANGED))
+        self.exchange = self.allocator.allocate_tensor(Float32, exchanged, 16)  # (head, warp, statistic)
+        self.allocate_operands(config)
+        self.sP = self.bf16(config.smem.p_bytes)
 
     def valid_keys(self, number: Any) -> cute.Tensor:
         """Return VALID_BYTES for each key of the CTA's KV tile `number`: 1 if the key's index names a key, or 0."""
@@ -128,7 +120,7 @@ class SwappedBlackwell(Blackwell):
         return SwappedFragments(self.config, smem, tmem)
 
     @cute.jit
-    def beside_softmax(self, cta: Cta, warp: Any) -> None:
+    def run_other_roles(self, cta: Cta, warp: Any) -> None:
         """Run a warp that is not one of softmax. Load warps keep as many registers as those of softmax."""
         config = self.config
         most, least = config.variant.registers

@@ -25,7 +25,7 @@ class SwappedCacheWarp(CacheWarp):
     """A load warp that copies keys in bf16 with operands swapped."""
 
     @cute.jit
-    def note_valid(self, places: list[Any], number: Int32) -> None:
+    def publish_valid(self, places: list[Any], number: Int32) -> None:
         """Tell softmax, from the warp of the first slice, which keys of the CTA's KV tile `number` exist."""
         if self.warp == 0:
             for n, place in enumerate(places):
@@ -44,12 +44,12 @@ class FastWarp(ConvertingWarp):
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
         """Signal the MMA warp, and softmax with the first slice."""
         if slice_ == 0:
-            self.note_valid(keys, number)
+            self.publish_valid(keys, number)
         cute.arch.fence_view_async_tmem_store()
         primitives.tcgen05_fence("before_thread_sync")
         super().publish_slice(slice_, keys, slot, number)
 
-    def note_valid(self, keys: list[Key], number: Int32) -> None:
+    def publish_valid(self, keys: list[Key], number: Int32) -> None:
         """Tell softmax which of the lane's keys of the CTA's KV tile `number` exist."""
         for step in range(self.steps):
             at = (self.first_key + step * KEYS) * VALID_BYTES + self.unit
@@ -69,7 +69,7 @@ class FastWarp(ConvertingWarp):
         else:
             primitives.tcgen05_fence("after_thread_sync")
 
-    def note_chunk(self, slice_: int, c: int, columns: list[list[cute.Tensor]], number: Int32) -> None:
+    def store_chunk(self, slice_: int, c: int, columns: list[list[cute.Tensor]], number: Int32) -> None:
         """Write chunk `c` of a slice of the warp's keys of KV tile `number` into tensor memory as A of QK.
 
         A thread has two columns of K in every fourth column of tensor memory, so a chunk's are permuted, as Q's are.

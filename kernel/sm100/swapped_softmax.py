@@ -16,19 +16,19 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int16, Int32, Int64, const_expr
-from cutlass.cute.nvgpu import tcgen05
 from cutlass.experimental import primitives
 
 from kernel.device.combine import partial_rows
 from kernel.device.config import STATS
 from kernel.device.cta import Cta
+from kernel.device.softmax import finite
 from kernel.device.tiles import LoopInvariant
 from kernel.hardware import BF16_BYTES, WARP
 from kernel.sm100.config import FmhaConfig
 from kernel.sm100.hardware import TMEM_LANES
 from kernel.sm100.memory import EXCHANGED, VALID_BYTES
 from kernel.sm100.operands import LANE
-from kernel.sm100.softmax import RESCALE_LOG2, RowSoftmax, tmem_copy
+from kernel.sm100.softmax import RESCALE_LOG2, RowSoftmax, load_lanes, store_lanes
 from kernel.sm100.swapped_mma import CORE
 
 KEYS = 16  # of a warp in a KV tile
@@ -193,14 +193,13 @@ class SwappedSoftmax(LoopInvariant):
                 factor_of[head] = factors[j]
         cute.arch.sync_warp()
         for part in cutlass.range(o_parts(self.cta), unroll=1):
-            o = load_o(self.cta, thread, part, AT_ONCE)
+            lanes = o_lanes(self.cta, part, AT_ONCE)
+            o = load_lanes(lanes, thread.index)
             first = part % (self.cta.config.tile_m // AT_ONCE) * AT_ONCE
             for n in cutlass.range_constexpr(0, AT_ONCE, 2):
                 pair = factor_of[first + n], factor_of[first + n + 1]
                 o[n], o[n + 1] = cute.arch.mul_packed_f32x2((o[n], o[n + 1]), pair)
-            tensor = o_lanes(self.cta, part, AT_ONCE)
-            store = tmem_copy(tcgen05.St32x32bOp, AT_ONCE, tensor, thread.index)
-            cute.copy(store, o, store.partition_D(tensor))
+            store_lanes(o, lanes, thread.index)
         cute.arch.fence_view_async_tmem_store()
 
     def store_p(self, s: list[cute.Tensor], stage: Int32) -> None:
@@ -268,7 +267,7 @@ class SwappedEpilogue(LoopInvariant):
         running = RowSoftmax(cta.args.scale_log2, cta.config.maxima)
         running.stats[0] = buffer[head, 0, MAXIMUM]
         if cta.config.maxima:
-            running.note_largest(functools.reduce(cute.arch.fmax, (buffer[head, w, LARGEST] for w in warps)))
+            running.set_largest(functools.reduce(cute.arch.fmax, (buffer[head, w, LARGEST] for w in warps)))
         return running, functools.reduce(operator.add, (buffer[head, w, SUM] for w in warps))
 
     @cute.jit
@@ -344,11 +343,6 @@ def store_bf16(address: Any, value: Int16) -> None:
     cute.make_tensor(pointer, cute.make_layout(1))[0] = value
 
 
-def finite(maximum: Any) -> Any:
-    """Return a maximum, or 0 if no key was visible yet, so that no exponent is inf - inf."""
-    return cutlass.select_(maximum == -Float32.inf, Float32(0.0), maximum)
-
-
 def o_parts(cta: Cta) -> int:
     """Return the number of parts of O' that are rescaled: AT_ONCE heads in a block of V's columns."""
     return cta.config.slices * cta.config.tile_m // AT_ONCE
@@ -360,16 +354,6 @@ def o_lanes(cta: Cta, part: Int32, heads: int) -> cute.Tensor:
     return cute.make_tensor(cta.fragments.o + part * heads, layout)
 
 
-def load_o(cta: Cta, thread: ColumnThread, part: Int32, heads: int) -> cute.Tensor:
-    """Load the thread's column of V in a part of O' with some heads."""
-    tensor = o_lanes(cta, part, heads)
-    load = tmem_copy(tcgen05.Ld32x32bOp, heads, tensor, thread.index)
-    o = cute.make_rmem_tensor(load.partition_D(cute.make_identity_tensor(tensor.shape)).shape, Float32)
-    cute.copy(load, load.partition_S(tensor), o)
-    cute.arch.fence_view_async_tmem_load()
-    return o
-
-
 @cute.jit
 def load_o_or_zeros(cta: Cta, thread: ColumnThread, block: Int32) -> cute.Tensor:
     """Load a block of O' for all heads; zeros if the row tile sees no key, so that no PV has written O'."""
@@ -377,5 +361,5 @@ def load_o_or_zeros(cta: Cta, thread: ColumnThread, block: Int32) -> cute.Tensor
     o = cute.make_rmem_tensor(heads, Float32)
     o.fill(0.0)
     if cta.kv_tiles.count > 0:
-        o.store(cute.coalesce(load_o(cta, thread, block, heads)).load())
+        o.store(cute.coalesce(load_lanes(o_lanes(cta, block, heads), thread.index)).load())
     return o

@@ -271,7 +271,7 @@ class Consumer(LoopInvariant):
         moved = []
         for new, row in zip(new_max, self.rows, strict=True):
             if const_expr(row.maxima):
-                row.note_largest(cute.arch.fmax(row.largest, new))
+                row.set_largest(cute.arch.fmax(row.largest, new))
             moved.append((new - row.stats[0]) * row.scale_log2 > RESCALE_LOG2)
         some = cute.arch.vote_any_sync(functools.reduce(operator.or_, moved))
         if some:
@@ -283,16 +283,16 @@ class Consumer(LoopInvariant):
         for r, row in enumerate(self.rows):
             self.factors[r] = row.move_to(new_max[r])
 
-    def note_largest(self) -> None:
+    def set_largest(self) -> None:
         """Let each row know the largest logit of all tiles, if m is stored."""
         if const_expr(maxima(self.cta.config)):
             for row, value in zip(self.rows, self.largest(), strict=True):
-                row.note_largest(value)
+                row.set_largest(value)
 
     def refer_to_largest(self) -> None:
         """Let sums and O refer to the largest logits, if m is stored."""
         if const_expr(maxima(self.cta.config)):
-            self.note_largest()
+            self.set_largest()
             self.move_to([row.largest for row in self.rows])
             self.rescale()
 

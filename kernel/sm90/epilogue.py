@@ -28,7 +28,7 @@ class Epilogue(LoopInvariant):
         """Store the statistics, then U and O."""
         cta, thread = self.consumer.cta, self.consumer.thread
         args, row_tile = cta.args, cta.row_tile
-        self.consumer.note_largest()
+        self.consumer.set_largest()
         row_sums, factors = self.consumer.row_sums(), []
         for r, softmax in enumerate(self.consumer.rows):
             row_sum, i = row_sums[r], thread.q_tile * cta.config.tile_m + thread.row(r)

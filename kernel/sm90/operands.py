@@ -5,42 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int32, Int64
+from cutlass import BFloat16, Float32, Int32
 from cutlass._mlir import ir
 from cutlass._mlir.dialects import llvm
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warp, warpgroup
 from cutlass.cutlass_dsl import dsl_user_op
-from cutlass.memory import SmemAllocator
 from cutlass.utils import hopper_helpers as sm90
 
 from kernel.arguments import Operands
-from kernel.device.operands import CHUNK, KeyLoads, box_layout, load_atom, slice_ring, view
+from kernel.device.operands import CHUNK, Buffers, KeyLoads, box_layout, load_atom, slice_ring, view
 from kernel.device.tiles import LoopInvariant
-from kernel.hardware import BF16_BYTES, SMEM_ALIGN
 from kernel.sm90.config import HopperConfig
 
 SMEM, REGISTERS = warpgroup.OperandSource.SMEM, warpgroup.OperandSource.RMEM
 
 
-class Smem(LoopInvariant):
-    """The buffers of shared memory, in their order."""
+class Smem(Buffers):
+    """The buffers of shared memory."""
 
     def __init__(self, config: HopperConfig) -> None:
-        smem = SmemAllocator()
-
-        def bf16(size: int) -> cute.Tensor:
-            return smem.allocate_tensor(BFloat16, cute.make_layout(size // BF16_BYTES), SMEM_ALIGN)
-
-        self.barriers = smem.allocate_array(Int64, config.barrier_count)
+        super().__init__(config)
         if config.variant.shares_rows:  # the exchange between consumers of the same rows: (row, warpgroup)
-            self.sMax, self.sSum = (
-                smem.allocate_tensor(Float32, cute.make_layout((config.tile_m, 2)), 16) for _ in range(2)
-            )
-        self.sQ, self.sK = bf16(config.smem.q_bytes), bf16(config.smem.depth * config.smem.kv_tile_bytes)
-        self.sV = bf16(config.smem.depth * config.smem.kv_tile_bytes) if config.loads_v else self.sK
-        self.sRope = bf16(config.smem.rope_bytes) if config.rope_dim else None
-        self.sP = bf16(config.smem.p_bytes) if config.smem.p_bytes else None
-        self.sO = self.sP if config.smem.stages_o_in_p else bf16(config.smem.o_bytes)
+            exchange = cute.make_layout((config.tile_m, 2))
+            self.sMax, self.sSum = (self.allocator.allocate_tensor(Float32, exchange, 16) for _ in range(2))
+        self.allocate_operands(config)
+        self.sP = self.bf16(config.smem.p_bytes) if config.smem.p_bytes else None
+        self.sO = self.sP if config.smem.stages_o_in_p else self.bf16(config.smem.o_bytes)
 
 
 class Fragments(LoopInvariant):

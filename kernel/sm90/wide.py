@@ -124,7 +124,7 @@ class WideConsumer(Consumer):
                 self.release_v(i)
             else:
                 self.release_q(count == 1)
-                self.tell_read()
+                self.signal_read()
                 if self.take_maxima():
                     self.rescale()
                 self.wait_p()
@@ -161,7 +161,7 @@ class WideConsumer(Consumer):
             self.move_to(maxima)
         return some
 
-    def tell_read(self) -> None:
+    def signal_read(self) -> None:
         """Tell warpgroup 0, which gets no maxima of a last tile, that its P before this one was read."""
         cute.arch.barrier_arrive(barrier_id=MAX_READY + 1, number_of_threads=CONSUMERS)
 
