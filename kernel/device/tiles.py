@@ -202,10 +202,11 @@ class CacheKeys(LoopInvariant):
         i = larger(smaller(i, self.length - 1), 0)
         if self.first is None:
             return self.indices[i]
-        number = (self.first + i) // self.page
-        page = self.indices[smaller(number, cute.size(self.indices) - 1)]
+        key, of_page = Uint32(self.first + i), Uint32(self.page)
+        number = key // of_page
+        page = self.indices[smaller(Int32(number), cute.size(self.indices) - 1)]
         valid = (page >= 0) & (page < self.keys // self.page)
-        return cutlass.select_(valid, page * self.page + (self.first + i) % self.page, Int32(-1))
+        return cutlass.select_(valid, page * self.page + Int32(key - number * of_page), Int32(-1))
 
 
 @dataclass
