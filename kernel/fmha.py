@@ -3,13 +3,13 @@
 Each kind of warp is a role, and each role has a module. The arguments of a launch are in kernel/arguments.py, what all
 chips share is in kernel/device/, and kernel/chips.py chooses the chip.
 
-    role       sm_100a: kernel/sm100/             sm_90a: kernel/sm90/       with caches and top-k indices
+    role       sm_100a: kernel/sm100/             sm_90a: kernel/sm90/       of both: kernel/device/
     all roles  fmha.py, swapped.py (few heads)    fmha.py
-    load       load.py, pair_load.py,             load.py, dequantise.py     kernel/device/: load.py gathers bf16 keys,
-               swapped_load.py                                               convert.py and dequantise.py quantised ones
+    load       load.py, pair_load.py,             load.py (gathers keys),    load.py (gathers keys); convert.py,
+               swapped_load.py                    dequantise.py              dequantise.py (quantised keys)
     multiply   mma.py, swapped_mma.py             consumer.py, wide.py
-    softmax    softmax.py, swapped_softmax.py     consumer.py, softmax.py
-    store      epilogue.py, combine.py            epilogue.py, combine.py
+    softmax    softmax.py, swapped_softmax.py     consumer.py, softmax.py    softmax.py
+    store      epilogue.py, combine.py            epilogue.py, combine.py    combine.py
 
 A CTA works on one row tile after another: block_m rows of a sequence, or of one token if tokens have top-k indices.
 Rows are query tokens times heads, packed. A row tile is one Q tile, or two Q tiles in flight. The reasons for this

@@ -22,7 +22,7 @@ from cutlass.cutlass_dsl import dsl_user_op
 from kernel.device.config import Ring
 from kernel.device.cta import Cta
 from kernel.device.dequantise import CODES, WORD_BYTES
-from kernel.device.load import CacheWarp, wait_empty
+from kernel.device.load import GatherWarp, wait_empty
 from kernel.device.operands import CHUNK
 from kernel.device.tiles import LoopInvariant
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, VECTOR_BYTES
@@ -53,7 +53,7 @@ class Part(LoopInvariant):
     moved: Any = 0
 
 
-class ConvertingWarp(CacheWarp):
+class ConvertingWarp(GatherWarp):
     """A warp that converts some keys of KV tiles. It publishes a slice as soon as the slice is converted."""
 
     turns = 1  # groups of warps that take the KV tiles in turn

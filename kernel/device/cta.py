@@ -18,11 +18,11 @@ from kernel.device.tiles import (
     KvTiles,
     LoopInvariant,
     RowTile,
-    TopkTiles,
     VisibleKeys,
     larger,
     smaller,
 )
+from kernel.hardware import BF16_BYTES
 from kernel.problem import CacheKind
 
 
@@ -79,15 +79,19 @@ class Cta(LoopInvariant):
             place, group = tile % mma_tiles, tile // mma_tiles
         index, by_token = place * ctas + number % ctas, config.by_token
         row_tile = RowTile(index, group, args.rows, args.heads, args.tokens, config.block_m, ctas, by_token)
-        return replace(self, row_tile=row_tile, kv_tiles=kv_tiles(config, args, row_tile), kv_done=kv_done)
+        return replace(
+            self, row_tile=row_tile, kv_tiles=kv_tiles(config, args, row_tile, self.copies.topk_keys), kv_done=kv_done
+        )
 
     def sink_logit(self, row: Any) -> Any:
         """Return the sink of the head of the row tile's row `row`, None if the configuration has no sink."""
         return None if self.args.sink is None else self.args.sink[self.row_tile.head(row)]
 
 
-def kv_tiles(config: DeviceConfig, args: Arguments, row_tile: RowTile) -> Branches | CacheTiles:
-    """Return the KV tiles that a row tile sees, and the CTA's split of them."""
+def kv_tiles(
+    config: DeviceConfig, args: Arguments, row_tile: RowTile, topk_keys: cute.Tensor | None
+) -> Branches | CacheTiles:
+    """Return the KV tiles that a row tile sees, and the CTA's split of them. topk_keys: (key, dim) of all sequences."""
     if config.caches:
         split = cute.arch.block_idx_in_cluster() if config.splits > 1 else 0
         kinds = zip(config.caches, ("main", "extra"), strict=False)
@@ -97,15 +101,17 @@ def kv_tiles(config: DeviceConfig, args: Arguments, row_tile: RowTile) -> Branch
     span = row_tile.first_and_last_token()
     tokens = row_tile.tokens
     length = args.keys if args.lens is None else smaller(larger(args.lens[sequence], 0), args.keys)
-    compressed: KvTiles | TopkTiles | None = None
+    compressed: KvTiles | CacheTiles | None = None
     if config.compressed == "blocks":
         blocks = VisibleKeys("causal", args.compressed_keys, args.positions[sequence], tokens, ratio=args.ratio)
         compressed = KvTiles(blocks, config.block_n, *span)
     if config.compressed == "topk":
         topk = smaller(larger(args.topk_lens[row_tile.group], 0), args.topk_indices.shape[1])
         indices = args.topk_indices[row_tile.group, None]
-        first_key = sequence * args.compressed_keys
-        compressed = TopkTiles(indices, topk, args.compressed_keys, first_key, config.block_n)
+        row_bytes = Int64(topk_keys.stride[0]) * BF16_BYTES
+        first_key = topk_keys.iterator.toint() + Int64(sequence * args.compressed_keys) * row_bytes
+        keys = CacheKeys(topk, first_key, None, row_bytes, None, args.compressed_keys, indices)
+        compressed = CacheTiles((keys,), config.block_n, splits=1, split=0)
     window = VisibleKeys(config.mask, args.keys, length, tokens, args.window)
     split = cute.arch.block_idx_in_cluster() if config.splits > 1 else 0
     return Branches(KvTiles(window, config.block_n, *span), compressed, config.splits, split)

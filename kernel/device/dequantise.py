@@ -11,7 +11,7 @@ from cutlass._mlir.dialects import llvm
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
-from kernel.device.load import CacheWarp, wait_empty
+from kernel.device.load import GatherWarp, wait_empty
 from kernel.hardware import BF16_BYTES, VECTOR_BYTES, WARP
 from kernel.layouts import QUANTISED, KeyLayout
 from kernel.problem import FEW_TOKENS
@@ -21,7 +21,7 @@ CODES = VECTOR_BYTES  # that a lane converts at a time, a byte each
 BATCH = 8  # vectors of codes that a lane has in flight
 
 
-class QuantisedWarp(CacheWarp):
+class QuantisedWarp(GatherWarp):
     """A load warp that converts keys whose columns in the ring of K are all codes. A scale is fp32, one for a slice.
 
     A lane has 16 columns of a key.

@@ -13,7 +13,7 @@ from cutlass.experimental import primitives
 from kernel.device.config import Ring
 from kernel.device.cta import Cta
 from kernel.device.operands import KeyLoads, slice_ring, tma_partition
-from kernel.device.tiles import KvTiles, LoopInvariant, TopkTiles, larger, smaller
+from kernel.device.tiles import KvTiles, LoopInvariant, larger, smaller
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, VECTOR_BYTES, WARP
 from kernel.layouts import QUANTISED
 from kernel.problem import FEW_TOKENS
@@ -47,7 +47,7 @@ class LoadWarp(LoopInvariant):
         self.ring = ring
         self.warp = warp
         self.rank = cute.arch.block_idx_in_cluster() if cta.config.mma_ctas == 2 else 0  # half of the keys, or of V
-        self.listed = cta.kv_tiles if cta.config.caches else cta.kv_tiles.compressed
+        self.listed = cta.kv_tiles.listed
 
     @property
     def buffer(self) -> Any:
@@ -66,27 +66,24 @@ class LoadWarp(LoopInvariant):
         tail_loads: how many slices the warp has waited for to clear keys, which is the phase of tail_full. Returns the
         new count.
         """
-        kv = self.cta.kv_tiles
-        number = self.cta.kv_done - self.cta.kv_tiles.begin  # of KV tile 0 among all that the CTA takes
-        window_tiles = self.cta.kv_tiles.window.count
         # 1. Load the tiles of the window.
-        for i in cutlass.range(kv.begin, smaller(kv.end, window_tiles), unroll=1):
-            tail_loads = self.load_slice(kv.window, self.cta.copies.window, i, number + i, tail_loads)
+        tail_loads = self.load_window(tail_loads)
         # 2. Load the tiles of the compressed keys, counted from 0 again.
-        begin = larger(kv.begin - window_tiles, 0)
-        end = kv.end - window_tiles
-        number = number + window_tiles
+        kv = self.cta.kv_tiles
         if const_expr(isinstance(kv.compressed, KvTiles)):
+            begin, end = kv.first_listed, kv.end_listed
+            number = self.cta.kv_done - kv.begin + kv.window.count
             for i in cutlass.range(begin, end, unroll=1):
                 tail_loads = self.load_slice(kv.compressed, self.cta.copies.compressed, i, number + i, tail_loads)
-        # 3. Or copy the top-k keys. Indices are read two tiles ahead, so that their latency is hidden.
-        if const_expr(isinstance(kv.compressed, TopkTiles)):
-            indices = self.read_indices(begin)
-            following = self.read_indices(begin + 1)
-            self.prefetch(begin, end, indices)
-            for i in cutlass.range(begin, end, unroll=1):
-                self.prefetch(i + 1, end, following)
-                self.copy_topk(indices, following, i, number + i)
+        return tail_loads
+
+    @cute.jit
+    def load_window(self, tail_loads: Int32) -> Int32:
+        """Load this warp's slice of the window's tiles, as `run`."""
+        kv = self.cta.kv_tiles
+        number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
+        for i in cutlass.range(kv.begin, smaller(kv.end, kv.window.count), unroll=1):
+            tail_loads = self.load_slice(kv.window, self.cta.copies.window, i, number + i, tail_loads)
         return tail_loads
 
     @cute.jit
@@ -130,6 +127,49 @@ class LoadWarp(LoopInvariant):
         g = cute.local_tile(cute.domain_offset((first, 0, 0), keys), ring.box, (0, columns, sequence))
         dst, src = tma_partition(atom, self.slot(slot), g)
         cute.copy(atom, src, dst, tma_bar_ptr=barrier)
+
+    @cute.jit
+    def clear_keys(self, slot: Int32, first: Int32) -> None:
+        """Zero the keys of a slot from `first` on, 16 bytes at a time."""
+        keys, dims = self.ring.box
+        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
+        box = self.slot(slot)
+        zero = cute.make_rmem_tensor(vector, BFloat16)
+        zero.fill(0.0)
+        vectors = dims // cute.size(vector)  # of a key
+        lane = cute.arch.lane_idx()
+        for key in cutlass.range(first + lane // vectors, keys, WARP // vectors, unroll=1):
+            cute.autovec_copy(zero, cute.logical_divide(box[key, None], vector)[None, lane % vectors])
+
+
+class GatherWarp(LoadWarp):
+    """A load warp that copies keys which indices or a block table list, after tiles of a window that TMA loads.
+
+    The place of a key is its address, 0 if there is none.
+    """
+
+    @cute.jit
+    def run(self, tail_loads: Int32) -> Int32:
+        """Load this warp's slice of every KV tile, as LoadWarp.run."""
+        # 1. Load the tiles of the window if they are not gathered, too.
+        number = self.first_number()
+        if const_expr(not self.cta.config.caches):
+            tail_loads = self.load_window(tail_loads)
+        # 2. Copy the listed keys. Indices are read two tiles ahead, which hides their latency.
+        kv = self.cta.kv_tiles
+        indices = self.read_indices(kv.first_listed)
+        following = self.read_indices(kv.first_listed + 1)
+        self.prefetch(kv.first_listed, kv.end_listed, indices)
+        for i in cutlass.range(kv.first_listed, kv.end_listed, unroll=1):
+            self.prefetch(i + 1, kv.end_listed, following)
+            self.copy_topk(indices, following, i, number + i)
+        return tail_loads
+
+    def first_number(self) -> Any:
+        """Return the number of listed tile 0 among all KV tiles that the CTA takes."""
+        kv = self.cta.kv_tiles
+        number = self.cta.kv_done - kv.begin
+        return number if self.cta.config.caches else number + kv.window.count
 
     @cute.jit
     def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:
@@ -183,18 +223,6 @@ class LoadWarp(LoopInvariant):
     def publish_valid(self, places: list[Any], number: Int32) -> None:
         """Do nothing: softmax reads the indices of the CTA's KV tile `number` itself."""
 
-    def place(self, entry: Int32, index: Int32) -> Any:
-        """Return the row of the key of top-k index number `entry`, -1 if it names none."""
-        return self.listed.key(entry, index)
-
-    def is_key(self, place: Any) -> Any:
-        """Return whether there is a key at a place."""
-        return place >= 0
-
-    def key_at(self, place: Any) -> Any:
-        """Return the key at a place, and key 0 if there is none."""
-        return self.cta.copies.topk_keys[larger(place, 0), None]
-
     def publish_copies(self, slot: Int32) -> None:
         """Signal the MMA warp once the copies into a slot are complete.
 
@@ -210,18 +238,19 @@ class LoadWarp(LoopInvariant):
             cute.arch.fence_view_async_shared()
         bars.arrive_warp(self.ring.full, slot)
 
-    @cute.jit
-    def clear_keys(self, slot: Int32, first: Int32) -> None:
-        """Zero the keys of a slot from `first` on, 16 bytes at a time."""
-        keys, dims = self.ring.box
-        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
-        box = self.slot(slot)
-        zero = cute.make_rmem_tensor(vector, BFloat16)
-        zero.fill(0.0)
-        vectors = dims // cute.size(vector)  # of a key
-        lane = cute.arch.lane_idx()
-        for key in cutlass.range(first + lane // vectors, keys, WARP // vectors, unroll=1):
-            cute.autovec_copy(zero, cute.logical_divide(box[key, None], vector)[None, lane % vectors])
+    def place(self, entry: Int32, index: Int32) -> Any:
+        """Return the address of the key of index number `entry`."""
+        return self.listed.address(entry, index)
+
+    def is_key(self, place: Any) -> Any:
+        """Return whether there is a key at a place."""
+        return place != 0
+
+    def key_at(self, place: Any) -> cute.Tensor:
+        """Return the key at a place, and the first one if there is none."""
+        address = cutlass.select_(place == 0, self.listed.caches[0].base, place)
+        pointer = cute.make_ptr(BFloat16, address, cute.AddressSpace.gmem, assumed_align=VECTOR_BYTES)
+        return cute.make_tensor(pointer, cute.make_layout(self.cta.config.head_dim))
 
     def entries(self, i: Int32) -> list[Int32]:
         """Numbers of the top-k indices of tile `i` that the warp needs, one per lane in each WARP of them."""
@@ -236,38 +265,7 @@ class LoadWarp(LoopInvariant):
         return indices
 
 
-class CacheWarp(LoadWarp):
-    """A load warp that copies keys from caches. The place of a key is its address, 0 if there is none."""
-
-    @cute.jit
-    def run(self, tail_loads: Int32) -> Int32:
-        """Copy this warp's slice of every KV tile. Indices are read two tiles ahead, which hides their latency."""
-        kv = self.cta.kv_tiles
-        number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
-        indices = self.read_indices(kv.begin)
-        following = self.read_indices(kv.begin + 1)
-        self.prefetch(kv.begin, kv.end, indices)
-        for i in cutlass.range(kv.begin, kv.end, unroll=1):
-            self.prefetch(i + 1, kv.end, following)
-            self.copy_topk(indices, following, i, number + i)
-        return tail_loads
-
-    def place(self, entry: Int32, index: Int32) -> Any:
-        """Return the address of the key of index number `entry`."""
-        return self.listed.address(entry, index)
-
-    def is_key(self, place: Any) -> Any:
-        """Return whether there is a key at a place."""
-        return place != 0
-
-    def key_at(self, place: Any) -> cute.Tensor:
-        """Return the key at a place, and page 0 of the first cache if there is none."""
-        address = cutlass.select_(place == 0, self.cta.kv_tiles.caches[0].base, place)
-        pointer = cute.make_ptr(BFloat16, address, cute.AddressSpace.gmem, assumed_align=VECTOR_BYTES)
-        return cute.make_tensor(pointer, cute.make_layout(self.cta.config.head_dim))
-
-
-class RopeWarp(CacheWarp):
+class RopeWarp(GatherWarp):
     """A load warp that copies the rotary columns of keys into their only slot. They are bf16 in every layout."""
 
     def key_at(self, place: Any) -> cute.Tensor:

@@ -127,31 +127,6 @@ class KvTiles(LoopInvariant):
         return (start < self.visible.lo(self.t_last)) | (start + self.block_n > self.visible.hi(self.t_first))
 
 
-@dataclass
-class TopkTiles(LoopInvariant):
-    """The KV tiles of a token's top-k keys: block_n indices a tile."""
-
-    indices: cute.Tensor  # [K] int32 of the token
-    length: Any  # indices that count
-    keys: Any  # an index must be below
-    first_key: Any  # row of the sequence's key 0 in the tensor that is gathered from
-    block_n: int
-
-    @property
-    def count(self) -> Any:
-        """Number of KV tiles."""
-        return (self.length + (self.block_n - 1)) // self.block_n
-
-    def index(self, i: Any) -> Any:
-        """Index `i` of the token. Past the last one, that one again, so that the read stays inside the tensor."""
-        return self.indices[larger(smaller(i, self.length - 1), 0)]
-
-    def key(self, i: Any, index: Any) -> Any:
-        """Row of the gathered tensor for index number `i`; -1 if it is out of range or does not count."""
-        valid = (i >= 0) & (i < self.length) & (index >= 0) & (index < self.keys)
-        return cutlass.select_(valid, self.first_key + index, Int32(-1))
-
-
 class SplitTiles(LoopInvariant):
     """All KV tiles of a row tile; a CTA has those from begin to end."""
 
@@ -186,13 +161,13 @@ class SplitTiles(LoopInvariant):
 
 @dataclass
 class CacheKeys(LoopInvariant):
-    """The keys of one cache that a token sees: those that its indices list, or a window of its sequence."""
+    """The keys of one cache or tensor that a token sees: those that its indices list, or a window of its sequence."""
 
     length: Any
-    base: Any  # address of page 0, 64 bits
-    page_bytes: Any  # from a page to the next, 64 bits
+    base: Any  # address of page 0, or of key 0, 64 bits
+    page_bytes: Any  # from a page to the next, 64 bits; None without pages
     row_bytes: Any  # from a key to the next in a page
-    page: Any  # keys of a page
+    page: Any  # keys of a page; None without pages
     keys: Any  # of all pages
     indices: cute.Tensor  # [K] int32: keys, or the sequence's pages
     first: Any = None  # with pages: the window's first key in its sequence
@@ -217,6 +192,21 @@ class CacheTiles(SplitTiles):
     block_n: int
     splits: int
     split: Any
+
+    @property
+    def listed(self) -> CacheTiles:
+        """The KV tiles of keys that are gathered: all."""
+        return self
+
+    @property
+    def first_listed(self) -> Any:
+        """First of the listed tiles that the CTA has."""
+        return self.begin
+
+    @property
+    def end_listed(self) -> Any:
+        """First listed tile after those of the CTA."""
+        return self.end
 
     @property
     def boundary_tile(self) -> Any:
@@ -268,6 +258,8 @@ class CacheTiles(SplitTiles):
 
     def page_and_offset(self, entry: Any, index: Any) -> tuple[Any, Any]:
         """Return the address of the page of `index`, and its number in the page; those of key 0 if it names no key."""
+        if self.caches[0].page is None:
+            return self.caches[0].base, larger(self.key(entry, index), 0)
         of_page = Uint32(self.fact(entry, "page"))
         number = Uint32(larger(self.key(entry, index), 0))
         page = number // of_page
@@ -295,7 +287,7 @@ class Branches(SplitTiles):
     """All KV tiles of a row tile, the window's first, then the compressed ones."""
 
     window: KvTiles
-    compressed: KvTiles | TopkTiles | None
+    compressed: KvTiles | CacheTiles | None
     splits: int
     split: Any
 
@@ -303,6 +295,21 @@ class Branches(SplitTiles):
     def total(self) -> Any:
         """Number of KV tiles of all CTAs."""
         return self.window.count if self.compressed is None else self.window.count + self.compressed.count
+
+    @property
+    def listed(self) -> Any:
+        """The KV tiles of keys that are gathered, if they are: the compressed ones."""
+        return self.compressed
+
+    @property
+    def first_listed(self) -> Any:
+        """First of the compressed tiles that the CTA has, counted without those of the window."""
+        return larger(self.begin - self.window.count, 0)
+
+    @property
+    def end_listed(self) -> Any:
+        """First compressed tile after those of the CTA, counted likewise."""
+        return self.end - self.window.count
 
     def first_entry(self, i: Any) -> Any:
         """Return the first top-k index of KV tile `i`, negative in tiles of the window."""
@@ -316,7 +323,7 @@ class Branches(SplitTiles):
         needs_mask = self.window.needs_mask(i)
         lo = visible.lo(token) - start
         hi = visible.hi(token) - start
-        if isinstance(self.compressed, TopkTiles):
+        if isinstance(self.compressed, CacheTiles):
             return needs_mask & (j < 0), lo, hi
         if self.compressed is not None:
             blocks = self.compressed

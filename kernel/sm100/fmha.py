@@ -15,7 +15,7 @@ from kernel.device.config import Ring, has_role
 from kernel.device.convert import KeysWarp
 from kernel.device.cta import Cta
 from kernel.device.dequantise import QuantisedWarp
-from kernel.device.load import CacheWarp, LoadWarp, RopeWarp, load_q
+from kernel.device.load import GatherWarp, LoadWarp, RopeWarp, load_q
 from kernel.device.operands import Copies
 from kernel.fmha import Fmha
 from kernel.sm100.barriers import TensorBarriers
@@ -47,8 +47,9 @@ class Blackwell(Fmha):
             return RopeWarp
         if config.converts_in_pair:
             return KeysWarp if ring.name == "k" else PairValuesWarp
-        layout = config.caches[0].layout if config.caches else None
-        return {None: LoadWarp, "bf16": CacheWarp, "v32": QuantisedWarp}[layout]
+        if config.quantised:
+            return QuantisedWarp
+        return GatherWarp if config.by_token else LoadWarp
 
     def memory(self, products: Products | None) -> Any:
         """Return the buffers of shared memory."""

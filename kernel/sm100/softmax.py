@@ -208,12 +208,11 @@ class SoftmaxWarp(LoopInvariant):
         kv = self.cta.kv_tiles
         words = cute.make_rmem_tensor(config.tmem.s_cols // WARP, Int32)
         words.fill(-1)
-        keys_of = kv if const_expr(bool(config.caches)) else kv.compressed
         first = kv.first_entry(i)
         own = self.thread.half * config.tmem.s_cols * config.variant.row_spans_warps
         if first >= 0:
             entries = [first + (own + j + cute.arch.lane_idx()) for j in range(0, config.tmem.s_cols, WARP)]
-            keys = [keys_of.key(n, keys_of.index(n)) for n in entries]  # all loads before the first vote
+            keys = [kv.listed.key(n, kv.listed.index(n)) for n in entries]  # all loads before the first vote
             for j, key in enumerate(keys):
                 words[j] = cute.arch.vote_ballot_sync(key >= 0)
         return words

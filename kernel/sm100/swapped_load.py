@@ -12,7 +12,7 @@ from cutlass.experimental import primitives
 from kernel.device.convert import KEYS, VECTORS, WORDS, ConvertingWarp, Key, words_at
 from kernel.device.cta import Cta
 from kernel.device.dequantise import WORD_BYTES
-from kernel.device.load import CacheWarp
+from kernel.device.load import GatherWarp
 from kernel.device.operands import CHUNK, slice_ring, tma_partition
 from kernel.hardware import SWIZZLE_BYTES, VECTOR_BYTES, WARP, WARPGROUP
 from kernel.sm100.memory import VALID_BYTES
@@ -21,7 +21,7 @@ from kernel.sm100.operands import LANE
 ROWS = 32  # of Q that are permuted at a time: more need more registers than the queries warp has
 
 
-class SwappedCacheWarp(CacheWarp):
+class SwappedCacheWarp(GatherWarp):
     """A load warp that copies keys in bf16 with operands swapped."""
 
     @cute.jit

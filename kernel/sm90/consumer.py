@@ -243,9 +243,9 @@ class Consumer(LoopInvariant):
         config, kv = self.cta.config, self.cta.kv_tiles
         if not config.by_token:
             return []
-        keys_of, first = kv if config.caches else kv.compressed, kv.first_entry(kv.begin + i)
+        first = kv.first_entry(kv.begin + i)
         entries = [first + (j + cute.arch.lane_idx()) for j in range(0, config.block_n, WARP)]
-        keys = [keys_of.key(n, keys_of.index(n)) for n in entries]  # all loads before the first vote
+        keys = [kv.listed.key(n, kv.listed.index(n)) for n in entries]  # all loads before the first vote
         return [cute.arch.vote_ballot_sync((first < 0) | (key >= 0)) for key in keys]
 
     @cute.jit

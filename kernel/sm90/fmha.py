@@ -52,7 +52,7 @@ from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
 from kernel.sm90.dequantise import LeanWarp, V32Warp
 from kernel.sm90.epilogue import Epilogue
-from kernel.sm90.load import CachePairWarp, MulticastWarp, TopkWarp
+from kernel.sm90.load import MulticastWarp, PairWarp
 from kernel.sm90.operands import Fragments, Smem, multicast_keys
 from kernel.sm90.softmax import ConsumerThread
 from kernel.sm90.wide import WideConsumer
@@ -60,10 +60,10 @@ from kernel.sm90.wide import WideConsumer
 
 def load_role(config: HopperConfig) -> type[LoadWarp]:
     """Return the kind of warp that loads keys."""
-    if config.caches:
-        return LeanWarp if config.converts_all_columns else V32Warp if config.quantised else CachePairWarp
-    if config.compressed == "topk":
-        return TopkWarp
+    if config.quantised:
+        return LeanWarp if config.converts_all_columns else V32Warp
+    if config.by_token:
+        return PairWarp
     return MulticastWarp if config.loading_ctas > 1 else LoadWarp
 
 

@@ -9,9 +9,9 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Boolean, Int16, Int32, const_expr
 from cutlass.cute.nvgpu import cpasync
 
-from kernel.device.load import CacheWarp, LoadWarp, RopeWarp, wait_empty
+from kernel.device.load import GatherWarp, LoadWarp, RopeWarp, wait_empty
 from kernel.device.operands import KeyLoads, slice_ring, tma_partition
-from kernel.device.tiles import KvTiles, larger, smaller
+from kernel.device.tiles import KvTiles
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, VECTOR_BYTES, WARP, WARPGROUP
 
 LANES = SWIZZLE_BYTES // VECTOR_BYTES  # that copy a key together
@@ -41,8 +41,32 @@ class MulticastWarp(LoadWarp):
         cute.copy(atom, src, dst, tma_bar_ptr=barrier, mcast_mask=Int16((1 << ctas) - 1))
 
 
-class PairWarp(LoadWarp):
-    """A warp that copies a quarter of the keys of each tile, tiles in pairs. A lane reads the indices of its keys."""
+class PairWarp(GatherWarp):
+    """A warp that copies a quarter of the keys of each tile, tiles in pairs. A lane reads the indices of its keys.
+
+    Every warp arrives at the mbarrier of every slice.
+    """
+
+    @cute.jit
+    def run(self, tail_loads: Int32) -> Int32:
+        """Load this warp's part of every KV tile, as GatherWarp.run."""
+        kv, caches = self.cta.kv_tiles, self.cta.config.caches
+        if const_expr(not caches):
+            tail_loads = self.load_window(tail_loads)
+        first, end = kv.first_listed, kv.end_listed
+        alone = False if caches else first < end and (first + kv.window.count - kv.begin) % 2 == 1
+        self.copy_tiles(first, end, self.first_number(), alone)
+        return tail_loads
+
+    @cute.jit
+    def load_slice(self, tiles: KvTiles, atoms: Any, i: Int32, number: Int32, tail_loads: Int32) -> Int32:
+        """Load this warp's slice of tile `i` of the window, if it has one, and arrive at the others."""
+        for slice_ in cutlass.range_constexpr(self.cta.config.slices):
+            if self.warp == slice_:
+                tail_loads = super().load_slice(tiles, atoms, i, number, tail_loads)
+            else:
+                self.cta.bars.arrive_warp(self.ring.full, wait_empty(self.cta, self.ring, slice_, number))
+        return tail_loads
 
     @cute.jit
     def copy_tiles(self, begin: Int32, end: Int32, number: Int32, alone: Any) -> None:
@@ -79,9 +103,16 @@ class PairWarp(LoadWarp):
         """Return the places of the lane's keys of top-k tile `i`."""
         return [self.place(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
 
+    @cute.jit
     def copy_part(self, places: list[Any], number: Int32, slice_: int) -> None:
-        """Copy a slice of the lane's keys of the CTA's KV tile `number`; zeros for an index that names no key."""
+        """Copy a slice of the lane's keys of the CTA's KV tile `number`, and rotary columns behind the first slice.
+
+        An index that names no key copies zeros.
+        """
         self.publish_copies(copy_keys(self, slice_, self.keys, places, number))
+        if const_expr(self.cta.config.rope_dim > 0):  # noqa: SIM102  slice_ may be a value of the device
+            if slice_ == 0:
+                RopePart(self.cta, self.cta.config.rope_ring, self.warp).copy(self.keys, places, number)
 
     @property
     def first_key(self) -> Any:
@@ -107,39 +138,6 @@ class PairWarp(LoadWarp):
         return indices
 
 
-class TopkWarp(PairWarp):
-    """A warp that copies the keys of top-k indices, after it has loaded its slice of the window's tiles.
-
-    Every warp arrives at the mbarrier of every slice.
-    """
-
-    @cute.jit
-    def load_slice(self, tiles: KvTiles, atoms: Any, i: Int32, number: Int32, tail_loads: Int32) -> Int32:
-        """Load this warp's slice of tile `i` of the window, if it has one, and arrive at the others."""
-        for slice_ in cutlass.range_constexpr(self.cta.config.slices):
-            if self.warp == slice_:
-                tail_loads = super().load_slice(tiles, atoms, i, number, tail_loads)
-            else:
-                self.cta.bars.arrive_warp(self.ring.full, wait_empty(self.cta, self.ring, slice_, number))
-        return tail_loads
-
-    @cute.jit
-    def run(self, tail_loads: Int32) -> Int32:
-        """Load this warp's part of every KV tile, as LoadWarp.run."""
-        kv = self.cta.kv_tiles
-        number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
-        window_tiles = kv.window.count
-        # 1. Load the tiles of the window.
-        for i in cutlass.range(kv.begin, smaller(kv.end, window_tiles), unroll=1):
-            tail_loads = self.load_slice(kv.window, self.cta.copies.window, i, number + i, tail_loads)
-        begin = larger(kv.begin - window_tiles, 0)
-        end = kv.end - window_tiles
-        number = number + window_tiles
-        # 2. Copy the keys of top-k indices.
-        self.copy_tiles(begin, end, number, alone=begin < end and (begin + window_tiles - kv.begin) % 2 == 1)
-        return tail_loads
-
-
 class RopePart(RopeWarp):
     """The rotary columns of a quarter of the keys of each tile, which a load warp copies beside its other work."""
 
@@ -147,24 +145,6 @@ class RopePart(RopeWarp):
         """Copy the rotary columns of the CTA's KV tile `number`. keys: those of the lane; places: their addresses."""
         copy_keys(self, 0, keys, places, number)
         self.publish_copies(number & 1)
-
-
-class CachePairWarp(PairWarp, CacheWarp):
-    """A warp that copies keys from bf16 caches."""
-
-    @cute.jit
-    def copy_part(self, places: list[Any], number: Int32, slice_: int) -> None:
-        """Copy a slice of the lane's keys, and their rotary columns behind the first slice."""
-        super().copy_part(places, number, slice_)
-        if const_expr(self.cta.config.rope_dim > 0):  # noqa: SIM102  slice_ may be a value of the device
-            if slice_ == 0:
-                RopePart(self.cta, self.cta.config.rope_ring, self.warp).copy(self.keys, places, number)
-
-    def run(self, tail_loads: Int32) -> Int32:
-        """Copy this warp's part of every KV tile."""
-        kv = self.cta.kv_tiles
-        self.copy_tiles(kv.begin, kv.end, self.cta.kv_done - kv.begin, alone=False)
-        return tail_loads
 
 
 def copy_keys(role: LoadWarp, slice_: int, keys: list[Any], places: list[Any], number: Int32) -> Any:

@@ -131,7 +131,7 @@ BREAKS = (
     Break(
         "an index past the last key names none",
         "kernel/device/tiles.py",
-        "(index >= 0) & (index < self.keys)",
+        "(index >= 0) & (index < self.of(entry, [each.keys for each in self.caches]))",
         "(index >= 0)",
         ("D5c", "hd=128 n=170 B=4 T=2 H=16 V=K lens=150,3,0,0 W=128 top 60"),
         r"OutOfBounds: a bulk prefetch of 256 bytes at \w+ lies outside every allocation",
@@ -139,8 +139,8 @@ BREAKS = (
     Break(
         "entries past a list's length do not count",
         "kernel/device/tiles.py",
-        "(i >= 0) & (i < self.length)",
-        "(i >= 0)",
+        "(left > 0) & (index >= 0)",
+        "(index >= 0)",
         ("D5c", "hd=128 n=170 B=4 T=2 H=16 V=K lens=150,3,0,0 W=128 top 60"),
         r"O\.worst_row = .* FAILS",
     ),
