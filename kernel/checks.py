@@ -199,7 +199,7 @@ def check_flat(name: str, tensor: torch.Tensor) -> None:
 
 
 def check_alignment(name: str, tensor: torch.Tensor) -> None:
-    """Check what a tensor map requires: address and strides in multiples of 16 bytes."""
+    """Check the requirements of a tensor map: address and strides in multiples of 16 bytes."""
     if tensor.data_ptr() % TMA_ALIGN_BYTES:
         raise ArgumentError(f"{name}.data_ptr() % {TMA_ALIGN_BYTES}", tensor.data_ptr() % TMA_ALIGN_BYTES, "0")
     unit = TMA_ALIGN_BYTES // tensor.element_size()

@@ -95,7 +95,7 @@ def fmha(
     )
     config = configuration(problem)
     if out is None:
-        out = empty_output(q, partials)
+        out = Attention.empty(q, head_dim, u=partials, m=partials)
     check_outputs(out, q, partials)
     if config.compressed == "topk":
         check_outputs_flat(q, out)
@@ -153,14 +153,3 @@ def compressed_values(q: torch.Tensor, branch: AllBlocks | TopkBlocks | None) ->
     lens = indices.new_full(indices.shape[:1], topk) if branch.lens is None else branch.lens.flatten(0, 1)
     kv = kv.flatten(0, 1)[None]
     return {"compressed": kv, "topk_indices": indices, "topk_lens": lens, "compressed_keys": keys, "ratio": 1}
-
-
-def empty_output(q: torch.Tensor, partials: bool) -> Attention:
-    """Allocate the results of a call."""
-
-    def fp32(*shape: int) -> torch.Tensor:
-        return torch.empty(shape, dtype=torch.float32, device=q.device)
-
-    o = torch.empty(q.shape, dtype=torch.bfloat16, device=q.device)
-    lse = fp32(*q.shape[:3])
-    return Attention(o, lse, fp32(*q.shape), fp32(*q.shape[:3])) if partials else Attention(o, lse)

@@ -20,8 +20,8 @@ class KeyLayout:
     """The bytes of a key: codes of its first columns, then bf16 of the others; a scale for `scale_columns` codes.
 
     code: e4m3, a byte each, or e2m1, two in a byte, the even column in the lower half. page_scale_bytes: a page of N
-    keys holds N keys, then N times so many bytes, the scales of a key and padding; 0: the scales are between the codes
-    and the other columns.
+    keys holds N keys, then N times page_scale_bytes, the scales of a key and padding; 0: the scales are between the
+    codes and the other columns.
     """
 
     code_columns: int

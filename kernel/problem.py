@@ -156,7 +156,7 @@ class Problem(Features):
         return self.batch * self.tokens if self.by_token else self.batch
 
     def window_keys(self, tokens: int) -> int:
-        """Return how many keys of the window buffer so many successive tokens see together."""
+        """Return the number of keys of the window buffer that some successive tokens see together."""
         return self.keys if self.window is None else min(self.keys, self.window + tokens - 1)
 
 

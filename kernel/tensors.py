@@ -23,6 +23,16 @@ class Attention:
     u: torch.Tensor | None = None
     m: torch.Tensor | None = None
 
+    @classmethod
+    def empty(cls, q: torch.Tensor, head_dim: int, *, u: bool, m: bool) -> Attention:
+        """Allocate the results for queries [B, T, H, ...] and values of `head_dim` columns, with U and m if wanted."""
+
+        def fp32(*columns: int) -> torch.Tensor:
+            return torch.empty((*q.shape[:3], *columns), dtype=torch.float32, device=q.device)
+
+        o = torch.empty((*q.shape[:3], head_dim), dtype=torch.bfloat16, device=q.device)
+        return cls(o, fp32(), fp32(head_dim) if u else None, fp32() if m else None)
+
 
 @dataclass(frozen=True)
 class AllBlocks:

@@ -50,7 +50,7 @@ class Barriers(LoopInvariant):
     def arrive_warp(self, name: str, stage: Any, ctas: int = 1) -> None:
         """Arrive once for the warp, when all of its lanes are here, at the CTA whose MMA warp waits.
 
-        ctas: above 1, arrive at each of so many CTAs of the cluster instead.
+        ctas: above 1, arrive at this number of CTAs of the cluster instead.
         """
         self.fence(name, "before_thread_sync")
         cute.arch.sync_warp()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from kernel.hardware import BF16_BYTES, FP32_BYTES, MBARRIER_BYTES, SMEM_BYTES
 from kernel.problem import Features
@@ -55,37 +55,13 @@ class Ring:
         return self.box[0] * self.box[1] * BF16_BYTES
 
 
-class Variant(Protocol):
-    """The division of attention among CTAs, warps and KV tiles; each chip has a class of its own.
-
-    q_tiles: Q tiles of a CTA. mma_ctas: CTAs of one MMA. leader: rank of the CTA whose MMA warp works for a pair.
-    slices: parts of a KV tile that are loaded and released separately. tile_m: rows of a Q tile. block_n: keys of a KV
-    tile. rows_per_warp: rows of O that a warp stores.
-    """
-
-    @property
-    def q_tiles(self) -> int: ...
-    @property
-    def mma_ctas(self) -> int: ...
-    @property
-    def leader(self) -> int | None: ...
-    @property
-    def slices(self) -> int: ...
-    @property
-    def tile_m(self) -> int: ...
-    @property
-    def block_n(self) -> int: ...
-    @property
-    def rows_per_warp(self) -> int: ...
-
-
 class SharedMemory(ABC):
     """Bytes of shared memory: barriers, Q, a ring of K, one of V unless V is read as K, P, O's staging buffer.
 
     With rotary columns behind those of V, Q has them, too, and K's have a slot of their own.
     """
 
-    variant: Variant
+    variant: Any
     head_dim: int
     rings: int
     rope_dim: int
@@ -161,7 +137,12 @@ class DeviceConfig(Features, ABC):
     @property
     @abstractmethod
     def variant(self) -> Any:
-        """The division of work, a Variant of the chip."""
+        """The division of work, by a class of the chip, which has at least these.
+
+        q_tiles: Q tiles of a CTA. mma_ctas: CTAs of one MMA. leader: rank of the CTA whose MMA warp works for a pair.
+        slices: parts of a KV tile that are loaded and released separately. tile_m: rows of a Q tile. block_n: keys of a
+        KV tile. rows_per_warp: rows of O that a warp stores.
+        """
 
     @property
     @abstractmethod

@@ -155,7 +155,7 @@ class GatherWarp(LoadWarp):
         number = self.first_number()
         if const_expr(not self.cta.config.caches):
             tail_loads = self.load_window(tail_loads)
-        # 2. Copy the listed keys. Indices are read two tiles ahead, which hides their latency.
+        # 2. Copy the listed keys. Indices are read two tiles ahead, so their latency overlaps with the copies.
         kv = self.cta.kv_tiles
         indices = self.read_indices(kv.first_listed)
         following = self.read_indices(kv.first_listed + 1)

@@ -52,7 +52,7 @@ class IndexedCache:
         return self.indices.shape[2]
 
     def check(self, name: str, q: torch.Tensor) -> None:
-        """Check dtypes, shapes and layouts beside those of q [B, T, H, D]. Raises ArgumentError."""
+        """Check dtypes, shapes and layouts against those of q [B, T, H, D]. Raises ArgumentError."""
         batch, tokens = q.shape[:2]
         check_pages(name, self.pages, q, self.page_scales)
         check_tensor(f"{name}.indices", self.indices, torch.int32, 3, "[B, T, K]", q)
@@ -108,7 +108,7 @@ class TableCache:
         return held if self.window is None else min(held, self.window)
 
     def check(self, name: str, q: torch.Tensor) -> None:
-        """Check dtypes, shapes and layouts beside those of q [B, T, H, D]. Raises ArgumentError."""
+        """Check dtypes, shapes and layouts against those of q [B, T, H, D]. Raises ArgumentError."""
         batch = q.shape[0]
         check_pages(name, self.pages, q, self.page_scales)
         check_tensor(f"{name}.table", self.table, torch.int32, 2, "[B, M]", q)
@@ -199,7 +199,7 @@ def check_page_scales(name: str, page_scales: Any, pages: torch.Tensor) -> None:
 
 
 def page_values(name: str, pages: torch.Tensor, layout: Layout) -> Values:
-    """Return the kernel's arguments of the pages of a cache: bytes of each page [P, X], and how keys lie in it."""
+    """Return the kernel's arguments of a cache's pages: bytes of each page [P, X], keys of a page, bytes of a key."""
     count, size, *_ = pages.shape
     raw = pages.view(torch.uint8)
     row = raw.stride(1) if size > 1 else raw.shape[-1]

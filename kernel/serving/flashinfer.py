@@ -201,7 +201,7 @@ def check_lists(lists: Mapping[str, Any], q: torch.Tensor) -> None:
 
 
 def columns_counted(lens: torch.Tensor, offset: Any) -> torch.Tensor:
-    """Return how many columns of sparse_indices behind the window's count, for any values of sparse_topk_lens."""
+    """Return the number of columns of sparse_indices after the window's that count, for any sparse_topk_lens."""
     if not (isinstance(offset, int) and abs(offset) <= UNBOUNDED):
         raise ArgumentError("sparse_topk_lens_offset", repr(offset), f"{-UNBOUNDED} to {UNBOUNDED}")
     return lens.clamp(0, UNBOUNDED - 1) + (offset - WINDOW)
@@ -278,9 +278,9 @@ def paged(name: str, cache: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 def visible(seq_lens: torch.Tensor, cum_seq_lens_q: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor:
-    """Return how many tokens of its sequence each query token sees, itself included, [sum_q] int32. Nothing waits.
+    """Return the number of its sequence's tokens that each query token sees, itself included, [sum_q] int32.
 
-    Lengths may have any values. A query token that is of no sequence sees none.
+    Nothing waits. Lengths may have any values. A query token that is of no sequence sees none.
     """
     batch, of_sequence, tokens = len(seq_lens), q.shape[1], q.shape[:2].numel()
     index = torch.arange(tokens, dtype=torch.int32, device=q.device)

@@ -77,7 +77,7 @@ def attention(
     splits = 1 if batch_invariant else splits
     problem = serving_problem(q, main, extra, sink is not None, maxima, splits)
     config = configuration(problem)
-    out = empty_output(q, maxima) if out is None else out
+    out = Attention.empty(q, HEAD_DIM, u=False, m=maxima) if out is None else out
     check_outputs(out, q, maxima)
     if q.numel() == 0:
         return out
@@ -177,7 +177,7 @@ def check_queries(q: torch.Tensor) -> None:
 
 
 def check_outputs(out: Attention, q: torch.Tensor, maxima: bool) -> None:
-    """Check dtypes, shapes and layouts of the caller's buffers beside those of q, [B, T, H, D] or [T, H, D]."""
+    """Check dtypes, shapes and layouts of the caller's buffers against those of q, [B, T, H, D] or [T, H, D]."""
     if not isinstance(out, Attention):
         raise ArgumentError("out", type(out).__name__, "kernel.Attention(o, lse) or None")
     rows, form = q.shape[:-1], "[B, T, H" if q.dim() == 4 else "[T, H"
@@ -193,10 +193,3 @@ def check_outputs(out: Attention, q: torch.Tensor, maxima: bool) -> None:
         check_tensor(f"out.{name}", tensor, dtype, len(shape), str(tuple(shape)), q)
         check_shape(f"out.{name}", tensor, shape, f"{form}, 512]" if name == "o" else f"{form}]")
     check_alignment("out.o", out.o)
-
-
-def empty_output(q: torch.Tensor, maxima: bool) -> Attention:
-    """Allocate the results of a call."""
-    o = torch.empty((*q.shape[:3], HEAD_DIM), dtype=torch.bfloat16, device=q.device)
-    lse, m = (torch.empty(q.shape[:3], dtype=torch.float32, device=q.device) for _ in range(2))
-    return Attention(o, lse, m=m if maxima else None)

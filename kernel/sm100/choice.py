@@ -10,9 +10,9 @@ from kernel.sm100.hardware import CLUSTERS_AT_ONCE
 from kernel.sm100.variants import Variant, VariantName, variant
 
 SMEM_P_FROM = 512  # P stays in tensor memory below this head dim
-#: Cycles at head_dim 512 by the clock of the emulated B200. LAUNCH: a launch. ROW_TILE: a row tile beside its KV tiles.
-#: KV_TILE: a KV tile of 64 keys. PAIR_KV_TILE: one of 128 keys in a CTA pair. SPLIT: a launch with split keys beside
-#: its KV tiles. EXCHANGE: added if a whole row tile crosses the cluster.
+#: Cycles at head_dim 512 by the clock of the emulated B200. LAUNCH: a launch. ROW_TILE: a row tile without KV tiles.
+#: KV_TILE: a KV tile of 64 keys. PAIR_KV_TILE: one of 128 keys in a CTA pair. SPLIT: a launch with split keys without
+#: KV tiles. EXCHANGE: added if a whole row tile crosses the cluster.
 LAUNCH = 10_500
 ROW_TILE = 2_800
 KV_TILE = 2_100

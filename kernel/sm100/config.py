@@ -88,7 +88,7 @@ class FmhaConfig(DeviceConfig):
 
     @property
     def loads_v(self) -> bool:
-        """True if V is loaded beside K: it is another tensor, or a CTA of a pair needs other parts of it."""
+        """True if V is loaded as well as K: it is another tensor, or a CTA of a pair needs other parts of it."""
         return self.mma_ctas == 2 or not self.shared_kv
 
     @property

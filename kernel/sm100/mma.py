@@ -227,7 +227,7 @@ def gemm(tiled: cute.TiledMma, a: Operand, products: list[tuple[Any, Operand]], 
 
 
 def collector(number: int, count: int) -> Literal["fill", "use", "lastuse"] | None:
-    """Return what product `number` of `count` with the same A does with A's collector buffer."""
+    """Return the use of A's collector buffer by product `number` of `count` with the same A."""
     if count == 1:
         return None
     return "fill" if number == 0 else "use" if number < count - 1 else "lastuse"

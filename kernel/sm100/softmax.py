@@ -28,7 +28,7 @@ ROUND = 1.5 * 2.0**MANTISSA_BITS  # added to x, it leaves the nearest integer in
 MIN_EXPONENT = -127.0  # 2^x below is taken to be 0
 #: 2^x on [-0.5, 0.5], 1 at 0, relative error 1.6e-7 in fp32: as good as the ex2 of MUFU.
 EXP2 = (1.0, 0.6931469775976786, 0.24022242083111775, 0.055507337444709925, 0.009671512785779582, 0.0013264727252726939)
-POLYNOMIAL_EVERY = 4  # one pair of exponentials in so many goes to the FMA pipe, the others to MUFU
+POLYNOMIAL_EVERY = 4  # every fourth pair of exponentials goes to the FMA pipe, the others to MUFU
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
 
 

@@ -10,7 +10,7 @@ S' has 64 keys: in each quarter of the lanes, S'0 has lanes 0-15 and S'1 lanes 1
 are in shared memory as without swapping: as K they are A with the head dim adjacent, as V they are A transposed.
 Converted keys are also in tensor memory, in 64 columns for each slice and in the lanes of the tile's S'. There are four
 slices or, with 64 heads, three, and they are A of S'. P' goes through shared memory in blocks of 8 keys and 8 heads,
-which are B. Roles and mbarriers are those of kernel.fmha, and these, a_empty if keys are converted beside 64 heads:
+which are B. Roles and mbarriers are those of kernel.fmha, and these, a_empty if keys are converted for 64 heads:
 
     load         -------k_full------>   softmax              which keys of a KV tile exist, with its first slice
     mma          ------a_empty------>   load                 S'[i] has read the first slice of K in tensor memory

@@ -14,7 +14,7 @@ THREE_ROWS = 192  # of a CTA with three
 SAME_KEYS_HEADS = 16  # from which on tokens of adjacent row tiles are so few that they see nearly the same keys
 #: Clusters that run at a time on an H200, by CTAs per cluster: its GPCs have 16 or 18 SMs.
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 32, 8: 16, 16: 7}
-#: Cycles by the clock of the emulated H200, by head dim: of a launch beside its KV tiles, of 64 keys, and added if keys
+#: Cycles by the clock of the emulated H200, by head dim: of a launch without KV tiles, of 64 keys, and added if keys
 #: are split.
 LAUNCH = {64: 4_000, 128: 4_900, 256: 6_200, 512: 5_600}
 KEYS_64 = {64: 950, 128: 1_150, 256: 2_200, 512: 3_250}
@@ -34,7 +34,7 @@ def configuration(problem: Problem) -> HopperConfig:
 
 
 def with_splits(problem: Problem, splits: int) -> HopperConfig:
-    """Return the configuration for so many splits of the keys."""
+    """Return the configuration with a number of splits of the keys."""
     return HopperConfig(
         **problem.features,
         splits=splits,

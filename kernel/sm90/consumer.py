@@ -77,7 +77,7 @@ class Consumer(LoopInvariant):
                 self.issue_qk(i)
                 self.issue_pv(i - 1)
                 self.pass_turn()
-                # 3. Softmax of S[i] beside the second product.
+                # 3. Softmax of S[i] while the second product runs.
                 warpgroup.wait_group(1)
                 self.release_k(i)
                 moved = self.softmax(i, named)

@@ -139,7 +139,7 @@ class PairWarp(GatherWarp):
 
 
 class RopePart(RopeWarp):
-    """The rotary columns of a quarter of the keys of each tile, which a load warp copies beside its other work."""
+    """The rotary columns of a quarter of the keys of each tile, which a load warp copies besides its other work."""
 
     def copy(self, keys: list[Any], places: list[Any], number: Int32) -> None:
         """Copy the rotary columns of the CTA's KV tile `number`. keys: those of the lane; places: their addresses."""

@@ -126,7 +126,7 @@ def tiled_mma(b_major: OperandMajorMode, n: int, source: Any) -> cute.TiledMma:
 def gemm(
     mma: cute.TiledMma, acc: cute.Tensor, a: cute.Tensor, b: cute.Tensor, steps: range, clear: bool = False
 ) -> None:
-    """acc (+)= a b by so many instructions; clear: the first one overwrites acc."""
+    """Issue acc (+)= a b, one instruction per step; clear: the first one overwrites acc."""
     for k in steps:
         mma.set(warpgroup.Field.ACCUMULATE, not (clear and k == steps.start))
         cute.gemm(mma, acc, a[None, None, k], b[None, None, k], acc)
