@@ -74,12 +74,16 @@ class Host:
         Raises GitError.
         """
         leases = [] if lease is None else [f"--force-with-lease={ACCEPTED}:{lease}"]
-        options = ("--quiet", "--no-verify", "--atomic", *leases)
+        command = ("push", "--quiet", "--no-verify", "--atomic", *leases)
+        self._exchange(repository, "receive-pack", command, refspecs)
+
+    def _exchange(self, repository: Repository, service: str, command: Sequence[str], refspecs: Sequence[str]) -> None:
+        """Run git push or git fetch with the repository there, or with the git remote that both sides reach."""
         if self.target.sync != "push":
-            repository.git("push", *options, self.target.sync, *refspecs, timeout_s=SYNC_S)
+            repository.git(*command, self.target.sync, *refspecs, timeout_s=SYNC_S)
             return
-        with self._service("receive-pack") as (url, fds):
-            repository.git("push", *options, url, *refspecs, timeout_s=SYNC_S, pass_fds=fds)
+        with git_service(self.link, service, str(self.place.repository)) as (url, fds):
+            repository.git(*command, url, *refspecs, timeout_s=SYNC_S, pass_fds=fds)
 
     def bring(self, repository: Repository, commit: str, ref: str) -> None:
         """Push the candidate, and `accepted` if this clone is the only one that uses the target."""
@@ -101,19 +105,9 @@ class Host:
     def accepted(self, repository: Repository) -> str | None:
         """Fetch the shared `accepted` and its notes into this repository. Return it; None if there is none yet."""
         ref = f"refs/fmha/{self.target.name}/accepted"
-        options = (*vouched.QUIETLY, "--prune")
         specs = (f"+{ACCEPTED}*:{ref}*", vouched.fetched_notes(self.target.name))
-        if self.target.sync != "push":
-            repository.git(*options, self.target.sync, *specs, timeout_s=SYNC_S)
-        else:
-            with self._service("upload-pack") as (url, fds):
-                repository.git(*options, url, *specs, timeout_s=SYNC_S, pass_fds=fds)
+        self._exchange(repository, "upload-pack", (*vouched.QUIETLY, "--prune"), specs)
         return repository.resolve(ref)
-
-    @contextmanager
-    def _service(self, service: str) -> Iterator[tuple[str, list[int]]]:
-        with git_service(self.link, service, str(self.place.repository)) as reached:
-            yield reached
 
     def start(self, *jobs: Job) -> None:
         """Start the supervisors of jobs, whose commit was pushed before. Repeating it starts nothing twice."""

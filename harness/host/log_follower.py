@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.host import lock
@@ -92,24 +93,21 @@ def _say(**fields: object) -> None:
     print(json.dumps(fields), flush=True)
 
 
+VERBS: dict[str, Callable[..., None]] = {
+    "follow": lambda folder, offset, *watched: follow(folder, int(offset), "watched" in watched),
+    "survey": lambda folder, *others: survey([folder, *(RunFolder(Path(each)) for each in others)]),
+    "ruling": ruling,
+    "clear": clear_away,
+    "cancel": cancel,
+    "fetch": fetch,
+}
+
+
 def main(verb: str, path: str, *rest: str) -> int:
     """Carry out `verb` for the run in folder `path`. Return the exit code."""
-    folder = RunFolder(Path(path))
-    match verb:
-        case "follow":
-            follow(folder, int(rest[0]), "watched" in rest)
-        case "survey":
-            survey([folder, *(RunFolder(Path(each)) for each in rest)])
-        case "ruling":
-            ruling(folder)
-        case "clear":
-            clear_away(folder)
-        case "cancel":
-            cancel(folder, rest[0])
-        case "fetch":
-            fetch(folder)
-        case _:
-            raise SystemExit(f"verb {verb!r}: allowed are follow, survey, ruling, clear, cancel and fetch")
+    if verb not in VERBS:
+        raise SystemExit(f"verb {verb!r}: allowed are {', '.join(VERBS)}")
+    VERBS[verb](RunFolder(Path(path)), *rest)
     return 0
 
 
