@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.paths import RESULTS, ROOT
 from harness.report import page, terminal
 from harness.report.page import Run
-from harness.report.record import REPORT_NAME, Record, RecordError, Tree, load
+from harness.report.record import REPORT_NAME, Record, Tree, load_all
 from remote import targets
 from remote.errors import TargetError
 from remote.program import send
@@ -235,12 +235,11 @@ def _show_end(entry: Entry) -> int:
     about = entry.subject
     shown = Record(entry.run, about.milestone, about.target, entry.started, Tree(about.commit, []))
     at, found = folder, []
-    for each in (folder / "gate", *(folder / milestone for milestone in about.milestones), folder):
-        with suppress(RecordError):
-            shown, at = _printable(load(each)), each
-            found.append((each.name, shown))
+    for name, record in load_all(folder, about.milestones):
+        shown, at = _printable(record), folder / name
+        found.append(shown)
     if len(about.milestones) > 1:
-        console.print(terminal.overview(record for _, record in found))
+        console.print(terminal.overview(found))
         if verdict is Verdict.ACCEPT:
             shown = msgspec.structs.replace(
                 shown, milestone=f"{len(found)} milestones", cases=[], negative_controls=[], prediction=None

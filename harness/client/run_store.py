@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,7 @@ from harness.host.files import write_atomically
 from harness.host.job import RUN_ID, Job, JobError, check_run_id
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
-from harness.report.record import Record, RecordError, load
+from harness.report.record import Record, load_all
 
 NAME = "run.json"
 ACCEPT = Verdict.ACCEPT.name
@@ -122,6 +121,6 @@ class RunStore:
 
     def _records(self, run: Entry) -> Iterator[tuple[Record, Path]]:
         """Yield the records of a run, with their folders: the gate first."""
-        for name in ("gate", *run.subject.milestones, "."):
-            with suppress(RecordError):
-                yield load(self.folder(run.run) / name), self.folder(run.run) / name
+        folder = self.folder(run.run)
+        for name, record in load_all(folder, run.subject.milestones):
+            yield record, folder / name

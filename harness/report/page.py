@@ -17,7 +17,7 @@ from harness.host.files import write_atomically
 from harness.host.repository import GitError, Repository
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
-from harness.report.record import PAGE_NAME, REPORT_NAME, Case, Record, RecordError, load
+from harness.report.record import PAGE_NAME, REPORT_NAME, Case, Record, load_all
 from harness.report.templating import environment
 
 if TYPE_CHECKING:
@@ -67,12 +67,8 @@ class Run:
         return mark(self.verdict)
 
     def records(self) -> Iterator[tuple[str, Record]]:
-        """Yield the records with their folders: the gate first; "." is the folder of a single milestone."""
-        for name in ("gate", *self.subject.milestones, "."):
-            try:
-                yield name, load(self.folder / name)
-            except RecordError:
-                continue
+        """Yield the records with their folders, as `load_all` does."""
+        return load_all(self.folder, self.subject.milestones)
 
 
 @dataclass

@@ -5,6 +5,8 @@ It is rewritten after every step, so that a killed run keeps its results.
 
 import math
 import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -267,6 +269,13 @@ def load(folder: Path) -> Record:
         return msgspec.json.decode(data, type=Record)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise RecordError(f"{path}: {error}") from error
+
+
+def load_all(folder: Path, milestones: Iterable[str]) -> Iterator[tuple[str, Record]]:
+    """Yield the readable records of a run with their folders: the gate first; "." is that of a single milestone."""
+    for name in ("gate", *milestones, "."):
+        with suppress(RecordError):
+            yield name, load(folder / name)
 
 
 def now() -> str:
