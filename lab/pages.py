@@ -14,7 +14,7 @@ import tarfile
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -177,10 +177,8 @@ def cheats() -> Lines:
 def h200_verdicts() -> Lines:
     """Yield the verdicts of the milestones on an H200, and the elements that differ from the emulator's."""
     body: list[tuple[str, ...]] = []
-    with tarfile.open(RECORDS) as archive:
-        names = sorted(name for name in archive.getnames() if name.endswith("/record.json"))
-        records = [json.loads(_text(archive, name)) for name in names]
-        compared = parsed(_text(archive, "kernel/bits.csv"))
+    records = [json.loads(text) for name, text in sorted(archived().items()) if name.endswith("/record.json")]
+    compared = parsed(archived()["kernel/bits.csv"])
     for record in records:
         counts = [[each["outcome"] == "passed" for each in record["cases"]], [x["refused"] for x in record["mutants"]]]
         numbers = (str(number) for each in counts for number in (len(each), sum(each)))
@@ -197,16 +195,18 @@ def h200_verdicts() -> Lines:
     )
 
 
-def _text(archive: tarfile.TarFile, name: str) -> str:
-    file = archive.extractfile(name)
-    assert file is not None, name
-    return file.read().decode()
+@cache
+def archived() -> dict[str, str]:
+    """Return the files of the archive of records, by name."""
+    with tarfile.open(RECORDS) as archive:
+        streams = ((name, archive.extractfile(name)) for name in archive.getnames())
+        return {name: stream.read().decode() for name, stream in streams if stream is not None}
 
 
 def measured() -> dict[str, dict[str, dict[str, Any]]]:
     """Return the times that were measured on a Hopper GPU with L2 cold, by problem and kernel."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    of_run = json.loads((ON_H200 / "measured.json").read_text())
+    of_run = json.loads(archived()["kernel/measured.json"])
     for each in (each for each in of_run if each["times"] and each["times"]["cold"]):
         times = each["times"]
         found.setdefault(each["case"], {})[each["what"]] = {
