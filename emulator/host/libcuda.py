@@ -404,12 +404,12 @@ class LibCuda(CLibrary):
     @entry("cuLaunchKernel")
     def launch(self, function: int, *shape: int) -> None:
         *sizes, shared, stream, arguments, extra = shape
-        code.launch(function, _config(sizes, shared, stream), arguments, extra)
+        code.launch(function, launch_config(sizes, shared, stream), arguments, extra)
 
     @entry("cuLaunchCooperativeKernel")
     def launch_cooperative(self, function: int, *shape: int) -> None:
         *sizes, shared, stream, arguments = shape
-        code.launch(function, _config(sizes, shared, stream, cooperative=True), arguments)
+        code.launch(function, launch_config(sizes, shared, stream, cooperative=True), arguments)
 
     @entry("cuLaunchKernelEx")
     def launch_ex(self, config: int, function: int, arguments: int, extra: int) -> None:
@@ -441,7 +441,8 @@ def _encode(encode: Callable[..., None], fields: Sequence[int]) -> None:
         raise CudaError(INVALID_VALUE) from error
 
 
-def _config(sizes: list[int], shared: int, stream: int, cooperative: bool = False) -> LaunchConfig:
+def launch_config(sizes: list[int], shared: int, stream: int, cooperative: bool = False) -> LaunchConfig:
+    """Make the configuration of a launch without attributes. sizes: of the grid and of a block, (x, y, z) each."""
     x, y, z, bx, by, bz = sizes
     attributes = (COOPERATIVE,) if cooperative else ()
     return LaunchConfig((x, y, z), (bx, by, bz), None, shared, attributes, stream, cooperative)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..bridge.driver import LAUNCH_FAILURE, put
-from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
+from ..bridge.launchconfig import LaunchConfig
 from ..bridge.prototypes import names
 from . import code
 from .c_library import INT, LONG, CLibrary, entry
 from .captures import new_handle
 from .errors import INVALID_DEVICE, INVALID_FUNCTION, INVALID_SYMBOL, CudaError, unsupported
-from .libcuda import LibCuda, error_text
+from .libcuda import LibCuda, error_text, launch_config
 from .memory import Kind
 from .properties import PROPERTIES
 
@@ -144,18 +144,14 @@ class LibCudart(CLibrary):
         put(handle, LONG, self._kernel(function))
 
     @entry("cudaLaunchKernel", "__cudaLaunchKernel")
-    def launch(
-        self, function: int, xy: int, z: int, bxy: int, bz: int, arguments: int, shared: int, stream: int
-    ) -> None:
-        config = LaunchConfig(_shape(xy, z), _shape(bxy, bz), None, shared, (), stream)
-        self._launch(function, config, arguments)
+    def launch(self, function: int, *given: int, cooperative: bool = False) -> None:
+        xy, z, block_xy, block_z, arguments, shared, stream = given
+        sizes = [*_shape(xy, z), *_shape(block_xy, block_z)]
+        self._launch(function, launch_config(sizes, shared, stream, cooperative), arguments)
 
     @entry("cudaLaunchCooperativeKernel")
-    def launch_cooperative(
-        self, function: int, xy: int, z: int, bxy: int, bz: int, arguments: int, shared: int, stream: int
-    ) -> None:
-        config = LaunchConfig(_shape(xy, z), _shape(bxy, bz), None, shared, (COOPERATIVE,), stream, cooperative=True)
-        self._launch(function, config, arguments)
+    def launch_cooperative(self, *given: int) -> None:
+        self.launch(*given, cooperative=True)
 
     @entry("cudaLaunchKernelExC")
     def launch_ex(self, config: int, function: int, arguments: int) -> None:
@@ -234,12 +230,9 @@ class LibCudart(CLibrary):
     def properties_of_13(self, at: int, _device: int) -> None:
         _write_properties(at, _PROPERTIES_OF_13, 1008)
 
-    @entry("cudaGetDriverEntryPoint")
-    def driver_entry(self, name: int, function: int, _flags: int, found: int) -> None:
-        self._driver.find_function(name, function, found)
-
-    @entry("cudaGetDriverEntryPointByVersion")
-    def driver_entry_by_version(self, name: int, function: int, _version: int, _flags: int, found: int) -> None:
+    @entry("cudaGetDriverEntryPoint", "cudaGetDriverEntryPointByVersion")
+    def driver_entry(self, name: int, function: int, *given: int) -> None:
+        *_, found = given
         self._driver.find_function(name, function, found)
 
     # Memory
