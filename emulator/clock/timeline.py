@@ -245,7 +245,7 @@ class Timeline:
         segment, free, sm = warp.segment, warp.free, warp.sm
         assert segment is not None
         horizon = self._heap[0][0] if self._heap else INFINITY
-        slices = segment.slices
+        began, shown, stalled, slices = now, now, 0.0, segment.slices
         i, count = warp.at, len(slices)
         delay, port, late = self.chip.mma_delay, warp.index % SUB_PARTITIONS, warp.late
         while i < count and now <= horizon:
@@ -277,15 +277,19 @@ class Timeline:
             waits = part.awaited
             if part.loaded and (there := self._load_by_warp(sm, now, part.loaded)) > end:
                 waits, end = (*waits, (segment.line, there - end, True)), there
-            running = end - now
-            for line, stalled, begins in waits:
-                warp.stalled(line, stalled, begins)
-                running -= stalled
-            warp.running_cycles += running
-            if self.trace is not None:
-                self.trace.ran(warp, now, end, running)
+            if waits:
+                for line, awaited, begins in waits:
+                    warp.stalled(line, awaited, begins)
+                    stalled += awaited
+                if self.trace is not None:  # a slice is shown as a wait or not, by the larger part of it
+                    self.trace.ran(warp, shown, now)
+                    self.trace.ran(warp, now, end, 2 * sum(awaited for _, awaited, _ in waits) > end - now)
+                    shown = end
             now = end
             i += 1
+        warp.running_cycles += now - began - stalled
+        if self.trace is not None:
+            self.trace.ran(warp, shown, now)
         warp.at = i
         if i == count:
             warp.segment = None

@@ -63,13 +63,14 @@ class Trace:
         """Discard all events, before a re-execution at another clock rate."""
         self.events, self.flows, self._running = [], [], {}
 
-    def ran(self, warp: Any, start: float, end: float, running: float) -> None:
+    def ran(self, warp: Any, start: float, end: float, waits: bool = False) -> None:
         """Record that a warp executed ordinary instructions. Adjacent intervals become one event.
 
-        running: the cycles in which it did not wait for a value from L2 or HBM. The interval is shown as a wait if they
-        are less than half.
+        waits: it waited for a value from L2 or HBM.
         """
-        name = "runs" if 2 * running >= end - start else f"waits for {LONG_SCOREBOARD}"
+        if end == start:
+            return
+        name = f"waits for {LONG_SCOREBOARD}" if waits else "runs"
         open_ = self._running.get(id(warp))
         if open_ is not None and open_[2] == start and open_[4] == name:
             open_[2] = end

@@ -274,8 +274,8 @@ def test_copies_that_overlap_have_tracks_of_their_own() -> None:
 
 def test_what_takes_no_time_is_not_in_the_trace() -> None:
     trace, warp = Trace(), SimpleNamespace(segment=SimpleNamespace(line=1), cta=SimpleNamespace(rank=0), index=0)
-    trace.ran(warp, 5.0, 5.0, 0.0)
-    trace.ran(warp, 7.0, 9.0, 2.0)
+    trace.ran(warp, 5.0, 5.0)
+    trace.ran(warp, 7.0, 9.0)
     shown = [event["ts"] for event in json.loads(trace.json())["traceEvents"] if event["ph"] == "X"]
     assert shown == [7]
 
