@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emulator.chip import ALL_LANES
 from emulator.machine.order.access import CTA, GPU, Access
 from emulator.machine.order.cells import Cells, pieces, span
 from emulator.machine.order.clocks import ASYNC_VISIBLE, ORDERED, Clock
 from emulator.machine.order.history import History
 from emulator.machine.order.shadow import UNWRITTEN, Shadow
 from emulator.native.memory_layout import (
-    ALL_LANES,
     COMPONENT_BITS,
     COMPONENTS_MAX,
     FIRST_ID,
