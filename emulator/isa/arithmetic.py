@@ -23,9 +23,8 @@ Compute = Callable[..., Vec]
 
 @lowers("add", "sub", timing=Timing.ADD, uniform=if_sources_uniform)
 @lowers("mul", "mad", "fma", timing=Timing.MULTIPLY, uniform=if_sources_uniform)
-def arithmetic(builder: Builder, ins: Instr) -> None:
+def arithmetic(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower the ring operations: d = a op b, or d = a*b + c."""
-    m = Modifiers(ins)
     type_name = m.last()
     if type_name in INTEGERS:
         _integer_ring(builder, ins, m, *INTEGERS[type_name])
@@ -67,9 +66,8 @@ def _integer_ring(builder: Builder, ins: Instr, m: Modifiers, kind: str, signed:
 
 
 @lowers("mul24", "mad24", uniform=if_sources_uniform)
-def ring24(builder: Builder, ins: Instr) -> None:
+def ring24(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower mul24 and mad24: bits 0-31 (.lo) or 16-47 (.hi) of a 48-bit product, plus c for mad24."""
-    m = Modifiers(ins)
     type_name, part = m.last(), m.choice("lo", "hi")
     saturate = m.flag("sat")
     m.done()
@@ -209,9 +207,8 @@ def _halves(builder: Builder, source: Operand, half: str, kind: str) -> tuple[Ve
 
 
 @lowers("div", timing=Timing.SPECIAL, uniform=if_sources_uniform)
-def div(builder: Builder, ins: Instr) -> None:
+def div(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower div. Every floating-point form, also .full and .approx, is correctly rounded."""
-    m = Modifiers(ins)
     type_name = m.last()
     if type_name in INTEGERS:
         _integer_quotient(builder, ins, m, *INTEGERS[type_name], remainder=False)
@@ -221,9 +218,8 @@ def div(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("rem", uniform=if_sources_uniform)
-def rem(builder: Builder, ins: Instr) -> None:
+def rem(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower rem; the result has the dividend's sign."""
-    m = Modifiers(ins)
     _integer_quotient(builder, ins, m, *INTEGERS[m.last()], remainder=True)
 
 
@@ -239,12 +235,11 @@ def _three_operands(ins: Instr) -> tuple[str, ...]:
 
 
 @lowers("min", "max", merges=_three_operands, uniform=if_sources_uniform)
-def extreme(builder: Builder, ins: Instr) -> None:
+def extreme(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower min and max of two operands, for f32 also of three.
 
     .NaN propagates a NaN, .relu clamps to zero from below.
     """
-    m = Modifiers(ins)
     type_name = m.last()
     lowest = ins.opcode == "min"
     relu = m.flag("relu")
@@ -296,9 +291,8 @@ def _extreme_of(lowest: bool, propagate: bool, by_magnitude: bool, absolute: boo
 
 
 @lowers("abs", "neg", uniform=if_sources_uniform)
-def sign(builder: Builder, ins: Instr) -> None:
+def sign(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower |a| and -a."""
-    m = Modifiers(ins)
     type_name = m.last()
     if type_name in INTEGERS:
         m.done()
@@ -309,9 +303,8 @@ def sign(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("copysign", uniform=if_sources_uniform)
-def copysign(builder: Builder, ins: Instr) -> None:
+def copysign(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower copysign: b with the sign of a."""
-    m = Modifiers(ins)
     type_name = m.last()
 
     def compute(a: Vec, b: Vec) -> Vec:
@@ -364,12 +357,11 @@ _OF_DOUBLE = (*_EXACT, "rsqrt")
 
 
 @lowers(*_FUNCTIONS, timing=Timing.SPECIAL, uniform=if_sources_uniform)
-def function(builder: Builder, ins: Instr) -> None:
+def function(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower the functions of one argument. .approx and .rn are the same here: within an ulp of the exact result.
 
     The exception is .approx.ftz.f64, which reads and writes only the upper 32 bits, as PTX specifies.
     """
-    m = Modifiers(ins)
     type_name = m.last()
     rounding = m.choice("approx", *(ROUNDINGS if ins.opcode in _EXACT else ()))
     if type_name == "f64" and ins.opcode not in _OF_DOUBLE:

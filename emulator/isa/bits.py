@@ -31,34 +31,28 @@ def _scaled_add(ins: Instr) -> tuple[str, ...]:
 
 
 @lowers(*_LOGIC, merges=_any_logic, uniform=if_sources_uniform)
-def logic(builder: Builder, ins: Instr) -> None:
+def logic(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower bitwise operations, also on predicates."""
-    m = Modifiers(ins)
     kind = m.kind(_WORDS | {"pred": "i1"})
-    m.done()
     to, a, b = ins.operands
     builder.write(to, _LOGIC[ins.opcode](builder.read(a, kind), builder.read(b, kind)))
 
 
 @lowers("not", timing=Timing.FREE, uniform=if_sources_uniform)
 @lowers("cnot", uniform=if_sources_uniform)
-def invert(builder: Builder, ins: Instr) -> None:
+def invert(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower not (~a) and cnot (a == 0)."""
-    m = Modifiers(ins)
     kind = m.kind(_WORDS | {"pred": "i1"} if ins.opcode == "not" else _WORDS)
-    m.done()
     a = builder.read(ins.operands[1], kind)
     builder.write(ins.operands[0], ~a if ins.opcode == "not" else a.compare("eq", 0).zext(kind))
 
 
 @lowers("shl", merges=_scaled_add, uniform=if_sources_uniform)
 @lowers("shr", uniform=if_sources_uniform)
-def shift(builder: Builder, ins: Instr) -> None:
+def shift(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower shifts. A count of at least the width shifts all bits out."""
-    m = Modifiers(ins)
     words = {name: (kind, False) for name, kind in _WORDS.items()}
     kind, signed = m.kind(words | _INTEGERS if ins.opcode == "shr" else words)
-    m.done()
     to, a, count = ins.operands
     value = builder.read(a, kind)
     if isinstance(count, Imm) and 0 <= count.value < value.width:
@@ -70,12 +64,10 @@ def shift(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("shf", uniform=if_sources_uniform)
-def funnel(builder: Builder, ins: Instr) -> None:
+def funnel(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower shf: the upper (.l) or lower (.r) word of {b, a} shifted by c, with c wrapped at or clamped to 32."""
-    m = Modifiers(ins)
     m.choice("b32")
     direction, mode = m.choice("l", "r"), m.choice("wrap", "clamp")
-    m.done()
     to, low, high, count = ins.operands
     both = builder.read(low, "i32").zext("i64") | builder.read(high, "i32").zext("i64").shl(32)
     by = builder.read(count, "i32")
@@ -85,9 +77,8 @@ def funnel(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("lop3", uniform=if_sources_uniform)
-def lop3(builder: Builder, ins: Instr) -> None:
+def lop3(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower lop3: the function of three bits given by a table of eight; for d|p, p combines d != 0 with q."""
-    m = Modifiers(ins)
     m.choice("b32")
     combine = m.choice("or", "and", default="")
     m.done()
@@ -115,12 +106,10 @@ def _of_one(c: Vec, table: int) -> Vec:
 
 
 @lowers("prmt", uniform=if_sources_uniform)
-def permute(builder: Builder, ins: Instr) -> None:
+def permute(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower prmt: select four of the eight bytes of {b, a}."""
-    m = Modifiers(ins)
     m.choice("b32")
     mode = m.choice("f4e", "b4e", "rc8", "ecl", "ecr", "rc16", default="")
-    m.done()
     to, a, b, selector = ins.operands
     low, high = builder.read(a, "i32"), builder.read(b, "i32")
     if mode:
@@ -185,11 +174,9 @@ def _permute_mode(low: Vec, high: Vec, selector: Vec, mode: str) -> Vec:
 
 
 @lowers("popc", "clz", "brev", uniform=if_sources_uniform)
-def count(builder: Builder, ins: Instr) -> None:
+def count(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower popc, clz and brev."""
-    m = Modifiers(ins)
     kind = m.kind(_WIDE_WORDS)
-    m.done()
     a = builder.read(ins.operands[1], kind)
     if ins.opcode == "brev":
         builder.write(ins.operands[0], builder.code.intrinsic("bitreverse", a))
@@ -200,12 +187,10 @@ def count(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("bfind", uniform=if_sources_uniform)
-def bfind(builder: Builder, ins: Instr) -> None:
+def bfind(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower bfind: the highest bit that differs from the sign (unsigned: that is set), or -1."""
-    m = Modifiers(ins)
     kind, signed = m.kind(_WIDE_INTEGERS)
     from_top = m.flag("shiftamt")
-    m.done()
     a = builder.read(ins.operands[1], kind)
     if signed:
         a = a ^ a.sar(a.width - 1)
@@ -215,11 +200,9 @@ def bfind(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("bfe", uniform=if_sources_uniform)
-def extract(builder: Builder, ins: Instr) -> None:
+def extract(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower bfe: `len` bits from `pos`, zero- or sign-extended. Bits above the top are copies of the sign."""
-    m = Modifiers(ins)
     kind, signed = m.kind(_WIDE_INTEGERS)
-    m.done()
     to, source, position, length = ins.operands
     a = builder.read(source, kind)
     pos, size = _byte(builder, position, a.width), _byte(builder, length, a.width)
@@ -234,11 +217,9 @@ def extract(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("bfi", uniform=if_sources_uniform)
-def insert(builder: Builder, ins: Instr) -> None:
+def insert(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower bfi: b with `len` bits from `pos` replaced by the low bits of a."""
-    m = Modifiers(ins)
     kind = m.kind(_WIDE_WORDS)
-    m.done()
     to, source, into, position, length = ins.operands
     a, b = builder.read(source, kind), builder.read(into, kind)
     pos, size = _byte(builder, position, a.width), _byte(builder, length, a.width)
@@ -247,12 +228,10 @@ def insert(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("bmsk", uniform=if_sources_uniform)
-def mask(builder: Builder, ins: Instr) -> None:
+def mask(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower bmsk: b ones from bit a on; both are clamped to 32 or wrapped at it."""
-    m = Modifiers(ins)
     m.choice("b32")
     mode = m.choice("clamp", "wrap")
-    m.done()
     to, start, length = ins.operands
     pos, size = builder.read(start, "i32"), builder.read(length, "i32")
     if mode == "wrap":
@@ -261,12 +240,10 @@ def mask(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("szext", uniform=if_sources_uniform)
-def sign_extend(builder: Builder, ins: Instr) -> None:
+def sign_extend(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower szext: the low b bits of a, sign- or zero-extended."""
-    m = Modifiers(ins)
     signed = m.choice("s32", "u32") == "s32"
     mode = m.choice("clamp", "wrap")
-    m.done()
     to, source, length = ins.operands
     a, size = builder.read(source, "i32"), builder.read(length, "i32")
     if mode == "wrap":
@@ -276,11 +253,9 @@ def sign_extend(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("sad", uniform=if_sources_uniform)
-def absolute_difference(builder: Builder, ins: Instr) -> None:
+def absolute_difference(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower sad: c + |a - b|."""
-    m = Modifiers(ins)
     kind, signed = m.kind(_INTEGERS)
-    m.done()
     to, x, y, z = ins.operands
     a, b, c = (builder.read(o, kind) for o in (x, y, z))
     less = a.compare("slt" if signed else "ult", b)
@@ -288,23 +263,23 @@ def absolute_difference(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("dp4a", uniform=if_sources_uniform)
-def dot4(builder: Builder, ins: Instr) -> None:
+def dot4(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower dp4a: c plus the dot product of four bytes."""
     types = ins.modifiers
     if len(types) != 2 or not set(types) <= {"u32", "s32"}:
-        raise Modifiers(ins).unsupported(f"dp4a of {types}")
+        raise m.unsupported(f"dp4a of {types}")
+    second, first = m.last(), m.last()
     to, x, y, z = ins.operands
     total = builder.read(z, "i32")
     a, b = builder.read(x, "i32"), builder.read(y, "i32")
     for place in range(4):
-        total = total + _extended(a, place, types[0]) * _extended(b, place, types[1])
+        total = total + _extended(a, place, first) * _extended(b, place, second)
     builder.write(to, total)
 
 
 @lowers("dp2a", uniform=if_sources_uniform)
-def dot2(builder: Builder, ins: Instr) -> None:
+def dot2(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower dp2a: c plus the products of a's two halves with the two low or two high bytes of b."""
-    m = Modifiers(ins)
     second, first = m.last(), m.last()
     part = m.choice("lo", "hi")
     m.done()

@@ -37,19 +37,17 @@ def _with_carry(instr: Instr) -> Instr:
 
 
 @lowers("addc", "subc", "madc", uniform=if_sources_uniform)
-def extended(builder: Builder, ins: Instr) -> None:
+def extended(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower addc, subc and madc.
 
     Computes a + b + carry, a - b - borrow, or half of a*b + c + carry; .cc writes the carry.
     """
-    m = Modifiers(ins)
     type_name = m.last()
     if type_name not in ("u32", "s32", "u64", "s64"):
         raise m.unsupported(f"type .{type_name}")
     kind, signed = INTEGERS[type_name]
     m.flag("cc")
     part = m.choice("lo", "hi") if ins.opcode == "madc" else ""
-    m.done()
     to, *sources, incoming = ins.operands
     a, b, *c = (builder.read(source, kind) for source in sources)
     if part:

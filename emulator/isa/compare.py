@@ -23,9 +23,8 @@ _COMBINE = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 
 
 @lowers("setp", uniform=if_sources_uniform)
-def setp(builder: Builder, ins: Instr) -> None:
+def setp(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower setp: p|q = (a rel b) op c, (not a rel b) op c. On packed halves p is the low result, q the high one."""
-    m = Modifiers(ins)
     type_name = m.last()
     relation = m.choice(*_relations(type_name))
     combine = m.choice(*_COMBINE, default="")
@@ -50,9 +49,8 @@ def setp(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("set", uniform=if_sources_uniform)
-def set_number(builder: Builder, ins: Instr) -> None:
+def set_number(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower set: d = (a rel b) op c as all ones or, for f32, as 1.0."""
-    m = Modifiers(ins)
     type_name, result = m.last(), m.last()
     relation = m.choice(*_relations(type_name))
     combine = m.choice(*_COMBINE, default="")
@@ -90,12 +88,10 @@ def _of_floats(values: Iterable[Vec], relation: str, type_name: str, flush: bool
 
 
 @lowers("testp", uniform=if_sources_uniform)
-def testp(builder: Builder, ins: Instr) -> None:
+def testp(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower testp: classify a floating-point number."""
-    m = Modifiers(ins)
     kind = {"f32": "float", "f64": "double"}[m.last()]
     question = m.choice("finite", "infinite", "number", "notanumber", "normal", "subnormal")
-    m.done()
     a = builder.read(ins.operands[1], kind)
     size = floats.as_bits(floats.magnitude(a))
     infinity = 0x7F80_0000 if kind == "float" else 0x7FF0_0000_0000_0000

@@ -21,9 +21,8 @@ _LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
 
 
 @lowers("cvt", timing=Timing.CONVERT, uniform=if_sources_uniform)
-def cvt(builder: Builder, ins: Instr) -> None:
+def cvt(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower cvt by destination and source type."""
-    m = Modifiers(ins)
     if m.flag("pack"):
         _packed(builder, ins, m)
         return

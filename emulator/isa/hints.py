@@ -26,12 +26,11 @@ POLICIES: Final = {
 
 
 @lowers("createpolicy", timing=Timing.FREE, uniform=if_sources_uniform)
-def createpolicy(builder: Builder, ins: Instr) -> None:
+def createpolicy(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower createpolicy.
 
     A policy has no effect; its value encodes the primary priority or the given access property.
     """
-    m = Modifiers(ins)
     kind = m.choice("fractional", "range", "cvt")
     m.choice("b64")
     if kind == "cvt":
@@ -43,7 +42,6 @@ def createpolicy(builder: Builder, ins: Instr) -> None:
         m.flag("global")
     first = m.choice(*POLICIES)
     m.choice(*POLICIES, default="")
-    m.done()
     builder.write(ins.operands[0], builder.code.constant(POLICIES[first], "i64"))
 
 

@@ -21,11 +21,9 @@ _HALVES = {"b16": "b8", "b32": "b16", "b64": "b32", "b128": "b64"}
 
 
 @lowers("mov", timing=Timing.FREE, uniform=if_sources_uniform)
-def mov(builder: Builder, ins: Instr) -> None:
+def mov(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower mov as an alias of the source. {lo, hi} are joined only when the whole value is needed."""
-    m = Modifiers(ins)
     type_name = m.last()
-    m.done()
     to, source = ins.operands
     if isinstance(source, Vector) and len(source.items) == 2 and isinstance(to, Reg):
         half = _HALVES[to.type]
@@ -66,9 +64,8 @@ def _parameters(ins: Instr) -> tuple[Special, ...]:
 
 
 @lowers(FIXED_PARAMETER, timing=Timing.FREE, uniform=if_sources_uniform, implicit_reads=_parameters)
-def parameter(builder: Builder, ins: Instr) -> None:
+def parameter(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower a load of a parameter at a constant address."""
-    m = Modifiers(ins)
     type_name = m.last()
     count = int(m.choice("v2", "v4", "v8", default="v1")[1:])
     m.choice("param", "param::entry")
@@ -104,13 +101,11 @@ def _load_parameter(address: Vec, kind: str) -> Vec:
 
 
 @lowers("cvta", timing=Timing.FREE, uniform=if_sources_uniform, implicit_reads=_parameters)
-def cvta(builder: Builder, ins: Instr) -> None:
+def cvta(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower cvta: convert between a state space and the generic address space."""
-    m = Modifiers(ins)
     kind = _BITS[m.choice("u32", "u64")]
     to_space = m.flag("to")
     space = m.choice("global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry")
-    m.done()
     address = builder.read(ins.operands[1], kind)
     if space.startswith("shared") or space == "local":
         base: Vec | int = LOCAL_BASE if space == "local" else SHARED_BASE
@@ -122,9 +117,8 @@ def cvta(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("isspacep", uniform=if_sources_uniform)
-def isspacep(builder: Builder, ins: Instr) -> None:
+def isspacep(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower isspacep: test whether a generic address lies in a state space."""
-    m = Modifiers(ins)
     space = m.choice("global", "const", "shared", "shared::cta", "shared::cluster", "local", "param")
     m.done()
     address = builder.read(ins.operands[1], "i64")
@@ -140,33 +134,27 @@ def isspacep(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("getctarank", uniform=if_sources_uniform)
-def getctarank(builder: Builder, ins: Instr) -> None:
+def getctarank(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower getctarank: the cluster rank of the CTA whose shared memory contains an address."""
-    m = Modifiers(ins)
     m.choice("shared::cluster", default="")
     m.choice("u32", "u64")
-    m.done()
     builder.write(ins.operands[0], builder.read(ins.operands[1], "i32").shr(RANK_SHIFT))
 
 
 @lowers("selp", uniform=if_sources_uniform)
-def selp(builder: Builder, ins: Instr) -> None:
+def selp(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower selp: d = p ? a : b."""
-    m = Modifiers(ins)
     kind = _BITS[m.last()]
-    m.done()
     to, yes, no, predicate = ins.operands
     builder.write(to, builder.read(predicate, "i1").select(builder.read(yes, kind), builder.read(no, kind)))
 
 
 @lowers("slct", uniform=if_sources_uniform)
-def slct(builder: Builder, ins: Instr) -> None:
+def slct(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower slct: d = c >= 0 ? a : b."""
-    m = Modifiers(ins)
     by = m.last()
     kind = _BITS[m.last()]
     flush = m.flag("ftz")
-    m.done()
     to, yes, no, what = ins.operands
     if by == "f32":
         number = builder.read(what, "float")

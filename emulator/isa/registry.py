@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import UnknownInstruction
 from ..ptx.syntax import Instr, Operand, Special
+from .modifiers import Modifiers
 
 if TYPE_CHECKING:
     from ..native.builder import Builder
@@ -165,6 +166,7 @@ class Handler(Facts):
 
 
 Lower = Callable[["Builder", Instr], None]
+Lowers = Callable[["Builder", Instr, Modifiers], None]
 Rewrite = Callable[[Instr], Instr]
 
 
@@ -195,18 +197,28 @@ def executes(*opcodes: str, **facts: Any) -> Callable[[Callable[[Instr], Action]
     return register
 
 
-def lowers(*opcodes: str, dst: int = 1, **facts: Any) -> Callable[[Lower], Lower]:
-    """Register the lowering of `opcodes`. facts: fields of `Facts`.
+def lowers(*opcodes: str, dst: int = 1, **facts: Any) -> Callable[[Lowers], Lowers]:
+    """Register the lowering of `opcodes`, which takes the modifiers of the instruction. facts: fields of `Facts`.
 
+    Modifiers that it does not take are rejected.
     The results may depend only on the operands, the implicit reads and the active lanes, so clusters cannot
     communicate.
     """
 
-    def register(lower: Lower) -> Lower:
+    def register(body: Lowers) -> Lowers:
+        def lower(builder: Builder, ins: Instr) -> None:
+            modifiers = Modifiers(ins)
+            try:
+                body(builder, ins, modifiers)
+            except (TypeError, ValueError):  # the wrong operands: a modifier that is not taken is the better reason
+                modifiers.done()
+                raise
+            modifiers.done()
+
         for opcode in opcodes:
             _check_unregistered(opcode)
             LOWERINGS[opcode] = Lowering(lower=lower, dst=dst, pure=True, communicates=never_communicates, **facts)
-        return lower
+        return body
 
     return register
 

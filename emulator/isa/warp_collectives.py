@@ -35,9 +35,9 @@ _MODES = ("idx", "up", "down", "bfly")
 
 
 @lowers("activemask", uniform=always_uniform)
-def activemask(builder: Builder, ins: Instr) -> None:
+def activemask(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower activemask: the lanes that execute this instruction."""
-    Modifiers(ins).choice("b32")
+    m.choice("b32")
     builder.write(ins.operands[0], ballot(builder.taking_part))
 
 
@@ -79,9 +79,8 @@ def _participants(builder: Builder, members: Operand) -> Vec:
 
 
 @lowers("elect.sync", membermask=True, uniform=(if_members_uniform, never_uniform))
-def elect(builder: Builder, ins: Instr) -> None:
+def elect(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower elect.sync: the lowest participating lane, and whether it is this one."""
-    Modifiers(ins).done()
     to, members = ins.operands
     present = _participants(builder, members)
     leader = builder.code.intrinsic("cttz", present, flags="i1 false")
@@ -100,12 +99,10 @@ def if_one_source_lane(ins: Instr) -> Sequence[Operand] | None:
 
 
 @lowers("shfl.sync", membermask=True, timing=Timing.SHUFFLE, uniform=if_one_source_lane)
-def shuffle(builder: Builder, ins: Instr) -> None:
+def shuffle(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower shfl.sync: d = a of another lane; p = whether that lane is in range."""
-    m = Modifiers(ins)
     mode = m.choice(*_MODES)
     m.choice("b32")
-    m.done()
     to, source, distance, clamp, _ = ins.operands
     a, b, c = builder.read(source, "i32"), builder.read(distance, "i32") & 31, builder.read(clamp, "i32")
     segment = c.shr(8) & 31
@@ -141,12 +138,10 @@ def permute_lanes(a: Vec, from_lane: Vec) -> Vec:
 
 
 @lowers("vote.sync", membermask=True, uniform=if_members_uniform)
-def vote(builder: Builder, ins: Instr) -> None:
+def vote(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower vote.sync: all, any, uni over the participating lanes, or their ballot."""
-    m = Modifiers(ins)
     mode = m.choice("all", "any", "uni", "ballot")
     m.choice("pred", "b32")
-    m.done()
     to, predicate, members = ins.operands
     present = _participants(builder, members)
     heard = ballot(builder.read(predicate, "i1")) & present
@@ -158,14 +153,12 @@ def vote(builder: Builder, ins: Instr) -> None:
 
 
 @lowers("match.any.sync", "match.all.sync", membermask=True, uniform=if_sources_uniform)
-def match(builder: Builder, ins: Instr) -> None:
+def match(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower match.sync: the lanes with the same value.
 
     match.all gives every participating lane or none, and whether they agree.
     """
-    m = Modifiers(ins)
     wide = m.choice("b32", "b64") == "b64"
-    m.done()
     to, source, members = ins.operands
     a = builder.read(source, "i64") if wide else builder.read(source, "i32").zext("i64")
     present = _participants(builder, members)
@@ -210,9 +203,8 @@ _IDENTITY = {
 
 
 @lowers("redux.sync", membermask=True, uniform=if_members_uniform)
-def reduce(builder: Builder, ins: Instr) -> None:
+def reduce(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower redux.sync: reduce the participating lanes, or each group of them."""
-    m = Modifiers(ins)
     type_name = m.last()
     op = m.choice("add", "and", "or", "xor", "min", "max")
     if type_name == "f32" and op in ("min", "max"):

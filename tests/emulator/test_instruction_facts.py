@@ -16,6 +16,7 @@ from emulator.engine.uniformity import varying
 from emulator.errors import UnknownInstruction
 from emulator.isa import registry
 from emulator.isa.lane_values import per_lane
+from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import executes, lowers
 from emulator.isa.warp_collectives import lane_ids
 from emulator.native.builder import Builder
@@ -126,7 +127,8 @@ def unsaid() -> Iterator[None]:
         return lambda warp, mask, value: per_lane(value, np.uint32) + LANES.astype(np.uint32)
 
     @lowers("wobble")
-    def wobble(builder: Builder, ins: Instr) -> None:
+    def wobble(builder: Builder, ins: Instr, m: Modifiers) -> None:
+        assert m.last() == "u32"
         builder.write(ins.operands[0], builder.read(ins.operands[1], "i32") + lane_ids(builder))
 
     yield
