@@ -268,7 +268,7 @@ def test_an_index_that_names_no_key_reads_nothing(bad: int) -> None:
         kernel.fmha(q, kv, compressed=case.compressed, debug=True)
 
 
-@pytest.mark.parametrize(("heads", "most"), [(128, 1024), (64, 512)])
+@pytest.mark.parametrize(("heads", "most"), [(128, 1024), long(64, 512)])
 def test_whole_dsv4_layer(heads: int, most: int) -> None:
     """V4-Pro's and V4-Flash's shapes, D=512, W=128, keys in one share: products and bytes near those of its keys."""
     case = layer("topk", 512, (1, 1, heads), [300], past=4 * most, most=most)

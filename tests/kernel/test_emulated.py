@@ -122,7 +122,7 @@ def poison(kv: torch.Tensor, lens: torch.Tensor, value: float) -> torch.Tensor:
     return torch.where(past, torch.tensor(value).bfloat16(), kv)
 
 
-@pytest.mark.parametrize("head_dim", [64, 512])
+@pytest.mark.parametrize("head_dim", [64, pytest.param(512, marks=pytest.mark.long)])
 @pytest.mark.parametrize("lens", [(0, 1), (127, 128), (129, 200)], ids=str)
 def test_nothing_past_the_length_reaches_the_result(head_dim: int, lens: tuple[int, int]) -> None:
     swa_lens = torch.tensor(lens, dtype=torch.int32)
@@ -142,7 +142,7 @@ def test_causal_window(tokens: int, heads: int, lens: tuple[int, int], window: i
     holds(run("lazy", q, k, None, swa_lens=swa_lens, causal=True, window=window, splits=2), want)
 
 
-@pytest.mark.parametrize("head_dim", [64, 512])
+@pytest.mark.parametrize("head_dim", [64, pytest.param(512, marks=pytest.mark.long)])
 def test_nothing_outside_the_outputs_is_written(head_dim: int) -> None:
     """Guard elements around every output keep their value; the last row tile is not full."""
     q, k = normal(1, 1, 3, 30, head_dim), normal(2, 1, 200, head_dim)

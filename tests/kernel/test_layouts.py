@@ -19,7 +19,11 @@ STORE_BYTES = 16
 BANKS, BANK_BYTES, WARP = 32, 4, 32
 
 
-@pytest.fixture(scope="module", params=[64, 128, 256, 512], ids="hd{}".format)
+@pytest.fixture(
+    scope="module",
+    params=[64, *(pytest.param(hd, marks=pytest.mark.long) for hd in (128, 256)), 512],
+    ids="hd{}".format,
+)
 def traced(request: pytest.FixtureRequest) -> Traced:
     compiled = kernel.compile(kernel.FmhaConfig(head_dim=request.param, p_path="smem"))
     return Traced.of(compiled)

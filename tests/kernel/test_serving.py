@@ -131,6 +131,7 @@ def test_flash_mla_over_keys_of_576_columns() -> None:
     torch.testing.assert_close(lse.double(), want.lse.transpose(1, 2), atol=4e-6, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_flash_mla_over_keys_of_528_and_288_bytes() -> None:
     """Pages of five keys in FP8, and of one key in FP4: both are the values, too."""
     random = torch.Generator().manual_seed(3)

@@ -20,6 +20,7 @@ def test_a_name_that_is_none_lists_those_there_are() -> None:
         find("nothing")
 
 
+@pytest.mark.long
 def test_more_keys_take_longer_and_the_tensor_core_does_their_flops() -> None:
     device = Emulated()
     few, many = (Shape("", "plain", 148, 1, 128, 64, keys) for keys in (1024, 4096))

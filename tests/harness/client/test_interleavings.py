@@ -215,7 +215,9 @@ class Interleavings(RuleBasedStateMachine):
         assert not lock.is_held(self.place.locks / "gpu0.lock")
 
 
-@pytest.mark.parametrize("examples", [3, pytest.param(12, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "examples", [pytest.param(3, marks=pytest.mark.long), pytest.param(12, marks=pytest.mark.thorough)]
+)
 def test_interleavings(new_project, examples):
     Interleavings.new_project = staticmethod(new_project)
     run_state_machine_as_test(

@@ -66,6 +66,7 @@ def test_accept_then_nothing_to_commit_then_reject(project):
     assert "REJECT_GATE" in everybody and "ACCEPT" in everybody
 
 
+@pytest.mark.long
 def test_a_run_that_was_cancelled_before_it_began_did_not_die(project):
     """A scheduler may end a pending run before its supervisor can write a verdict."""
     assert harness(project, "gate").returncode == 0
@@ -76,6 +77,7 @@ def test_a_run_that_was_cancelled_before_it_began_did_not_die(project):
     assert " CANCELLED " in harness(project, "runs", "--target", "sim").stdout
 
 
+@pytest.mark.long
 def test_a_run_that_was_left_and_has_ended_is_not_asked_to_end(project):
     """Its verdict was not seen yet. Then somebody cleans the target."""
     assert harness(project, "gate").returncode == 0
@@ -118,6 +120,7 @@ def test_bad_input(project):
     refused(project, "make setup", "provision")
 
 
+@pytest.mark.long
 def test_pinned_path(project):
     project.write("stages/tolerances.toml", tolerances("as measured"))
     fix = 'UNPIN="stages/tolerances.toml" BECAUSE="why" (without make: --unpin stages/tolerances.toml --because "why")'
@@ -171,6 +174,7 @@ def test_doctor_of_the_embedded_target(project):
     assert "no-such-package is missing" in done.stdout and "make setup" in done.stdout
 
 
+@pytest.mark.long
 def test_broken_device_is_refused_until_cleared(project):
     project.kernel(cosine=1.0)
     assert harness(project, "gate").returncode == 0
@@ -216,6 +220,7 @@ def test_second_interrupt_ends_the_run(project):
     assert json.loads((project.path / f"results/{run}/run.json").read_text())["verdict"] == "CANCELLED"
 
 
+@pytest.mark.long
 def test_old_runs_go_with_their_candidates(project):
     """Folders and refs are removed here and on the target; the results of an accepted run stay."""
     project.kernel(cosine=1.0)

@@ -71,8 +71,14 @@ def test_nothing_in_a_record_runs_in_a_browser(opened: Browser, tmp_path: Path) 
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [360, 1400, 2000])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("dark", "width"),
+    [
+        pytest.param(dark, width, marks=[] if (dark, width) in ((True, 360), (False, 1400)) else pytest.mark.long)
+        for dark in (False, True)
+        for width in (360, 1400, 2000)
+    ],
+)
 def test_the_report_is_read_at_any_width_and_in_the_dark(
     opened: Browser, tmp_path: Path, width: int, dark: bool
 ) -> None:
