@@ -28,6 +28,7 @@ from emulator.ptx.parser import parse
 from emulator.ptx.syntax import Instr, Kernel
 from tests.emulator.one_instruction import Instructions
 from tests.emulator.ptx_kernel import launch, source
+from tests.tiers import shortened
 
 LANES = np.arange(32)
 PAIRS = [
@@ -87,7 +88,7 @@ def seen_by_branches(form: str, to: str, first: Any, second: Any) -> list[list[i
     return out.tolist()
 
 
-@pytest.mark.parametrize("form", PAIRS)
+@pytest.mark.parametrize("form", shortened(5, PAIRS))
 def test_each_of_two_results_is_the_same_with_and_without_the_other(form: str) -> None:
     """In a kernel, where a result that is proved uniform is computed once, as in each lane by itself."""
     for to, first, second in itertools.product(destinations(form), COLUMNS, COLUMNS):

@@ -14,6 +14,7 @@ from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import Ruling, RulingError, decode
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
+from tests.tiers import shortened
 
 
 def ruling_for(made: Candidate, base: str, run: str = "r1", verdict: Verdict = Verdict.ACCEPT) -> Ruling:
@@ -214,15 +215,18 @@ def test_first_accept_creates_accepted_and_brings_the_branch(project):
 
 @pytest.mark.parametrize(
     ("spoil", "why"),
-    [
-        (lambda p: p.kernel(cosine=0.2), "changed since"),
-        (lambda p: p.write("kernel/another.py", "x = 1\n"), "changed since"),
-        (lambda p: p.git("commit", "--quiet", "--allow-empty", "-m", "on"), "it moved since"),
-        (lambda p: p.git("switch", "--quiet", "-c", "other"), "another branch"),
-        (lambda p: p.git("update-index", "--assume-unchanged", "kernel/fmha.py"), "assume-unchanged"),
-        (lambda p: (p.write("x.txt", "x"), p.git("add", "x.txt")), "staged"),
-        (lambda p: p.git("update-ref", "MERGE_HEAD", "HEAD"), "merge"),
-    ],
+    shortened(
+        3,
+        [
+            (lambda p: p.kernel(cosine=0.2), "changed since"),
+            (lambda p: p.write("kernel/another.py", "x = 1\n"), "changed since"),
+            (lambda p: p.git("commit", "--quiet", "--allow-empty", "-m", "on"), "it moved since"),
+            (lambda p: p.git("switch", "--quiet", "-c", "other"), "another branch"),
+            (lambda p: p.git("update-index", "--assume-unchanged", "kernel/fmha.py"), "assume-unchanged"),
+            (lambda p: (p.write("x.txt", "x"), p.git("add", "x.txt")), "staged"),
+            (lambda p: p.git("update-ref", "MERGE_HEAD", "HEAD"), "merge"),
+        ],
+    ),
 )
 def test_accept_leaves_an_unsafe_branch_alone(project, spoil, why):
     project.kernel(cosine=1.0)

@@ -14,6 +14,7 @@ import pytest
 
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from tests.conftest import tolerances
+from tests.tiers import shortened
 
 COMMAND = [sys.executable, "-m", "harness"]
 
@@ -131,16 +132,22 @@ def test_pinned_path(project):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("default = 'sim'\n[targets.sim]\nkind = 'emulator'\nports = 22\n", "key 'ports', allowed are kind, workdir"),
-        ("default = 'sim'\n[targets.sim]\nkind = 'emulator'\ndisk_mb = 'much'\n", "must be int"),
-        ("default = 'sim'\n[targets.sim]\nkind = 'cloud'\n", "there are emulator, ssh"),
-        ("default = 'sim'\n[targets.sim]\nkind = 'ssh'\nhost = 'x'\n", "lacks 'workdir'"),
-        ("default = 'sim'\n[targets.'a/b']\nkind = 'emulator'\n", "a name may have letters"),
-        ("default = 'other'\n[targets.sim]\nkind = 'emulator'\n", "there are sim"),
-        ("[targets.sim]\nkind = 'emulator'\n", "default ="),
-        ("default = \n", "targets.toml"),
-    ],
+    shortened(
+        2,
+        [
+            (
+                "default = 'sim'\n[targets.sim]\nkind = 'emulator'\nports = 22\n",
+                "key 'ports', allowed are kind, workdir",
+            ),
+            ("default = 'sim'\n[targets.sim]\nkind = 'emulator'\ndisk_mb = 'much'\n", "must be int"),
+            ("default = 'sim'\n[targets.sim]\nkind = 'cloud'\n", "there are emulator, ssh"),
+            ("default = 'sim'\n[targets.sim]\nkind = 'ssh'\nhost = 'x'\n", "lacks 'workdir'"),
+            ("default = 'sim'\n[targets.'a/b']\nkind = 'emulator'\n", "a name may have letters"),
+            ("default = 'other'\n[targets.sim]\nkind = 'emulator'\n", "there are sim"),
+            ("[targets.sim]\nkind = 'emulator'\n", "default ="),
+            ("default = \n", "targets.toml"),
+        ],
+    ),
 )
 def test_targets_file_with_a_mistake(project, text, words):
     project.write("remote/targets.toml", text)
