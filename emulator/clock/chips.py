@@ -11,7 +11,6 @@ from types import FunctionType, MethodType
 from typing import Any, Final, cast
 
 ASSUMED: Final = "assumed"
-HOW: Final = ("measured", "near", "fitted", ASSUMED)
 FOLDER: Final = Path(__file__).parent
 ERRORS: Final = FOLDER / "errors.toml"
 DESCRIPTIONS: Final = ("name", "file", "assumptions")

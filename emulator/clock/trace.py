@@ -59,10 +59,6 @@ class Trace:
         self.flows: list[Flow] = []
         self._running: dict[int, list[Any]] = {}
 
-    def clear(self) -> None:
-        """Discard all events, before a re-execution at another clock rate."""
-        self.events, self.flows, self._running = [], [], {}
-
     def ran(self, warp: Any, start: float, end: float, waits: bool = False) -> None:
         """Record that a warp executed ordinary instructions. Adjacent intervals become one event.
 
