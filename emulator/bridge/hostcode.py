@@ -57,9 +57,8 @@ class HostCode:
         return status.value
 
     def _load(self) -> int:
-        library = ctypes.pointer(ctypes.pointer(self._library))
-        ordinal, status = ctypes.c_int(0), ctypes.c_int(0)
-        place, device, answer = (_reference(p) for p in (library, ctypes.pointer(ordinal), ctypes.pointer(status)))
+        library, ordinal, status = ctypes.pointer(self._library), ctypes.c_int(0), ctypes.c_int(0)
+        place, device, answer = map(ctypes.addressof, (library, ordinal, status))
         self._function("_mlir_cuda_init")(_packed([place, answer]))
         self._function("_mlir_cuda_load_to_device")(_packed([place, device, answer]))
         self._loaded = status.value == 0
@@ -75,7 +74,3 @@ def _packed(addresses: list[int | None]) -> Any:
 
 def _address(argument: Any) -> int | None:
     return argument.value if isinstance(argument, ctypes.c_void_p) else ctypes.c_void_p(argument).value
-
-
-def _reference(pointer: Any) -> int | None:
-    return ctypes.cast(pointer, ctypes.c_void_p).value
