@@ -117,6 +117,14 @@ class Combine(LoopInvariant):
 
     def merged(self, parts: list[cute.Tensor], weights: list[Any]) -> cute.Tensor:
         """Return the weighted sum of the splits' vectors. The order is fixed, so that a row's bits do not vary."""
+        total = cute.make_rmem_tensor(parts[0].shape, Float32)
+        total.fill(0.0)
+        for each, weight in zip(parts, weights, strict=True):
+            self.accumulate(total, each, weight)
+        return total
+
+    def accumulate(self, total: cute.Tensor, part: cute.Tensor, weight: Any) -> None:
+        """Add a weighted vector to the total."""
         raise NotImplementedError
 
 

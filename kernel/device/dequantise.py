@@ -9,12 +9,10 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32, Int64
 from cutlass._mlir.dialects import llvm
 from cutlass.cutlass_dsl import dsl_user_op
-from cutlass.experimental import primitives
 
-from kernel.device.load import GatherWarp, wait_empty
+from kernel.device.load import GatherWarp, pointer, wait_empty
 from kernel.hardware import BF16_BYTES, VECTOR_BYTES, WARP
 from kernel.layouts import QUANTISED, KeyLayout
-from kernel.problem import FEW_TOKENS
 
 WORD_BYTES = 4
 CODES = VECTOR_BYTES  # that a lane converts at a time, a byte each
@@ -43,7 +41,7 @@ class QuantisedWarp(GatherWarp):
         # 1. Find the keys. A lane has the addresses of its indices and their scales of the slice. Shuffles bring both
         #    to the lanes that convert a key.
         entries = self.entries(i)
-        found = [self.place(entry, indices[n]) for n, entry in enumerate(entries)]
+        found = [self.listed.address(entry, indices[n]) for n, entry in enumerate(entries)]
         words = [self.scales(entry, indices[n], first) for n, entry in enumerate(entries)]
         indices.store(following.load())
         following.store(self.read_indices(i + 2).load())
@@ -73,27 +71,17 @@ class QuantisedWarp(GatherWarp):
             self.write(slot, [key + lane // lanes for key in own], places, codes, scales, column)
         return slot
 
-    @cute.jit
-    def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:
-        """Prefetch this warp's part of the keys of tile `i` to L2 for few tokens."""
-        keys_per_warp = self.ring.box[0] // self.cta.config.slices
-        if (i < end) & (self.cta.row_tile.tokens <= FEW_TOKENS) and cutlass.const_expr(self.ring.name == "k"):
-            for n, entry in enumerate(self.entries(i)):
-                if (n * WARP + cute.arch.lane_idx()) // keys_per_warp == self.warp:
-                    key = pointer(self.or_first(self.place(entry, indices[n])), BFloat16, VECTOR_BYTES)
-                    primitives.cp_async_bulk_prefetch(key, self.layout.key_bytes)
-
     def scales(self, entry: Int32, index: Int32, column: Any) -> Float32:
         """Load the scale of a slice from `column` on; 0 if the index names no key."""
         address = self.listed.scale_address(entry, index, self.layout)
         word = column // self.layout.scale_columns * WORD_BYTES
-        held = cute.make_tensor(pointer(self.or_first(address) + word, Float32, WORD_BYTES), cute.make_layout(1))
+        held = cute.make_tensor(pointer(self.readable(address) + word, Float32, WORD_BYTES), cute.make_layout(1))
         return cutlass.select_(address == 0, Float32(0), held[0])
 
     def codes(self, place: Any, column: Int32) -> cute.Tensor:
         """Load the codes of a key from `column` on, or others in columns that are not quantised."""
         offset = cutlass.select_(column < self.layout.code_columns, column, Int32(0))
-        source = pointer(self.or_first(place) + Int64(offset), Int32, VECTOR_BYTES)
+        source = pointer(self.readable(place) + Int64(offset), Int32, VECTOR_BYTES)
         loaded = cute.make_rmem_tensor(CODES // WORD_BYTES, Int32)
         cute.autovec_copy(cute.make_tensor(source, cute.make_layout(CODES // WORD_BYTES)), loaded)
         return loaded
@@ -111,10 +99,6 @@ class QuantisedWarp(GatherWarp):
             for j in range(vectors):
                 cute.autovec_copy(values[None, j], row[None, at + j])
 
-    def or_first(self, address: Any) -> Any:
-        """Return an address, or that of the first cache if it is 0: a place where memory can be read."""
-        return cutlass.select_(address == 0, self.cta.kv_tiles.caches[0].base, address)
-
     def converted(self, codes: cute.Tensor, scale: Float32, valid: Any) -> cute.Tensor:
         """Return the bf16 of 16 codes, four words, times a scale, with one rounding; zeros unless `valid`."""
         values = cute.make_rmem_tensor(CODES, Float32)
@@ -130,11 +114,6 @@ class QuantisedWarp(GatherWarp):
     def scaled(self, pair: tuple[Float32, Float32], scale: Float32) -> tuple[Float32, Float32]:
         """Return two values times a scale."""
         return cute.arch.mul_packed_f32x2(pair, (scale, scale))
-
-
-def pointer(address: Any, dtype: type[cutlass.Numeric], align_bytes: int) -> cute.Pointer:
-    """Return a pointer to global memory."""
-    return cute.make_ptr(dtype, address, cute.AddressSpace.gmem, assumed_align=align_bytes)
 
 
 @dsl_user_op

@@ -177,13 +177,12 @@ class GatherWarp(LoadWarp):
 
         Only few tokens do: their tiles wait for HBM. Many tokens share keys, which are in L2 already.
         """
-        config = self.cta.config
         keys_per_warp = self.ring.box[0] // self.cta.config.slices
         if (i < end) & (self.cta.row_tile.tokens <= FEW_TOKENS) and const_expr(self.ring.name == "k"):
             for n, entry in enumerate(self.entries(i)):
                 if (n * WARP + cute.arch.lane_idx()) // keys_per_warp == self.warp:
-                    key = self.key_at(self.place(entry, indices[n]))
-                    primitives.cp_async_bulk_prefetch(key.iterator, config.qk_dim * BF16_BYTES)
+                    key = self.readable(self.listed.address(entry, indices[n]))
+                    primitives.cp_async_bulk_prefetch(pointer(key, BFloat16, VECTOR_BYTES), self.key_bytes)
 
     @cute.jit
     def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
@@ -199,7 +198,7 @@ class GatherWarp(LoadWarp):
         atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
         # 1. Find the keys to copy before there is a slot. A lane has the places of its indices, and shuffles bring them
         #    to the eight lanes that copy a key.
-        keys = [self.place(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
+        keys = [self.listed.address(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
         vectors = ring.box[1] // cute.size(vector)
         firsts = range(0, ring.box[0], WARP // lanes)
         column = (self.rank if ring.along_keys else self.warp) * vectors + lane % lanes
@@ -210,7 +209,7 @@ class GatherWarp(LoadWarp):
         slot = wait_empty(self.cta, ring, self.warp, number)
         self.publish_valid(keys, number)
         for first, place, src in zip(firsts, places, sources, strict=True):
-            valid[0] = self.is_key(place)
+            valid[0] = place != 0
             dst = cute.logical_divide(self.slot(slot)[first + lane // lanes, None], vector)
             for c in range(0, vectors, lanes):
                 cute.copy(atom, src[None, column + c], dst[None, lane % lanes + c], pred=valid)
@@ -238,19 +237,20 @@ class GatherWarp(LoadWarp):
             cute.arch.fence_view_async_shared()
         bars.arrive_warp(self.ring.full, slot)
 
-    def place(self, entry: Int32, index: Int32) -> Any:
-        """Return the address of the key of index number `entry`."""
-        return self.listed.address(entry, index)
-
-    def is_key(self, place: Any) -> Any:
-        """Return whether there is a key at a place."""
-        return place != 0
-
     def key_at(self, place: Any) -> cute.Tensor:
         """Return the key at a place, and the first one if there is none."""
-        address = cutlass.select_(place == 0, self.listed.caches[0].base, place)
-        pointer = cute.make_ptr(BFloat16, address, cute.AddressSpace.gmem, assumed_align=VECTOR_BYTES)
-        return cute.make_tensor(pointer, cute.make_layout(self.cta.config.head_dim))
+        key = pointer(self.readable(place), BFloat16, VECTOR_BYTES)
+        return cute.make_tensor(key, cute.make_layout(self.cta.config.head_dim))
+
+    def readable(self, address: Any) -> Any:
+        """Return an address, or that of the first key if it is 0: a place where memory can be read."""
+        return cutlass.select_(address == 0, self.listed.caches[0].base, address)
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of a key, without scales that are elsewhere in its page."""
+        config = self.cta.config
+        return QUANTISED[config.caches[0].layout].key_bytes if config.quantised else config.qk_dim * BF16_BYTES
 
     def entries(self, i: Int32) -> list[Int32]:
         """Numbers of the top-k indices of tile `i` that the warp needs, one per lane in each WARP of them."""
@@ -273,9 +273,8 @@ class RopeWarp(GatherWarp):
         config = self.cta.config
         layout = QUANTISED.get(config.caches[0].layout)
         offset = config.head_dim * BF16_BYTES if layout is None else layout.others_offset
-        address = cutlass.select_(place == 0, self.cta.kv_tiles.caches[0].base, place) + Int64(offset)
-        pointer = cute.make_ptr(BFloat16, address, cute.AddressSpace.gmem, assumed_align=VECTOR_BYTES)
-        return cute.make_tensor(pointer, cute.make_layout(config.rope_dim))
+        columns = pointer(self.readable(place) + Int64(offset), BFloat16, VECTOR_BYTES)
+        return cute.make_tensor(columns, cute.make_layout(config.rope_dim))
 
 
 def wait_empty(cta: Cta, ring: Ring, slice_: Any, number: Int32) -> Any:
@@ -283,3 +282,8 @@ def wait_empty(cta: Cta, ring: Ring, slice_: Any, number: Int32) -> Any:
     slot, phase = (0, number & 1) if ring.name == "rope" else cta.bars.slot_and_phase(number, slice_)
     cta.bars.wait(ring.empty, slot, phase ^ 1)
     return slot
+
+
+def pointer(address: Any, dtype: type[cutlass.Numeric], align_bytes: int) -> cute.Pointer:
+    """Return a pointer to global memory."""
+    return cute.make_ptr(dtype, address, cute.AddressSpace.gmem, assumed_align=align_bytes)

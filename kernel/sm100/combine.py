@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, const_expr
+from cutlass import const_expr
 
 from kernel.device.combine import Combine, partial_rows
 from kernel.device.config import STATS
@@ -57,13 +57,8 @@ class Merge(Combine):
         config = self.cta.config
         return RowSoftmax(self.cta.args.scale_log2, config.maxima, config.variant.threads_per_row)
 
-    def merged(self, parts: list[cute.Tensor], weights: list[Any]) -> cute.Tensor:
-        """Return the weighted sum of the splits' vectors. The order is fixed, so that a row's bits do not vary."""
-        total = cute.make_rmem_tensor(parts[0].shape, Float32)
-        total.fill(0.0)
-        for each, weight in zip(parts, weights, strict=True):
-            for j in range(0, cute.size(total), 2):
-                sums = (total[j], total[j + 1])
-                own = (each[j], each[j + 1])
-                total[j], total[j + 1] = cute.arch.fma_packed_f32x2(own, (weight, weight), sums)
-        return total
+    def accumulate(self, total: cute.Tensor, part: cute.Tensor, weight: Any) -> None:
+        """Add a weighted vector to the total, two elements at a time."""
+        for j in range(0, cute.size(total), 2):
+            sums, own = (total[j], total[j + 1]), (part[j], part[j + 1])
+            total[j], total[j + 1] = cute.arch.fma_packed_f32x2(own, (weight, weight), sums)

@@ -29,7 +29,7 @@ class SwappedCacheWarp(GatherWarp):
         """Tell softmax, from the warp of the first slice, which keys of the CTA's KV tile `number` exist."""
         if self.warp == 0:
             for n, place in enumerate(places):
-                exists = cutlass.select_(self.is_key(place), Int32(0x01010101), Int32(0))
+                exists = cutlass.select_(place != 0, Int32(0x01010101), Int32(0))
                 cute.recast_tensor(self.cta.smem.valid_keys(number), Int32)[n * WARP + cute.arch.lane_idx()] = exists
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import cutlass.cute as cute
-from cutlass import Float32
 
 from kernel.device.combine import Combine, partial_rows
 from kernel.device.tiles import LoopInvariant
@@ -59,11 +58,7 @@ class Merge(Combine):
         """Return the statistics of a merged row."""
         return RowSoftmax(self.cta.args.scale_log2)
 
-    def merged(self, parts: list[cute.Tensor], weights: list[Any]) -> cute.Tensor:
-        """Return the weighted sum of the splits' vectors, in their order."""
-        total = cute.make_rmem_tensor(parts[0].shape, Float32)
-        total.fill(0.0)
-        for each, weight in zip(parts, weights, strict=True):
-            for j in range(cute.size(total)):
-                total[j] = each[j] * weight + total[j]
-        return total
+    def accumulate(self, total: cute.Tensor, part: cute.Tensor, weight: Any) -> None:
+        """Add a weighted vector to the total."""
+        for j in range(cute.size(total)):
+            total[j] = part[j] * weight + total[j]

@@ -55,7 +55,7 @@ class V32Warp(QuantisedWarp):
     @cute.jit
     def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
         """Convert this warp's slice of tile `i`, as QuantisedWarp.copy_topk, then copy its part of rotary columns."""
-        found = [self.place(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
+        found = [self.listed.address(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
         super().copy_topk(indices, following, i, number)
         begin, count = self.warp * (self.ring.box[0] // WARPGROUP), self.ring.box[0] // WARPGROUP
         keys = [begin + n + cute.arch.lane_idx() // LANES for n in range(0, count, AT_ONCE)]

@@ -101,7 +101,7 @@ class PairWarp(GatherWarp):
 
     def places(self, i: Int32, indices: cute.Tensor) -> list[Any]:
         """Return the places of the lane's keys of top-k tile `i`."""
-        return [self.place(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
+        return [self.listed.address(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
 
     @cute.jit
     def copy_part(self, places: list[Any], number: Int32, slice_: int) -> None:
@@ -160,7 +160,7 @@ def copy_keys(role: LoadWarp, slice_: int, keys: list[Any], places: list[Any], n
     vectors = role.ring.box[1] // cute.size(vector)
     slot = wait_empty(role.cta, role.ring, slice_, number)
     for key, place in zip(keys, places, strict=True):
-        pred[0] = role.is_key(place)
+        pred[0] = place != 0
         src, dst = (cute.logical_divide(row, vector) for row in (role.key_at(place), role.slot(slot)[key, None]))
         for c in range(0, vectors, LANES):
             cute.copy(atom, src[None, slice_ * vectors + c + lane % LANES], dst[None, c + lane % LANES], pred=pred)
