@@ -15,7 +15,7 @@ from ..machine.synchronisation.barriers import Generation, NamedBarrier, meet, w
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import ALIGNED, Modifiers
-from .registry import BLOCK, Action, executes, never_communicates
+from .registry import BLOCK, Action, executes, never_communicates, performs
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -28,28 +28,20 @@ def is_aligned(ins: Instr) -> bool:
     return ins.opcode.startswith("bar.") or "aligned" in ins.modifiers
 
 
-@executes("bar.sync", "barrier.sync", blocking=True, joins_lanes=True, communicates=never_communicates)
-def _sync(ins: Instr) -> Action:
-    Modifiers(ins).pick(ALIGNED)
-
-    def run(warp: Warp, mask: Any, index: Any, threads: Any = None) -> Any:
-        generation = meet(warp, ins, lambda: _arrive(ins, warp, mask, index, threads))
-        if generation is None:
-            return BLOCK
-        warp.acquire(generation.clock)
-        return None
-
-    return run
+@performs(
+    "bar.sync", "barrier.sync", modifiers=(ALIGNED,), blocking=True, joins_lanes=True, communicates=never_communicates
+)
+def _sync(ins: Instr, warp: Warp, mask: Any, index: Any, threads: Any = None) -> Any:
+    generation = meet(warp, ins, lambda: _arrive(ins, warp, mask, index, threads))
+    if generation is None:
+        return BLOCK
+    warp.acquire(generation.clock)
+    return None
 
 
-@executes("bar.arrive", "barrier.arrive", communicates=never_communicates)
-def _bar_arrive(ins: Instr) -> Action:
-    Modifiers(ins).pick(ALIGNED)
-
-    def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
-        _arrive(ins, warp, mask, index, threads)
-
-    return run
+@performs("bar.arrive", "barrier.arrive", modifiers=(ALIGNED,), communicates=never_communicates)
+def _bar_arrive(ins: Instr, warp: Warp, mask: Any, index: Any, threads: Any) -> None:
+    _arrive(ins, warp, mask, index, threads)
 
 
 @executes("bar.red", "barrier.red", blocking=True, dst=1, joins_lanes=True, communicates=never_communicates)

@@ -20,7 +20,7 @@ from .lane_values import active_lanes, per_lane, same
 from .ld_st import MemoryOp, active_addresses
 from .mbarrier import mbarrier_at
 from .modifiers import CACHE_HINT, SHARED, Modifiers
-from .registry import BLOCK, Action, executes, never_communicates
+from .registry import BLOCK, Action, executes, never_communicates, performs
 
 if TYPE_CHECKING:
     from ..machine.order.clocks import Clock
@@ -98,21 +98,16 @@ def _commit(ins: Instr) -> Action:
     return lambda warp, mask: warp_copies(warp).commit(lane_bits(mask))
 
 
-@executes("cp.async.wait_group", "cp.async.wait_all", blocking=True, communicates=never_communicates)
-def _wait(ins: Instr) -> Action:
-    Modifiers(ins).done()
-
-    def run(warp: Warp, mask: Any, allowed: Any = None) -> Any:
-        copies, lanes = warp_copies(warp), lane_bits(mask)
-        if allowed is None:
-            copies.commit(lanes)
-        count = 0 if allowed is None else int(allowed)
-        if suspended_for(copies.unfinished(count, lanes), warp, ins, "cp.async"):
-            return BLOCK
-        copies.waited(count, ins, lanes)
-        return None
-
-    return run
+@performs("cp.async.wait_group", "cp.async.wait_all", blocking=True, communicates=never_communicates)
+def _wait(ins: Instr, warp: Warp, mask: Any, allowed: Any = None) -> Any:
+    copies, lanes = warp_copies(warp), lane_bits(mask)
+    if allowed is None:
+        copies.commit(lanes)
+    count = 0 if allowed is None else int(allowed)
+    if suspended_for(copies.unfinished(count, lanes), warp, ins, "cp.async"):
+        return BLOCK
+    copies.waited(count, ins, lanes)
+    return None
 
 
 def _phases_known(warp: Warp) -> Clock:

@@ -23,7 +23,7 @@ from .atomics import DTYPES
 from .lane_values import active_lanes, of_lane
 from .mbarrier import check_initialised, mbarrier_at
 from .modifiers import CACHE_HINT, SHARED, Modifiers
-from .registry import BLOCK, Action, Publishes, executes, never_communicates
+from .registry import BLOCK, Action, Publishes, executes, never_communicates, performs
 
 if TYPE_CHECKING:
     from ..machine.synchronisation.mbarrier import MBarrier
@@ -231,33 +231,23 @@ def _bulk_across(ins: Instr, what: str, combine: Combine = copy) -> Action:
     return run
 
 
-@executes("cp.async.bulk.prefetch", communicates=never_communicates)
-def _prefetch(ins: Instr) -> Action:
+@performs("cp.async.bulk.prefetch", modifiers=({"L2"}, GLOBAL, CACHE_HINT), communicates=never_communicates)
+def _prefetch(ins: Instr, warp: Warp, mask: Any, source: Any, size: Any, *_policy: Any) -> None:
     """Do nothing. Level `pedantic` reports a prefetch outside every allocation: no known hardware shows it."""
-    Modifiers(ins).pick({"L2"}, GLOBAL, CACHE_HINT)
-
-    def run(warp: Warp, mask: Any, source: Any, size: Any, *_policy: Any) -> None:
-        launch = warp.cta.launch
-        if launch.enforces(Leniency.PREFETCH_OUTSIDE):
-            for lane in active_lanes(mask):
-                low, high = of_lane(source, lane), of_lane(source, lane) + of_lane(size, lane)
-                if launch.memory.find(low, high) is None:
-                    what = f"a bulk prefetch of {high - low} bytes at {low:#x} lies outside every allocation"
-                    launch.report(OutOfBounds(what, ins, warp, level=Leniency.PREFETCH_OUTSIDE))
-
-    return run
-
-
-@executes("cp.async.bulk.commit_group", communicates=never_communicates)
-def _commit(ins: Instr) -> Action:
-    Modifiers(ins).done()
-
-    def run(warp: Warp, mask: Any) -> None:
+    launch = warp.cta.launch
+    if launch.enforces(Leniency.PREFETCH_OUTSIDE):
         for lane in active_lanes(mask):
-            if lane in warp.bulk:
-                warp.bulk[lane].commit()
+            low, high = of_lane(source, lane), of_lane(source, lane) + of_lane(size, lane)
+            if launch.memory.find(low, high) is None:
+                what = f"a bulk prefetch of {high - low} bytes at {low:#x} lies outside every allocation"
+                launch.report(OutOfBounds(what, ins, warp, level=Leniency.PREFETCH_OUTSIDE))
 
-    return run
+
+@performs("cp.async.bulk.commit_group", communicates=never_communicates)
+def _commit(ins: Instr, warp: Warp, mask: Any) -> None:
+    for lane in active_lanes(mask):
+        if lane in warp.bulk:
+            warp.bulk[lane].commit()
 
 
 @executes("cp.async.bulk.wait_group", blocking=True, communicates=never_communicates)

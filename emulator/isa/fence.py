@@ -9,7 +9,7 @@ from ..machine.order.clocks import ASYNC_VISIBLE, ASYNC_VISIBLE_OUTSIDE
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import REACH, SCOPE, Modifiers
-from .registry import Action, Timing, executes, never_communicates
+from .registry import Action, Timing, executes, never_communicates, performs
 from .tensormap import acquire, release
 
 if TYPE_CHECKING:
@@ -33,16 +33,11 @@ def _fence(ins: Instr) -> Action:
     return run
 
 
-@executes("fence.mbarrier_init", communicates=never_communicates)
-def _fence_init(ins: Instr) -> Action:
-    Modifiers(ins).pick({"release"}, {"cluster"})
-
-    def run(warp: Warp, mask: Any) -> None:
-        _fence_mbarriers(warp)
-        # fence.mbarrier_init.release.cluster: the next arrival at the cluster barrier publishes these initialisations.
-        warp.published |= {b for b in warp.cta.smem.mbarriers.values() if b.init.seen_by(warp.clock)}
-
-    return run
+@performs("fence.mbarrier_init", modifiers=({"release"}, {"cluster"}), communicates=never_communicates)
+def _fence_init(ins: Instr, warp: Warp, mask: Any) -> None:
+    _fence_mbarriers(warp)
+    # fence.mbarrier_init.release.cluster: the next arrival at the cluster barrier publishes these initialisations.
+    warp.published |= {b for b in warp.cta.smem.mbarriers.values() if b.init.seen_by(warp.clock)}
 
 
 def _fence_mbarriers(warp: Warp) -> None:

@@ -17,7 +17,7 @@ from ..machine.synchronisation.mbarrier import MBarrier, Party
 from ..ptx.syntax import Instr, Sink
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
-from .registry import BLOCK, Action, Publishes, executes, if_sources_uniform, never_communicates
+from .registry import BLOCK, Action, Publishes, executes, if_sources_uniform, never_communicates, performs
 
 if TYPE_CHECKING:
     from ..machine.order.clocks import Clock
@@ -61,30 +61,20 @@ def check_initialised(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
         warp.cta.launch.report(BarrierError(what, ins, warp, (*at, ("missing", missing)), level))
 
 
-@executes("mbarrier.init", communicates=never_communicates)
-def _init(ins: Instr) -> Action:
-    Modifiers(ins).pick(SHARED, B64)
-
-    def run(warp: Warp, mask: Any, address: Any, count: Any) -> None:
-        for lane in active_lanes(mask):
-            smem = warp.cta.smem
-            offset = smem.local_offset(of_lane(address, lane), ins, warp, ins.opcode)
-            smem.init_mbarrier(offset, of_lane(count, lane), ins, warp)
-
-    return run
+@performs("mbarrier.init", modifiers=(SHARED, B64), communicates=never_communicates)
+def _init(ins: Instr, warp: Warp, mask: Any, address: Any, count: Any) -> None:
+    for lane in active_lanes(mask):
+        smem = warp.cta.smem
+        offset = smem.local_offset(of_lane(address, lane), ins, warp, ins.opcode)
+        smem.init_mbarrier(offset, of_lane(count, lane), ins, warp)
 
 
-@executes("mbarrier.inval", communicates=never_communicates)
-def _inval(ins: Instr) -> Action:
-    Modifiers(ins).pick(SHARED, B64)
-
-    def run(warp: Warp, mask: Any, address: Any) -> None:
-        at = same(address, mask)
-        for lane in active_lanes(mask) if at is None else (0,):
-            smem = warp.cta.smem
-            smem.drop_mbarrier(smem.local_offset(of_lane(address, lane), ins, warp, ins.opcode), ins, warp)
-
-    return run
+@performs("mbarrier.inval", modifiers=(SHARED, B64), communicates=never_communicates)
+def _inval(ins: Instr, warp: Warp, mask: Any, address: Any) -> None:
+    at = same(address, mask)
+    for lane in active_lanes(mask) if at is None else (0,):
+        smem = warp.cta.smem
+        smem.drop_mbarrier(smem.local_offset(of_lane(address, lane), ins, warp, ins.opcode), ins, warp)
 
 
 def _by_address(address: Any, mask: Any) -> list[tuple[int, Sequence[int]]]:

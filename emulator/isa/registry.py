@@ -6,9 +6,10 @@ declare has its conservative value, which costs speed but never correctness.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from inspect import CO_VARARGS
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -197,6 +198,26 @@ def executes(*opcodes: str, **facts: Any) -> Callable[[Callable[[Instr], Action]
     return register
 
 
+def performs(
+    *opcodes: str, modifiers: Sequence[Collection[str]] = (), **facts: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the handler of `opcodes` whose action needs no work per instruction: it takes `ins`, then as `Action`.
+
+    modifiers: groups of which the instruction has at most one each, as in `Modifiers.pick`; it has no other modifiers.
+    facts: fields of `Facts` and `Handler`.
+    """
+
+    def register(perform: Callable[..., Any]) -> Callable[..., Any]:
+        @executes(*opcodes, **facts)
+        def make(ins: Instr) -> Action:
+            Modifiers(ins).pick(*modifiers)
+            return partial(perform, ins)
+
+        return perform
+
+    return register
+
+
 def lowers(*opcodes: str, dst: int = 1, **facts: Any) -> Callable[[Lowers], Lowers]:
     """Register the lowering of `opcodes`, which takes the modifiers of the instruction. facts: fields of `Facts`.
 
@@ -250,6 +271,8 @@ def find(instr: Instr) -> Handler | Lowering:
 
 def accepts(action: Action, count: int) -> bool:
     """Return True if a handler's action can be called with `count` arguments."""
+    if isinstance(action, partial):
+        return accepts(action.func, count + len(action.args))
     code: CodeType = action.__code__  # type: ignore[attr-defined]
     defaults = action.__defaults__ or ()  # type: ignore[attr-defined]
     at_most = count if code.co_flags & CO_VARARGS else code.co_argcount

@@ -12,7 +12,7 @@ from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .mbarrier import check_initialised, mbarrier_at
 from .modifiers import CTA_GROUP, SHARED, Modifiers
-from .registry import Action, Publishes, executes, never_communicates
+from .registry import Action, Publishes, executes, never_communicates, performs
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -50,17 +50,12 @@ def _commit(ins: Instr) -> Action:
     return run
 
 
-@executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync", communicates=never_communicates)
-def _fence(ins: Instr) -> Action:
+@performs("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync", communicates=never_communicates)
+def _fence(ins: Instr, warp: Warp, mask: Any) -> None:
     """Order tcgen05 operations around a thread synchronisation.
 
     NVIDIA's compiler emits none of these fences: only level `pedantic` requires them.
     """
-    Modifiers(ins).done()
     before = ins.opcode.endswith("before_thread_sync")
-
-    def run(warp: Warp, mask: Any) -> None:
-        if warp.cta.launch.enforces(Leniency.TCGEN05_FENCE):
-            (warp.before_thread_sync if before else warp.after_thread_sync)()
-
-    return run
+    if warp.cta.launch.enforces(Leniency.TCGEN05_FENCE):
+        (warp.before_thread_sync if before else warp.after_thread_sync)()

@@ -14,7 +14,7 @@ from ..machine.order.cells import Cells
 from ..ptx.syntax import Instr
 from .lane_values import matrix, same
 from .modifiers import ALIGNED, Modifiers
-from .registry import Action, Timing, executes, never_communicates
+from .registry import Action, Timing, executes, never_communicates, performs
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -167,12 +167,6 @@ def _st(ins: Instr) -> Action:
     return run
 
 
-@executes("tcgen05.wait::ld", "tcgen05.wait::st", communicates=never_communicates)
-def _wait(ins: Instr) -> Action:
-    Modifiers(ins).pick(SYNC, ALIGNED)
-    loads = ins.opcode.endswith("ld")
-
-    def run(warp: Warp, mask: Any) -> None:
-        (warp.loads if loads else warp.stores).wait()
-
-    return run
+@performs("tcgen05.wait::ld", "tcgen05.wait::st", modifiers=(SYNC, ALIGNED), communicates=never_communicates)
+def _wait(ins: Instr, warp: Warp, mask: Any) -> None:
+    (warp.loads if ins.opcode.endswith("ld") else warp.stores).wait()

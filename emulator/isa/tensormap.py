@@ -23,7 +23,7 @@ from ..machine.order.global_access import GlobalAccess
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import SCOPE, Modifiers
-from .registry import Action, executes
+from .registry import Action, executes, performs
 from .spaces import SHARED_BASE, WINDOW_BYTES
 
 if TYPE_CHECKING:
@@ -200,20 +200,18 @@ def _released(warp: Warp) -> set[tuple[int, bytes]]:
     return released
 
 
-@executes("tensormap.cp_fenceproxy")
-def _copy(ins: Instr) -> Action:
-    Modifiers(ins).pick({"global"}, {"shared::cta"}, {"tensormap::generic"}, {"release"}, SCOPE, {"sync"}, {"aligned"})
-
-    def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any) -> None:
-        to, at = same(target, mask), same(source, mask)
-        if to is None or at is None or mask is not None or same(size, mask) != MAP_BYTES:
-            raise DescriptorError(f"{ins.opcode}.sync.aligned copies {MAP_BYTES} bytes for a whole warp", ins, warp)
-        _check_lanes(ins, warp, at)
-        _global_map(ins, warp, to)[:] = _shared_map(ins, warp, at, write=False)
-        _changed(ins, warp, to)
-        _released(warp).add((to, _held(to)))
-
-    return run
+@performs(
+    "tensormap.cp_fenceproxy",
+    modifiers=({"global"}, {"shared::cta"}, {"tensormap::generic"}, {"release"}, SCOPE, {"sync"}, {"aligned"}),
+)
+def _copy(ins: Instr, warp: Warp, mask: Any, target: Any, source: Any, size: Any) -> None:
+    to, at = same(target, mask), same(source, mask)
+    if to is None or at is None or mask is not None or same(size, mask) != MAP_BYTES:
+        raise DescriptorError(f"{ins.opcode}.sync.aligned copies {MAP_BYTES} bytes for a whole warp", ins, warp)
+    _check_lanes(ins, warp, at)
+    _global_map(ins, warp, to)[:] = _shared_map(ins, warp, at, write=False)
+    _changed(ins, warp, to)
+    _released(warp).add((to, _held(to)))
 
 
 def _check_lanes(ins: Instr, warp: Warp, address: int) -> None:

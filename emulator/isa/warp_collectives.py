@@ -18,14 +18,13 @@ from ..ptx.syntax import Dual, Imm, Instr, Operand
 from .lane_values import active_lanes, per_lane
 from .modifiers import Modifiers
 from .registry import (
-    Action,
     Timing,
     always_uniform,
-    executes,
     if_sources_uniform,
     lowers,
     never_communicates,
     never_uniform,
+    performs,
 )
 
 if TYPE_CHECKING:
@@ -41,25 +40,20 @@ def activemask(builder: Builder, ins: Instr, m: Modifiers) -> None:
     builder.write(ins.operands[0], ballot(builder.taking_part))
 
 
-@executes("bar.warp.sync", membermask=True, joins_lanes=True, timing=Timing.FREE, communicates=never_communicates)
-def _warp_sync(ins: Instr) -> Action:
+@performs("bar.warp.sync", membermask=True, joins_lanes=True, timing=Timing.FREE, communicates=never_communicates)
+def _warp_sync(ins: Instr, warp: Warp, mask: Any, members: Any) -> None:
     """Order the lanes' accesses. There is nothing to wait for, since the lanes of a warp run together."""
-    Modifiers(ins).done()
-
-    def run(warp: Warp, mask: Any, members: Any) -> None:
-        if mask is None and type(members) is int and members & ALL_LANES == ALL_LANES:
+    if mask is None and type(members) is int and members & ALL_LANES == ALL_LANES:
+        warp.sync_lanes()
+        return
+    here = lane_bits(mask)
+    named = per_lane(members, np.uint32)
+    for those in set(named[list(active_lanes(mask))].tolist()):
+        meeting = those & here & lane_bits(named == those)
+        if meeting | warp.ended == ALL_LANES:
             warp.sync_lanes()
-            return
-        here = lane_bits(mask)
-        named = per_lane(members, np.uint32)
-        for those in set(named[list(active_lanes(mask))].tolist()):
-            meeting = those & here & lane_bits(named == those)
-            if meeting | warp.ended == ALL_LANES:
-                warp.sync_lanes()
-            else:
-                warp.sync_some_lanes(meeting)
-
-    return run
+        else:
+            warp.sync_some_lanes(meeting)
 
 
 def if_members_uniform(ins: Instr) -> Sequence[Operand]:

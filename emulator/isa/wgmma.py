@@ -24,7 +24,7 @@ from ..ptx.syntax import Imm, Instr, Vector
 from . import mma_sync
 from .lane_values import matrix, same
 from .modifiers import ALIGNED, Modifiers
-from .registry import BLOCK, Action, executes, never_communicates, rewrites
+from .registry import BLOCK, Action, executes, never_communicates, performs, rewrites
 
 if TYPE_CHECKING:
     from ..machine.order.access import Access
@@ -264,23 +264,13 @@ def _fence(ins: Instr) -> Action:
     return run
 
 
-@executes("wgmma.commit_group", communicates=never_communicates)
-def _commit(ins: Instr) -> Action:
-    Modifiers(ins).pick({"sync"}, ALIGNED)
-
-    def run(warp: Warp, mask: Any) -> None:
-        _check_converged(ins, warp, mask)
-        products(warp).commit()
-
-    return run
+@performs("wgmma.commit_group", modifiers=({"sync"}, ALIGNED), communicates=never_communicates)
+def _commit(ins: Instr, warp: Warp, mask: Any) -> None:
+    _check_converged(ins, warp, mask)
+    products(warp).commit()
 
 
-@executes("wgmma.wait_group", communicates=never_communicates)
-def _wait(ins: Instr) -> Action:
-    Modifiers(ins).pick({"sync"}, ALIGNED)
-
-    def run(warp: Warp, mask: Any, allowed: int) -> None:
-        _check_converged(ins, warp, mask)
-        products(warp).wait_for_all_but(allowed)
-
-    return run
+@performs("wgmma.wait_group", modifiers=({"sync"}, ALIGNED), communicates=never_communicates)
+def _wait(ins: Instr, warp: Warp, mask: Any, allowed: int) -> None:
+    _check_converged(ins, warp, mask)
+    products(warp).wait_for_all_but(allowed)
