@@ -8,6 +8,7 @@ multiple of 16 bytes. What is not built is rejected by name: caches other than b
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -24,7 +25,8 @@ from flash_mla.checks import (
 )
 from flash_mla.metadata import FlashMLASchedMeta, get_mla_metadata
 from kernel.checks import check_rank, check_scale, check_shape
-from kernel.serving import IndexedCache, TableCache, attention, sparse_attention
+from kernel.plan import Plan, Plans
+from kernel.serving import IndexedCache, TableCache, host, sparse_attention
 
 __all__ = ["FlashMLASchedMeta", "flash_mla_sparse_fwd", "flash_mla_with_kvcache", "get_mla_metadata"]
 
@@ -64,6 +66,43 @@ def flash_mla_with_kvcache(
     Returns out [b, s_q, h_q, 512] bf16, and lse [b, h_q, s_q] fp32: natural logarithm, without the sink, +inf where no
     key is seen. Raises AssertionError or RuntimeError.
     """
+    q, indices, extra_indices_in_kvcache = unshared(q), unshared(indices), unshared(extra_indices_in_kvcache)
+    call = (
+        q, k_cache, block_table, cache_seqlens, indices, attn_sink, extra_k_cache, extra_indices_in_kvcache,
+        topk_length, extra_topk_length, out, head_dim_v, tile_scheduler_metadata, num_splits, softmax_scale, causal,
+        is_fp8_kvcache, enable_batch_invariant, page_scales,
+    )  # fmt: skip
+    options = call[11:12] + call[13:]
+    tensors = (*call[:11], None, None, None)
+    plan = DECODE_PLANS.find(call, (type(tile_scheduler_metadata), *options), tensors)
+    tile_scheduler_metadata.check(plan.about)
+    found = DECODE_PLANS.launch(plan, call, tensors)
+    tile_scheduler_metadata.use(plan.about)
+    return found.o, found.lse.transpose(1, 2)
+
+
+def decode_planned(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    block_table: torch.Tensor | None,
+    cache_seqlens: torch.Tensor | None,
+    indices: torch.Tensor | None,
+    attn_sink: torch.Tensor | None,
+    extra_k_cache: torch.Tensor | None,
+    extra_indices_in_kvcache: torch.Tensor | None,
+    topk_length: torch.Tensor | None,
+    extra_topk_length: torch.Tensor | None,
+    out: torch.Tensor | None,
+    head_dim_v: int,
+    tile_scheduler_metadata: FlashMLASchedMeta,
+    num_splits: None,
+    softmax_scale: float | None,
+    causal: bool,
+    is_fp8_kvcache: bool | None,
+    enable_batch_invariant: bool,
+    page_scales: bool,
+) -> Plan:
+    """Check a call of `flash_mla_with_kvcache`, and plan its launch. Raises AssertionError or RuntimeError."""
     with errors_of_flash_mla():
         flags = {"causal": causal, "enable_batch_invariant": enable_batch_invariant}
         check_options(tile_scheduler_metadata, num_splits, head_dim_v, **flags)
@@ -89,26 +128,44 @@ def flash_mla_with_kvcache(
         else:
             asserts(not causal, "causal", causal, "False with indices")
             check_rank("indices", indices, (3,), "[b, s_q, topk]")
-            main = IndexedCache(k_cache, unshared(indices), topk_length, page_scales)
+            main = IndexedCache(k_cache, indices, topk_length, page_scales)
         check_extra(**of_extra)
         extra = None
         if extra_k_cache is not None and extra_indices_in_kvcache is not None:
-            listed = unshared(extra_indices_in_kvcache)
-            extra = IndexedCache(extra_k_cache, listed, extra_topk_length, page_scales)
-        config = FlashMLASchedMeta.Config.of(q, main, extra, causal, is_fp8_kvcache)
-        tile_scheduler_metadata.check(config)
-        found = attention(
-            unshared(q),
-            main,
-            extra,
-            scale=softmax_scale,
-            sink=attn_sink,
-            empty_lse=math.inf,
-            batch_invariant=enable_batch_invariant,
-            out=None if out is None else kernel.Attention(out, q.new_empty(q.shape[:3], dtype=torch.float32)),
+            extra = IndexedCache(extra_k_cache, extra_indices_in_kvcache, extra_topk_length, page_scales)
+        schedule = FlashMLASchedMeta.Config.of(q, main, extra, causal, is_fp8_kvcache)
+        tile_scheduler_metadata.check(schedule)
+        buffers = None if out is None else kernel.Attention(out, q.new_empty(q.shape[:3], dtype=torch.float32))
+        batch_invariant = enable_batch_invariant
+        config = host.checked(
+            q, main, extra, softmax_scale, attn_sink, False, "auto", batch_invariant, None, buffers, False
         )
-    tile_scheduler_metadata.use(config)
-    return found.o, found.lse.transpose(1, 2)
+        results = host.results(q.shape, False)
+        plan = Plan(q.device, {name: results[name] for name in results if name == "lse" or out is None}, schedule)
+        if q.numel() == 0:
+            return plan
+        stand_ins = plan.stand_ins((
+            q, k_cache, block_table, cache_seqlens, indices, attn_sink, extra_k_cache, extra_indices_in_kvcache,
+            topk_length, extra_topk_length, out, None, None, None,
+        ))  # fmt: skip
+        listed: Any
+        q, k_cache, block_table, cache_seqlens, listed, attn_sink, *of_extra_tensors, topk_length, extra_topk_length = (
+            stand_ins[:-4]
+        )
+        main = (
+            main.of(k_cache, listed, topk_length)
+            if isinstance(main, IndexedCache)
+            else main.of(k_cache, block_table, cache_seqlens)
+        )
+        if extra is not None:
+            extra = extra.of(of_extra_tensors[0], of_extra_tensors[1], extra_topk_length)
+        buffers = kernel.Attention(*stand_ins[-4:])
+        values = host.kernel_values(q, main, extra, softmax_scale, attn_sink, math.inf, None, buffers)
+        plan.set_launch(config, values, stand_ins)
+        return plan
+
+
+DECODE_PLANS = Plans(decode_planned)
 
 
 def flash_mla_sparse_fwd(
@@ -130,6 +187,31 @@ def flash_mla_sparse_fwd(
     Returns out, max_logits and lse [s_q, h_q] fp32, natural logarithms: where no key is seen max_logits is -inf and lse
     +inf. With indexer_topk also lse over the first indexer_topk indices, by a second launch. Raises RuntimeError.
     """
+    q, indices = unshared(q), unshared(indices)
+    call = q, kv, indices, attn_sink, topk_length, out, sm_scale, d_v, indexer_topk
+    tensors = (*call[:6], None, None, None)
+    plan = PREFILL_PLANS.find(call, call[6:], tensors)
+    found = PREFILL_PLANS.launch(plan, call, tensors)
+    assert found.m is not None
+    if indexer_topk == 0:
+        return found.o, found.m, found.lse
+    listed = indices[:, 0, :indexer_topk]
+    first = sparse_attention(q, kv[:, 0], listed, topk_length, scale=sm_scale, empty_lse=math.inf)
+    return found.o, found.m, found.lse, first.lse
+
+
+def prefill_planned(
+    q: torch.Tensor,
+    kv: torch.Tensor,
+    indices: torch.Tensor,
+    attn_sink: torch.Tensor | None,
+    topk_length: torch.Tensor | None,
+    out: torch.Tensor | None,
+    sm_scale: float,
+    d_v: int,
+    indexer_topk: int,
+) -> Plan:
+    """Check a call of `flash_mla_sparse_fwd`, and plan its launch. Raises RuntimeError."""
     with errors_of_flash_mla({"main.pages": "kv", "scale": "sm_scale"}):
         check_head_dim("d_v", d_v)
         check_scale(sm_scale)
@@ -140,18 +222,30 @@ def flash_mla_sparse_fwd(
         check_shape("indices", indices, (len(q), 1, indices.shape[2]), "[s_q, 1, topk]")
         if not (isinstance(indexer_topk, int) and 0 <= indexer_topk <= indices.shape[2]):
             raise kernel.ArgumentError("indexer_topk", repr(indexer_topk), f"0 to topk, {indices.shape[2]}")
-        lse = None if out is None else q.new_empty(q.shape[:2], dtype=torch.float32)
-        results = None if out is None or lse is None else kernel.Attention(out, lse, m=torch.empty_like(lse))
-        q, keys, listed = unshared(q), kv[:, 0], unshared(indices)[:, 0]
-        options = {"scale": sm_scale, "empty_lse": math.inf}
-        found = sparse_attention(q, keys, listed, topk_length, sink=attn_sink, maxima=True, out=results, **options)  # type: ignore[arg-type]
-        assert found.m is not None
-        if indexer_topk == 0:
-            return found.o, found.m, found.lse
-        first = sparse_attention(q, keys, listed[:, :indexer_topk], topk_length, **options)  # type: ignore[arg-type]
-        return found.o, found.m, found.lse, first.lse
+        buffers = None
+        if out is not None:
+            lse, m = (q.new_empty(q.shape[:2], dtype=torch.float32) for _ in range(2))
+            buffers = kernel.Attention(out, lse, m=m)
+        config = host.sparse_checked(
+            q, kv[:, 0], indices[:, 0], topk_length, sm_scale, attn_sink, True, "auto", None, buffers, False
+        )
+        results = host.results(q.shape, True)
+        plan = Plan(q.device, {name: results[name] for name in results if name != "o" or out is None})
+        if q.numel() == 0:
+            return plan
+        stand_ins = plan.stand_ins((q, kv, indices, attn_sink, topk_length, out, None, None, None))
+        q, kv, indices, attn_sink, topk_length, *results_of_call = stand_ins
+        buffers = kernel.Attention(*results_of_call)
+        values = host.sparse_values(
+            q, kv[:, 0], indices[:, 0], topk_length, sm_scale, attn_sink, math.inf, None, buffers
+        )
+        plan.set_launch(config, values, stand_ins)
+        return plan
 
 
-def unshared(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor, or a copy if rows share memory, as those of an expanded tensor do."""
-    return tensor.contiguous() if 0 in tensor.stride() else tensor
+PREFILL_PLANS = Plans(prefill_planned)
+
+
+def unshared(tensor: Any) -> Any:
+    """Return a tensor, or a copy if rows share memory, as those of an expanded tensor do. Others are returned."""
+    return tensor.contiguous() if isinstance(tensor, torch.Tensor) and 0 in tensor.stride() else tensor

@@ -6,14 +6,13 @@ An argument takes a row here, a value in `kernel.host`, and its use on the devic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import cutlass
 import cutlass.cute as cute
-import torch
 from cutlass import BFloat16, Float32, Int32, Uint8
-from cutlass.cute.runtime import from_dlpack, make_fake_tensor
+from cutlass.cute.runtime import make_fake_tensor
 
 from kernel.problem import CacheKind, Features
 
@@ -60,13 +59,6 @@ class Spec:
         strides = tuple(cute.sym_int64(divisibility=unit) for _ in range(self.rank - 1))
         return make_fake_tensor(self.dtype, shape, (*strides, 1), assumed_align=self.align_bytes)
 
-    def bind(self, value: Any) -> Any:
-        """Convert a torch tensor or a number for CuTeDSL, which reads shape and strides at the launch."""
-        if self.rank == 0:
-            return self.dtype(value)
-        tensor = from_dlpack(value.detach(), assumed_align=self.align_bytes)
-        return tensor.mark_layout_dynamic(leading_dim=self.rank - 1)
-
 
 def argument(
     dtype: type[cutlass.Numeric],
@@ -74,8 +66,8 @@ def argument(
     aligned: bool = False,
     when: Callable[[Features], bool] = lambda config: True,
 ) -> Any:
-    """Declare a row of a table, with the fields of Spec."""
-    return field(metadata={"spec": Spec(dtype, dims, aligned, when)})
+    """Declare a row of a table: the default of a field is its Spec."""
+    return Spec(dtype, dims, aligned, when)
 
 
 def partials(config: Features) -> bool:
@@ -118,8 +110,7 @@ def topk(config: Features) -> bool:
     return config.compressed == "topk"
 
 
-@dataclass(frozen=True)
-class Operands:
+class Operands(NamedTuple):
     """Tensors that TMA moves: G groups of R rows (see RowTile), B sequences of S keys, head dim D.
 
     With caches a group is a token, and G is B * T with a stride each.
@@ -133,8 +124,7 @@ class Operands:
     compressed: Any = argument(BFloat16, "B S_c D", aligned=True, when=compressed)  # [1, B * S_c, D] with top-k indices
 
 
-@dataclass(frozen=True)
-class Arguments:
+class Arguments(NamedTuple):
     """Tensors that threads read and write, and scalars."""
 
     lse: Any = argument(Float32, "G R")
@@ -177,14 +167,10 @@ Table = TypeVar("Table", Operands, Arguments)
 
 def fakes(table: type[Table], config: Features) -> Table:
     """Return the placeholders with which a configuration is compiled."""
-    return _filled(table, config, lambda name, spec: spec.fake())
+    return filled(table, config, lambda name, spec: spec.fake())
 
 
-def bound(table: type[Table], config: Features, values: Mapping[str, torch.Tensor | float | None]) -> Table:
-    """Return the arguments of a launch, from torch tensors and numbers by name."""
-    return _filled(table, config, lambda name, spec: spec.bind(values[name]))
-
-
-def _filled(table: type[Table], config: Features, make: Callable[[str, Spec], Any]) -> Table:
-    rows = {row.name: row.metadata["spec"] for row in fields(table)}
+def filled(table: type[Table], config: Features, make: Callable[[str, Spec], Any]) -> Table:
+    """Return a table with values from `make` for the arguments that a configuration has, None for others."""
+    rows: Mapping[str, Spec] = table._field_defaults
     return table(**{name: make(name, spec.of(config)) if spec.when(config) else None for name, spec in rows.items()})

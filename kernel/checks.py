@@ -175,6 +175,8 @@ def check_tensor(name: str, tensor: Any, dtype: torch.dtype, rank: int, form: st
         return
     if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
         raise ArgumentError(f"{name}.stride(-1)", tensor.stride(-1), "1")
+    if rest := tensor.data_ptr() % (size := tensor.element_size()):
+        raise ArgumentError(f"{name}.data_ptr() % {size}", rest, "0")
 
 
 def check_rank(name: str, tensor: Any, ranks: Sequence[int], form: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import cutlass.cute as cute
-from cuda.bindings.driver import CUstream
+from cutlass.cute.runtime import make_fake_stream
 
 from kernel.arguments import Arguments, Operands, fakes
 from kernel.chips import Config, chip
@@ -71,8 +71,8 @@ def _compiled(config: Config) -> CompiledFmha:
             fmha.launch,
             fakes(Operands, config),
             fakes(Arguments, config),
-            CUstream(0),
-            options=f"--keep-ptx --keep-cubin --dump-dir={folder}",
+            make_fake_stream(use_tvm_ffi_env_stream=True),
+            options=f"--enable-tvm-ffi --keep-ptx --keep-cubin --dump-dir={folder}",
         )
         ptx, cubin = function.artifacts.PTX, function.artifacts.CUBIN
     compile_s = time.perf_counter() - start

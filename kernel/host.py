@@ -6,13 +6,11 @@ import math
 from typing import Literal
 
 import torch
-from cuda.bindings.driver import CUstream
 
-from kernel.arguments import Arguments, Operands, bound
 from kernel.checks import (
     UNBOUNDED,
     check_compressed,
-    check_device,
+    check_flat,
     check_inputs,
     check_mask,
     check_outputs,
@@ -23,7 +21,7 @@ from kernel.checks import (
     check_values,
 )
 from kernel.chips import Config, chip, configuration
-from kernel.compiled import compile
+from kernel.plan import Fill, Plan, Plans
 from kernel.problem import PPath, Problem, mask_of
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
 
@@ -64,6 +62,53 @@ def fmha(
     indices out of range, which synchronizes with the device.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
+    call = q, k, v, scale, swa_lens, causal, window, compressed, sink, p_path, splits, sms, partials, out, debug
+    try:
+        tensors = tensors_of(q, k, v, swa_lens, compressed, sink, out)
+    except AttributeError:  # of `compressed` or `out`, whose type is checked
+        planned(*call)
+        raise
+    options = scale, causal, window, p_path, splits, sms, partials, compressed and compressed.options
+    plan = PLANS.find(call, options, tensors, debug)
+    found = PLANS.launch(plan, call, tensors)
+    return found if out is None else out
+
+
+def tensors_of(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor | None,
+    swa_lens: torch.Tensor | None,
+    compressed: AllBlocks | TopkBlocks | None,
+    sink: torch.Tensor | None,
+    out: Attention | None,
+) -> tuple[torch.Tensor | None, ...]:
+    """Return the tensors of a call, its buffers last."""
+    branch = NO_BRANCH if compressed is None else compressed.tensors
+    return (q, k, v, swa_lens, sink, *branch, *(NO_BUFFERS if out is None else out.tensors))
+
+
+NO_BRANCH, NO_BUFFERS = (None,) * 3, (None,) * 4
+
+
+def planned(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor | None,
+    scale: float | None,
+    swa_lens: torch.Tensor | None,
+    causal: bool,
+    window: int | None,
+    compressed: AllBlocks | TopkBlocks | None,
+    sink: torch.Tensor | None,
+    p_path: PPath | Literal["auto"],
+    splits: int | Literal["auto"],
+    sms: int | None,
+    partials: bool,
+    out: Attention | None,
+    debug: bool,
+) -> Plan:
+    """Check a call, choose its configuration, and plan its launch. Raises ArgumentError."""
     check_inputs(q, k, v)
     batch, tokens, heads, head_dim = q.shape
     if scale is None:
@@ -94,37 +139,34 @@ def fmha(
         sms=sms,
     )
     config = configuration(problem)
-    if out is None:
-        out = Attention.empty(q, head_dim, u=partials, m=partials)
-    check_outputs(out, q, partials)
-    if config.compressed == "topk":
-        check_outputs_flat(q, out)
+    if out is not None:
+        check_outputs(out, q, partials)
+        if config.compressed == "topk":
+            check_outputs_flat(q, out)
+    elif config.compressed == "topk":
+        check_flat("q", q)
+    results = {"o": (torch.bfloat16, q.shape), "lse": (torch.float32, q.shape[:3])}
+    results |= {"u": (torch.float32, q.shape), "m": (torch.float32, q.shape[:3])} if partials else {}
+    plan = Plan(q.device, results if out is None else {})
     if q.numel() == 0:
-        return out
-    if causal and swa_lens is None:
-        swa_lens = torch.full((batch,), keys, dtype=torch.int32, device=q.device)
+        return plan
+    stand_ins = plan.stand_ins(tensors_of(q, k, v, swa_lens, compressed, sink, out))
+    q, k, v, swa_lens, sink, *branch = stand_ins[:-4]
+    compressed = None if compressed is None else compressed.of(*branch)
+    values = rows_of(config, q, Attention(*stand_ins[-4:])) | compressed_values(q, compressed)
     if keys == 0:  # a tensor map cannot describe an empty tensor
-        k = v = q.new_zeros(batch, 1, head_dim)
-    values = rows_of(config, q, out) | compressed_values(q, compressed)
-    values |= {"k": k, "v": k if v is None else v, "lens": swa_lens, "keys": keys, "window": window or UNBOUNDED}
+        values |= {"k": Fill((batch, 1, head_dim), q.dtype, 0), "v": Fill((batch, 1, head_dim), q.dtype, 0)}
+    else:
+        values |= {"k": k, "v": k if v is None else v}
+    lens = Fill((batch,), torch.int32, keys) if causal and swa_lens is None else swa_lens
+    values |= {"lens": lens, "keys": keys, "window": window or UNBOUNDED}
     values |= {"ctas": sms or chip().sms, "sink": sink, "scale_log2": scale * math.log2(math.e)}
-    launch(config, values, q.device)
-    return out
+    plan.set_launch(config, values, stand_ins)
+    return plan
 
 
-Values = dict[str, torch.Tensor | float | None]
-
-
-def launch(config: Config, values: Values, device: torch.device) -> None:
-    """Compile `config` unless it was compiled before, and launch it on the device's current stream.
-
-    values: the arguments of kernel.arguments by name.
-    """
-    check_device(device, chip().major)
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    operands = bound(Operands, config, values)
-    arguments = bound(Arguments, config, values)
-    compile(config).function(operands, arguments, CUstream(stream))
+PLANS = Plans(planned)
+Values = dict[str, torch.Tensor | Fill | float | None]
 
 
 def rows_of(config: Config, q: torch.Tensor, out: Attention) -> Values:
@@ -140,16 +182,13 @@ def compressed_values(q: torch.Tensor, branch: AllBlocks | TopkBlocks | None) ->
     """Return the kernel arguments of the compressed keys."""
     if branch is None:
         return {"compressed_keys": 0, "ratio": 1}
-    kv = branch.kv
-    keys = kv.shape[1]
-    if keys == 0:  # a tensor map cannot describe an empty tensor
-        kv = q.new_zeros(q.shape[0], 1, q.shape[3])
+    kv: torch.Tensor | Fill = branch.kv
+    batch, keys, head_dim = branch.kv.shape
     if isinstance(branch, AllBlocks):
+        kv = Fill((batch, 1, head_dim), q.dtype, 0) if keys == 0 else kv  # a tensor map cannot describe an empty tensor
         return {"compressed": kv, "positions": branch.seq_lens, "compressed_keys": keys, "ratio": branch.ratio}
-    indices = branch.indices.flatten(0, 1)
-    topk = indices.shape[1]
-    if topk == 0:
-        indices = indices.new_full((len(indices), 1), -1)
-    lens = indices.new_full(indices.shape[:1], topk) if branch.lens is None else branch.lens.flatten(0, 1)
-    kv = kv.flatten(0, 1)[None]
+    kv = Fill((1, batch, head_dim), q.dtype, 0) if keys == 0 else branch.kv.flatten(0, 1)[None]
+    rows, topk = q.shape[:2].numel(), branch.keys_per_token
+    indices = Fill((rows, 1), torch.int32, -1) if topk == 0 else branch.indices.flatten(0, 1)
+    lens = Fill((rows,), torch.int32, topk) if branch.lens is None else branch.lens.flatten(0, 1)
     return {"compressed": kv, "topk_indices": indices, "topk_lens": lens, "compressed_keys": keys, "ratio": 1}

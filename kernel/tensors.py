@@ -23,15 +23,10 @@ class Attention:
     u: torch.Tensor | None = None
     m: torch.Tensor | None = None
 
-    @classmethod
-    def empty(cls, q: torch.Tensor, head_dim: int, *, u: bool, m: bool) -> Attention:
-        """Allocate the results for queries [B, T, H, ...] and values of `head_dim` columns, with U and m if wanted."""
-
-        def fp32(*columns: int) -> torch.Tensor:
-            return torch.empty((*q.shape[:3], *columns), dtype=torch.float32, device=q.device)
-
-        o = torch.empty((*q.shape[:3], head_dim), dtype=torch.bfloat16, device=q.device)
-        return cls(o, fp32(), fp32(head_dim) if u else None, fp32() if m else None)
+    @property
+    def tensors(self) -> tuple[torch.Tensor | None, ...]:
+        """All results, in the order of the fields."""
+        return self.o, self.lse, self.u, self.m
 
 
 @dataclass(frozen=True)
@@ -46,6 +41,20 @@ class AllBlocks:
     kv: torch.Tensor
     seq_lens: torch.Tensor
     ratio: int
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor | None, ...]:
+        """The tensors among the fields, three."""
+        return self.kv, self.seq_lens, None
+
+    @property
+    def options(self) -> tuple[object, ...]:
+        """What is no tensor, for the key of a plan."""
+        return "blocks", self.ratio, type(self.ratio)
+
+    def of(self, kv: torch.Tensor, seq_lens: torch.Tensor, _lens: None) -> AllBlocks:
+        """Return the same with other tensors."""
+        return AllBlocks(kv, seq_lens, self.ratio)
 
     @property
     def kind(self) -> Compressed:
@@ -70,6 +79,20 @@ class TopkBlocks:
     kv: torch.Tensor
     indices: torch.Tensor
     lens: torch.Tensor | None = None
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor | None, ...]:
+        """The tensors among the fields, three."""
+        return self.kv, self.indices, self.lens
+
+    @property
+    def options(self) -> tuple[object, ...]:
+        """What is no tensor, for the key of a plan."""
+        return ("topk",)
+
+    def of(self, kv: torch.Tensor, indices: torch.Tensor, lens: torch.Tensor | None) -> TopkBlocks:
+        """Return the same with other tensors."""
+        return TopkBlocks(kv, indices, lens)
 
     @property
     def kind(self) -> Compressed:

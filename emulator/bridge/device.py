@@ -20,6 +20,7 @@ from ..machine.order.completion import Completion
 from ..modules import LoadedKernel, LoadedModule, Runner, execute, load
 from ..ptx.syntax import Kernel
 from ..tensors import tensors_of_callers
+from . import driver
 from .allocations import Memory
 from .arguments import values_at
 from .driver import NotEmulated, entry, put
@@ -109,16 +110,19 @@ class LaunchingDevice:
 
     def call(self, compiled: Any, arguments: Sequence[Any], visible: Memory = NO_MEMORY) -> int:
         """Call a compiled CuTeDSL function with the addresses of its arguments and return its CUDA error code."""
-        try:
-            module = module_of(compiled)
-        except EmulatorError as error:
-            self.fail(error)
-            raise
-        with self.calling(module, visible):
+        with self.calling(self.module_of(compiled), visible):
             code = _host_code.get(compiled)
             if code is None:
                 code = _host_code[compiled] = HostCode(compiled)
             return code(list(arguments))
+
+    def module_of(self, compiled: Any) -> LoadedModule | None:
+        """Return the module of a compiled function that is called, None if it launches nothing."""
+        try:
+            return module_of(compiled)
+        except EmulatorError as error:
+            self.fail(error)
+            raise
 
     def memory(self) -> Memory:
         """Return the memory that a launch may access now."""
@@ -269,6 +273,14 @@ class LaunchingDevice:
 def _test() -> str:
     """Return the running test under pytest, else an empty string."""
     return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+
+
+def current_device() -> LaunchingDevice:
+    """Return the innermost current device. Raises RuntimeError if there is none."""
+    device = driver.current()
+    if not isinstance(device, LaunchingDevice):
+        raise RuntimeError("this function belongs to an emulated device that is no longer current")
+    return device
 
 
 def module_of(compiled: Any) -> LoadedModule | None:

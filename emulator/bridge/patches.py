@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from ..chip import DEVICE
 from ..patching import Patches
-from . import driver
+from . import ffi
 from .allocations import argument_memory
-from .device import NO_MEMORY, LaunchingDevice
+from .device import NO_MEMORY, current_device
 from .positions import remember_positions
 from .shared_arrays import record_shared_arrays
 
@@ -67,14 +67,6 @@ class _Executor:
 
     def __call__(self, *args: Any, **kwargs: Any) -> int | None:
         return _call(self._compiled, *args, **kwargs)
-
-
-def current_device() -> LaunchingDevice:
-    """Return the innermost current device. Raises RuntimeError if there is none."""
-    device = driver.current()
-    if not isinstance(device, LaunchingDevice):
-        raise RuntimeError("this function belongs to an emulated device that is no longer current")
-    return device
 
 
 def _run(compiled: Any, arguments: list[Any]) -> int | None:
@@ -127,6 +119,10 @@ def cutedsl_calls() -> Iterator[None]:
     CuTeDSL is patched when it is imported: importing it takes a second, and many programs do without.
     """
 
+    def replace_ffi(provider: ModuleType) -> None:
+        for kind in (provider.TVMFFIJitCompiledFunction, provider.TVMFFIJitCompiledFunctionWithKwargs):
+            patches.set(kind, "__call__", ffi.call_compiled)
+
     def replace(_cutlass: ModuleType) -> None:
         from cutlass.base_dsl.dsl import BaseDSL
         from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
@@ -136,4 +132,5 @@ def cutedsl_calls() -> Iterator[None]:
 
     with Patches() as patches:
         patches.when_imported("cutlass", replace)
+        patches.when_imported(ffi.PROVIDER, replace_ffi)
         yield

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .driver import NotEmulated
+from .ffi import PROVIDER, SYMBOL, call_compiled, ffi_object_code
 from .hostcode import object_code
 
 
@@ -31,6 +33,8 @@ class SavedFunction:
         from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
 
         kept = JitFunctionArtifacts(PTX=self.ptx, CUBIN=self.cubin or None, SASS=None, MLIR=None)
+        if (SYMBOL + self.name).encode() in self.host:
+            return RestoredFfi(self, kept)
         signature = inspect.signature(of, eval_str=True)
         host: Any = _ObjectFile(self.host)
         return Compiled(None, host, None, signature, self.name, None, False, kept)
@@ -38,12 +42,33 @@ class SavedFunction:
 
 def save(compiled: Any) -> SavedFunction:
     """Save a compiled function. Raises NotEmulated if it has no host code or no PTX, or needs a workspace."""
+    if isinstance(compiled, RestoredFfi):
+        return compiled.saved
     ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
     if compiled.engine is None or ptx is None or compiled.total_added_arguments:
         raise NotEmulated(
             f"{compiled.function_name} cannot be saved: it has no host code or no PTX, or needs a workspace"
         )
-    return SavedFunction(compiled.function_name, ptx, object_code(compiled), compiled.artifacts.CUBIN or b"")
+    return SavedFunction(compiled.function_name, ptx, _host_code(compiled), compiled.artifacts.CUBIN or b"")
+
+
+def _host_code(compiled: Any) -> bytes:
+    provider = sys.modules.get(PROVIDER)
+    if provider is not None and isinstance(compiled, provider.TVMFFIJitCompiledFunctionBase):
+        return ffi_object_code(compiled)
+    return object_code(compiled)
+
+
+class RestoredFfi:
+    """A saved function that was compiled with --enable-tvm-ffi."""
+
+    has_gpu_module = True
+
+    def __init__(self, saved: SavedFunction, artifacts: Any) -> None:
+        self.saved, self.artifacts, self.function_name = saved, artifacts, saved.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return call_compiled(self, *args, **kwargs)
 
 
 class _ObjectFile:

@@ -11,11 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from ..bridge.hostcode import linked
+from ..bridge.ffi import PROVIDER, call, function_in, linked
 from ..modules import LoadedModule, load
 from ..patching import Patches
 from .errors import not_emulated
-from .tvm_ffi import PROVIDER, call
 
 _MAGIC: Final = b"PTX of this code"
 _END: Final = struct.Struct(f"<Q{len(_MAGIC)}s")
@@ -66,12 +65,9 @@ class SavedModule:
         self._engine = linked(content)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        import tvm_ffi
-
-        address = self._engine.get_function_address(f"__tvm_ffi_{name}")
-        if not address:
+        function = function_in(self._engine, name)
+        if function is None:
             raise AttributeError(f"{self._what}: the file has no function {name!r}")
-        function = tvm_ffi.Function.__from_extern_c__(address, keep_alive_object=self._engine)
         return lambda *args, **kwargs: call(self._module, function, args, kwargs)
 
     __getitem__ = __getattr__

@@ -11,6 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 
+from ..bridge.ffi import cuda_capsule
 from .captures import Captures
 from .errors import not_emulated
 from .memory import POISON, Allocations
@@ -19,7 +20,6 @@ from .streams import DEVICE, Current
 
 CPU: Final = torch.device("cpu")
 _MARK: Final = "_on_emulated_device"
-_DL_CUDA: Final = 2
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 _UNINITIALIZED: Final = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
@@ -66,15 +66,6 @@ def is_cuda_device(device: object) -> bool:
     if isinstance(device, str | torch.device):
         return _checked(torch.device(device)).type == "cuda"
     return False
-
-
-def cuda_capsule(capsule: Any) -> Any:
-    """Set the device of an unversioned DLPack capsule to (CUDA, 0), in place. The memory does not move."""
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    device = ctypes.cast(get(capsule, b"dltensor") + 8, ctypes.POINTER(ctypes.c_int32))
-    device[0], device[1] = _DL_CUDA, 0
-    return capsule
 
 
 class EmulatedTensors(TorchFunctionMode):

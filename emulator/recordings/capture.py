@@ -12,10 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..bridge import driver
 from ..bridge.arguments import values_at
-from ..bridge.device import LaunchingDevice, module_of
+from ..bridge.device import LaunchingDevice
 from ..bridge.launchconfig import LaunchConfig
 from ..bridge.patches import cutedsl_calls
 from ..machine.formats.tensormap import LIVE_WORDS, MAP_BYTES
+from ..modules import LoadedModule
 from .format import Constant, HostOp, Launched, Module, Recording, Relocation, Step
 from .rules import NotRecordable, Rules
 from .values import encoded, layout, tensors_in
@@ -217,7 +218,15 @@ class _HostTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self._taking.operation(func, args, kwargs or {})
+        kwargs = kwargs or {}
+        device = kwargs.get("device")
+        if _on_meta(device) or any(each.device.type == "meta" for each in tensors_in([args, kwargs])):
+            return func(*args, **kwargs)  # of no memory, so it leaves nothing to replay
+        return self._taking.operation(func, args, kwargs)
+
+
+def _on_meta(device: Any) -> bool:
+    return device is not None and torch.device(device).type == "meta"
 
 
 class _RecordingDevice(LaunchingDevice):
@@ -228,12 +237,11 @@ class _RecordingDevice(LaunchingDevice):
         self._taking = taking
         self._cubin = b""
 
-    def call(self, compiled: Any, arguments: Any, visible: Any = None) -> int:
-        """Call a compiled function, whose launches come to this device."""
+    def module_of(self, compiled: Any) -> LoadedModule | None:
+        """Return the module of a compiled function that is called, and keep its machine code."""
         artifacts = compiled.artifacts
         self._cubin = artifacts.CUBIN if artifacts is not None and isinstance(artifacts.CUBIN, bytes) else b""
-        module_of(compiled)
-        return super().call(compiled, arguments)
+        return super().module_of(compiled)
 
     def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
         """Record a launch."""

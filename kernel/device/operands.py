@@ -6,7 +6,6 @@ The host side of a launch builds these while tracing. The device code uses them 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import cutlass.cute as cute
@@ -108,7 +107,7 @@ def view(tensor: cute.Tensor, columns: int) -> cute.Tensor:
 
 def grouped(args: Arguments) -> Arguments:
     """Return the arguments with one mode for batch and token of the statistics."""
-    return replace(args, lse=by_group(args.lse), m=None if args.m is None else by_group(args.m))
+    return args._replace(lse=by_group(args.lse), m=None if args.m is None else by_group(args.m))
 
 
 def by_group(tensor: cute.Tensor) -> cute.Tensor:

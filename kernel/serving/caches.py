@@ -42,6 +42,20 @@ class IndexedCache:
     page_scales: bool = False
 
     @property
+    def tensors(self) -> tuple[torch.Tensor | None, ...]:
+        """The tensors among the fields, three."""
+        return self.pages, self.indices, self.lens
+
+    @property
+    def options(self) -> tuple[object, ...]:
+        """What is no tensor, for the key of a plan."""
+        return "indices", self.page_scales, type(self.page_scales)
+
+    def of(self, pages: torch.Tensor, indices: torch.Tensor, lens: torch.Tensor | None) -> IndexedCache:
+        """Return the same with other tensors."""
+        return IndexedCache(pages, indices, lens, self.page_scales)
+
+    @property
     def kind(self) -> CacheKind:
         """The kind of cache that the kernel is compiled for. Raises ArgumentError."""
         return CacheKind(layout_of(self.pages, self.page_scales), lens=self.lens is not None)
@@ -95,6 +109,20 @@ class TableCache:
     seq_lens: torch.Tensor
     window: int | None = None
     page_scales: bool = False
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor | None, ...]:
+        """The tensors among the fields, three."""
+        return self.pages, self.table, self.seq_lens
+
+    @property
+    def options(self) -> tuple[object, ...]:
+        """What is no tensor, for the key of a plan."""
+        return "table", self.window, type(self.window), self.page_scales, type(self.page_scales)
+
+    def of(self, pages: torch.Tensor, table: torch.Tensor, seq_lens: torch.Tensor) -> TableCache:
+        """Return the same with other tensors."""
+        return TableCache(pages, table, seq_lens, self.window, self.page_scales)
 
     @property
     def kind(self) -> CacheKind:

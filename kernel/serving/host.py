@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -18,8 +19,9 @@ from kernel.checks import (
     check_sms,
     check_tensor,
 )
-from kernel.chips import chip, configuration
+from kernel.chips import Config, chip, configuration
 from kernel.errors import ArgumentError
+from kernel.plan import Plan, Plans
 from kernel.problem import Problem
 from kernel.serving.caches import HEAD_DIM, QK_DIMS, IndexedCache, TableCache, Values
 from kernel.tensors import Attention
@@ -56,6 +58,74 @@ def attention(
     Returns o [B, T, H, 512] bf16, lse [B, T, H] fp32 (natural logarithm, without the sink), m [B, T, H] fp32 or None.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
+    call = q, main, extra, scale, sink, empty_lse, maxima, splits, batch_invariant, sms, out, debug
+    try:
+        tensors = tensors_of(q, main, extra, sink, out)
+        options = main.options, extra and extra.options, scale, empty_lse, maxima, splits, batch_invariant, sms
+    except AttributeError:  # of a cache or `out`, whose types are checked
+        planned(*call)
+        raise
+    plan = PLANS.find(call, options, tensors, debug)
+    found = PLANS.launch(plan, call, tensors)
+    return found if out is None else out
+
+
+def tensors_of(
+    q: torch.Tensor,
+    main: IndexedCache | TableCache,
+    extra: IndexedCache | None,
+    sink: torch.Tensor | None,
+    out: Attention | None,
+) -> tuple[torch.Tensor | None, ...]:
+    """Return the tensors of a call, its buffers last."""
+    of_extra = host.NO_BRANCH if extra is None else extra.tensors
+    return (q, sink, *main.tensors, *of_extra, *(host.NO_BUFFERS if out is None else out.tensors))
+
+
+def planned(
+    q: torch.Tensor,
+    main: IndexedCache | TableCache,
+    extra: IndexedCache | None,
+    scale: float | None,
+    sink: torch.Tensor | None,
+    empty_lse: float,
+    maxima: bool,
+    splits: int | Literal["auto"],
+    batch_invariant: bool,
+    sms: int | None,
+    out: Attention | None,
+    debug: bool,
+) -> Plan:
+    """Check a call, choose its configuration, and plan its launch. Raises ArgumentError."""
+    config = checked(q, main, extra, scale, sink, maxima, splits, batch_invariant, sms, out, debug)
+    plan = Plan(q.device, results(q.shape, maxima) if out is None else {})
+    if q.numel() == 0:
+        return plan
+    stand_ins = plan.stand_ins(tensors_of(q, main, extra, sink, out))
+    q, sink, *rest = stand_ins
+    main, extra = main.of(*rest[:3]), None if extra is None else extra.of(*rest[3:6])
+    values = kernel_values(q, main, extra, scale, sink, empty_lse, sms, Attention(*rest[6:]))
+    plan.set_launch(config, values, stand_ins)
+    return plan
+
+
+PLANS = Plans(planned)
+
+
+def checked(
+    q: torch.Tensor,
+    main: IndexedCache | TableCache,
+    extra: IndexedCache | None,
+    scale: float | None,
+    sink: torch.Tensor | None,
+    maxima: bool,
+    splits: int | Literal["auto"],
+    batch_invariant: bool,
+    sms: int | None,
+    out: Attention | None,
+    debug: bool,
+) -> Config:
+    """Check a call, and choose its configuration. Raises ArgumentError."""
     check_queries(q)
     for name, cache in (("main", main), ("extra", extra)):
         allowed = (IndexedCache, TableCache) if name == "main" else (IndexedCache, type(None))
@@ -63,9 +133,7 @@ def attention(
             raise ArgumentError(name, type(cache).__name__, " or ".join(each.__name__ for each in allowed))
         if cache is not None:
             cache.check(name, q)
-    tokens, heads = q.shape[1:3]
-    scale = q.shape[3] ** -0.5 if scale is None else scale
-    check_scale(scale)
+    check_scale(q.shape[3] ** -0.5 if scale is None else scale)
     check_sink(q, sink)
     check_sms(sms)
     if debug:
@@ -74,13 +142,26 @@ def attention(
             extra.check_values("extra", q)
     if batch_invariant and splits not in (1, "auto"):
         raise ArgumentError("splits", splits, "1 or 'auto' with batch_invariant=True")
-    splits = 1 if batch_invariant else splits
-    problem = serving_problem(q, main, extra, sink is not None, maxima, splits)
+    problem = serving_problem(q, main, extra, sink is not None, maxima, 1 if batch_invariant else splits)
     config = configuration(problem)
-    out = Attention.empty(q, HEAD_DIM, u=False, m=maxima) if out is None else out
-    check_outputs(out, q, maxima)
-    if q.numel() == 0:
-        return out
+    if out is not None:
+        check_outputs(out, q, maxima)
+    return config
+
+
+def kernel_values(
+    q: torch.Tensor,
+    main: IndexedCache | TableCache,
+    extra: IndexedCache | None,
+    scale: float | None,
+    sink: torch.Tensor | None,
+    empty_lse: float,
+    sms: int | None,
+    out: Attention,
+) -> Values:
+    """Return the kernel's arguments of a call that was checked."""
+    tokens, heads, head_dim = q.shape[1:]
+    scale = head_dim**-0.5 if scale is None else scale
     values: Values = {"q": q, "o": out.o, "lse": out.lse, "m": out.m, "sink": sink, "empty_lse": empty_lse}
     values |= {
         "rows": heads,
@@ -92,9 +173,14 @@ def attention(
         "ratio": 1,
     }
     values |= {"ctas": sms or chip().sms, "scale_log2": scale * math.log2(math.e)}
-    values |= main.values("main") | ({} if extra is None else extra.values("extra"))
-    host.launch(config, values, q.device)
-    return out
+    return values | main.values("main") | ({} if extra is None else extra.values("extra"))
+
+
+def results(shape: Sequence[int], maxima: bool) -> dict[str, tuple[torch.dtype, Sequence[int]]]:
+    """Return dtypes and shapes of the results for queries of a shape."""
+    rows = shape[:-1]
+    found: dict[str, tuple[torch.dtype, Sequence[int]]] = {"o": (torch.bfloat16, (*rows, HEAD_DIM))}
+    return found | {name: (torch.float32, rows) for name in ("lse", "m") if maxima or name == "lse"}
 
 
 def sparse_attention(
@@ -117,6 +203,57 @@ def sparse_attention(
     q: [T, H, D] bf16. kv: [S, D] bf16, D = 512 or 576. indices: [T, K] int32, outside 0 to S - 1 for none. lens: [T]
     int32, how many indices count; None: all K. The rest is as of `attention`; results have no dimension B.
     """
+    call = q, kv, indices, lens, scale, sink, empty_lse, maxima, splits, sms, out, debug
+    try:
+        tensors = (q, kv, indices, lens, sink, *(host.NO_BUFFERS if out is None else out.tensors))
+    except AttributeError:  # of `out`, whose type is checked
+        sparse_planned(*call)
+        raise
+    plan = SPARSE_PLANS.find(call, (scale, empty_lse, maxima, splits, sms), tensors, debug)
+    found = SPARSE_PLANS.launch(plan, call, tensors)
+    return found if out is None else out
+
+
+def sparse_planned(
+    q: torch.Tensor,
+    kv: torch.Tensor,
+    indices: torch.Tensor,
+    lens: torch.Tensor | None,
+    scale: float | None,
+    sink: torch.Tensor | None,
+    empty_lse: float,
+    maxima: bool,
+    splits: int | Literal["auto"],
+    sms: int | None,
+    out: Attention | None,
+    debug: bool,
+) -> Plan:
+    """Check a call of `sparse_attention`, choose its configuration, and plan its launch. Raises ArgumentError."""
+    config = sparse_checked(q, kv, indices, lens, scale, sink, maxima, splits, sms, out, debug)
+    plan = Plan(q.device, results(q.shape, maxima) if out is None else {})
+    if q.numel() == 0:
+        return plan
+    stand_ins = plan.stand_ins((q, kv, indices, lens, sink, *(host.NO_BUFFERS if out is None else out.tensors)))
+    q, kv, indices, lens, sink, *buffers = stand_ins
+    values = sparse_values(q, kv, indices, lens, scale, sink, empty_lse, sms, Attention(*buffers))
+    plan.set_launch(config, values, stand_ins)
+    return plan
+
+
+def sparse_checked(
+    q: torch.Tensor,
+    kv: torch.Tensor,
+    indices: torch.Tensor,
+    lens: torch.Tensor | None,
+    scale: float | None,
+    sink: torch.Tensor | None,
+    maxima: bool,
+    splits: int | Literal["auto"],
+    sms: int | None,
+    out: Attention | None,
+    debug: bool,
+) -> Config:
+    """Check a call of `sparse_attention`, and choose its configuration. Raises ArgumentError."""
     check_rank("q", q, (3,), "[T, H, D]")
     check_tensor("kv", kv, torch.bfloat16, 2, "[S, D]", q)
     check_shape("kv", kv, (len(kv), q.shape[2]), "[S, D]")
@@ -125,14 +262,39 @@ def sparse_attention(
     if lens is not None:
         check_rank("lens", lens, (1,), "[T]")
         check_shape("lens", lens, (len(q),), "[T]")
-    cache = IndexedCache(kv[:, None], indices[None], None if lens is None else lens[None])
     if out is not None:
         check_outputs(out, q, maxima)
-        out = Attention(out.o[None], out.lse[None], m=None if out.m is None else out.m[None])
-    options = {"scale": scale, "sink": sink, "empty_lse": empty_lse, "maxima": maxima, "splits": splits, "sms": sms}
-    options["debug"] = debug
-    found = attention(q[None], cache, out=out, **options)  # type: ignore[arg-type]
-    return Attention(found.o[0], found.lse[0], m=None if found.m is None else found.m[0])
+    cache, buffers = flat_cache(kv, indices, lens), None if out is None else batched(out)
+    return checked(q[None], cache, None, scale, sink, maxima, splits, False, sms, buffers, debug)
+
+
+def sparse_values(
+    q: torch.Tensor,
+    kv: torch.Tensor,
+    indices: torch.Tensor,
+    lens: torch.Tensor | None,
+    scale: float | None,
+    sink: torch.Tensor | None,
+    empty_lse: float,
+    sms: int | None,
+    out: Attention,
+) -> Values:
+    """Return the kernel's arguments of a call of `sparse_attention` that was checked."""
+    cache = flat_cache(kv, indices, lens)
+    return kernel_values(q[None], cache, None, scale, sink, empty_lse, sms, batched(out))
+
+
+SPARSE_PLANS = Plans(sparse_planned)
+
+
+def flat_cache(kv: torch.Tensor, indices: torch.Tensor, lens: torch.Tensor | None) -> IndexedCache:
+    """Return keys [S, D] as a cache of pages of one key, for one sequence of T tokens."""
+    return IndexedCache(kv[:, None], indices[None], None if lens is None else lens[None])
+
+
+def batched(out: Attention) -> Attention:
+    """Return results of T tokens as those of one sequence."""
+    return Attention(*(None if each is None else each[None] for each in out.tensors))  # type: ignore[arg-type]
 
 
 def serving_problem(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from itertools import product
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 import kernel
 from kernel.arguments import Arguments, Operands, fakes
+from kernel.plan import Plan
 from kernel.problem import SPLITS, CacheKind, Problem
 from kernel.serving.host import MAX_HEADS
 from kernel.sm100 import choice
@@ -40,14 +40,14 @@ def test_a_configuration_has_the_arguments_that_it_needs() -> None:
 
 def missing(config: kernel.FmhaConfig) -> set[str]:
     tables = fakes(Operands, config), fakes(Arguments, config)
-    return {row.name for table in tables for row in dataclasses.fields(table) if getattr(table, row.name) is None}
+    return {name for table in tables for name, value in table._asdict().items() if value is None}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.milestone} {case.name}")
 def test_what_is_compiled_for_a_case_is_what_it_launches(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """The harness compiles `case.config` apart from the launch: another one would be judged uncompiled."""
     launched: list[kernel.FmhaConfig] = []
-    monkeypatch.setattr("kernel.host.launch", lambda config, values, device: launched.append(config))
+    monkeypatch.setattr(Plan, "set_launch", lambda plan, config, values, stand_ins: launched.append(config))
     launch(case, draw(case, 1), "cpu")
     assert launched[-1] == case.config
 

@@ -154,7 +154,7 @@ def test_the_two_oracles_agree() -> None:
 def test_bad_arguments_are_refused_before_anything_is_compiled(
     bad: bad_arguments.BadCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernel.host.compile", never)
+    monkeypatch.setattr("kernel.plan.compile", never)
     assert not bad.accepted_by(kernel.dsv4.attention, bad_arguments.layer() | {"debug": True})
 
 

@@ -21,7 +21,7 @@ def test_bad_arguments_are_refused_before_anything_is_compiled(
     def never(*args: object) -> None:
         raise AssertionError("compiled")
 
-    monkeypatch.setattr("kernel.host.compile", never)
+    monkeypatch.setattr("kernel.plan.compile", never)
     assert not bad.accepted_by(kernel.fmha, bad_arguments.plain())
 
 

@@ -235,5 +235,5 @@ def test_the_flat_call_rejects_other_ranks() -> None:
 def test_bad_arguments_are_refused_before_anything_is_compiled(
     bad: bad_arguments.BadCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("kernel.host.compile")
+    monkeypatch.delattr("kernel.plan.compile")
     assert not bad.accepted_by(kernel.serving.attention, bad_arguments.serving() | {"debug": True})

@@ -10,7 +10,7 @@ import torch
 
 import emulator
 import kernel
-from kernel import host, reference
+from kernel import plan, reference
 from kernel.compiled import _compiled
 from kernel.device.tiles import Branches, KvTiles, VisibleKeys
 from kernel.problem import SPLITS, Problem
@@ -70,14 +70,14 @@ def backwards(merged: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize("breaks", [without_last, backwards], ids=["split dropped", "other weights"])
 def test_a_wrong_merge_is_seen(breaks: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Merge, "merged", breaks(Merge.merged))
-    monkeypatch.setattr(host, "compile", _compiled)
+    monkeypatch.setattr(plan, "compile", _compiled)
     assert cosine(attend(4)) < 0.99
 
 
 def test_a_merge_that_does_not_wait_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing orders a peer's stores before the reads of them."""
     monkeypatch.setattr("kernel.device.combine.sync_ctas", lambda config: None)
-    monkeypatch.setattr(host, "compile", _compiled)
+    monkeypatch.setattr(plan, "compile", _compiled)
     with pytest.raises(emulator.EmulatorError, match=r"ld\.shared::cluster[\s\S]*combine\.py"):
         attend(4)
 
