@@ -39,15 +39,16 @@ def record(
 ) -> Recording:
     """Record a call, which gets tensors by name and returns its results by name.
 
-    tensors: makes the call's tensors, CPU tensors in memory of their own each time. The call is made twice:
-    addresses differ between the two calls, numbers do not. readable: see `rules`. names: of mbarriers.
+    tensors: makes the call's tensors, CPU tensors in memory of their own each time. After a first call, whose plan and
+    compiled code later ones may find, the call is made twice: addresses differ between the two, numbers do not.
+    readable: see `rules`. names: of mbarriers.
 
     Raises NotRecordable for host code that reads the values of a tensor, or that differs between the two calls.
     """
-    passes = [_Pass(tensors(), readable, names or {}) for _ in range(2)]  # both live, so their addresses differ
+    passes = [_Pass(tensors(), readable, names or {}) for _ in range(3)]  # all live, so their addresses differ
     for each in passes:
         each.run(call)
-    first, second = passes
+    _, first, second = passes
     if len(first.steps) != len(second.steps) or first.results != second.results:
         raise NotRecordable(f"{name}: two calls with equal shapes do not do the same on the host")
     steps = tuple(_agreed(name, one, other) for one, other in zip(first.steps, second.steps, strict=True))
