@@ -130,6 +130,7 @@ size: $(READY) ## print the lines of each package beside limits.toml; a limit th
 
 bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
 	@$(PY) -m lab.judging
+	@$(PY) -m lab.host_time
 	@$(PY) -m lab.emulator
 
 CASES := harness/tools/launch_cases.py

@@ -1,0 +1,76 @@
+"""Launch plans: a second call does little on the host, and a plan is used for calls with the same facts only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import kernel
+from kernel import host, plan
+from lab.host_time import rows
+
+MOST_CALLS = 150  # of Python and C functions
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Replace the compiled function by one that keeps its operands."""
+    found: list[Any] = []
+    function = SimpleNamespace(function=lambda operands, arguments: found.append(operands))
+    monkeypatch.setattr(plan, "compile", lambda config: function)
+    monkeypatch.setattr(plan, "check_device", lambda device, major: None)
+    return found
+
+
+def calls_in(call: Callable[[], object]) -> int:
+    """Return the number of functions that a call enters: Python's, and C functions and methods."""
+    events: list[str] = []
+    sys.setprofile(lambda frame, event, argument: events.append(event))
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return sum(event in ("call", "c_call") for event in events)
+
+
+def test_a_second_call_makes_few_calls(launched: list[Any]) -> None:
+    for name, call, _ in rows("cpu"):
+        call()
+        assert calls_in(call) <= MOST_CALLS, name
+
+
+def test_a_misaligned_address_is_named_though_there_is_a_plan(
+    launched: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiled function raises ValueError for an address, and the checks then say which argument has it."""
+    q, k = torch.zeros(1, 2, 4, 64).bfloat16(), torch.zeros(1, 9, 64).bfloat16()
+    kernel.fmha(q, k)
+    (planned,) = host.PLANS._plans.values()
+
+    def refuse(operands: object, arguments: object) -> None:
+        raise ValueError("Misaligned Tensor data")
+
+    monkeypatch.setattr(planned, "_function", refuse)
+    odd = torch.zeros(q.numel() + 1).bfloat16()[1:].view(q.shape)
+    with pytest.raises(kernel.ArgumentError, match=r"^q\.data_ptr\(\) % 16 is 2"):
+        kernel.fmha(odd, k)
+
+
+def test_plans_are_bounded(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "MOST_PLANS", 3)
+    q = torch.zeros(1, 2, 4, 64).bfloat16()
+    for keys in range(1, 9):
+        kernel.fmha(q, torch.zeros(1, keys, 64).bfloat16())
+    assert len(host.PLANS._plans) == 3 and len(launched) == 8
+
+
+def test_options_that_are_equal_but_of_another_type_are_checked(launched: list[Any]) -> None:
+    q, k = torch.zeros(1, 2, 4, 64).bfloat16(), torch.zeros(1, 9, 64).bfloat16()
+    kernel.fmha(q, k, sms=4)
+    with pytest.raises(kernel.ArgumentError, match=r"^sms is 4\.0"):
+        kernel.fmha(q, k, sms=4.0)  # type: ignore[arg-type]
