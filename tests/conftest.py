@@ -114,25 +114,25 @@ def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide the temporary folder of all workers."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")
-def stages_clone(shared: Path) -> Path:
+def stages_clone(shared_folder: Path) -> Path:
     """Provide the path of the clone in which test_milestones.py judges all milestones."""
-    return shared / "stages"
+    return shared_folder / "stages"
 
 
 @pytest.fixture(scope="session")
-def made_once(shared: Path) -> MadeOnce:
+def made_once(shared_folder: Path) -> MadeOnce:
     """Provide folders that are made once in a run of the tests, by the first worker that asks; the others wait."""
 
     def once(name: str, make: Callable[[Path], None]) -> Path:
-        folder, made = shared / name, shared / f"{name}.made"
-        with open(shared / f"{name}.lock", "w") as lock:
+        folder, made = shared_folder / name, shared_folder / f"{name}.made"
+        with open(shared_folder / f"{name}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not made.exists():
                 shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed
