@@ -59,7 +59,7 @@ def test_a_b300_has_no_integer_mma() -> None:
     assert "kind::i8, which sm_103a does not have" in done.stderr
 
 
-CLUSTERS = "from emulator.host.properties import B200; print(*[B200.active_clusters(n) for n in (1, 2, 4, 16)])"
+CLUSTERS = "from emulator.host.properties import PROPERTIES as p; print(*[p.active_clusters(n) for n in (1, 2, 4, 16)])"
 
 
 @pytest.mark.parametrize(("sms", "clusters"), [("148", "148 74 34 8"), ("20", "20 10 4 1")])
