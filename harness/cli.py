@@ -165,15 +165,15 @@ def update_notes() -> int:
 
 
 def sweep(milestone: str, seeds: int, target: str) -> int:
-    """Measure a milestone for many seeds in every completion mode, and print the largest value of each figure."""
+    """Measure a milestone for many seeds in every completion mode, and print the resulting pins."""
     place = targets.load().find(target)
     chosen = runnable(milestone)
-    from harness.tools.measure import largest
+    from harness.tools.measure import pins
     from harness.tools.measure import sweep as measured_for_seeds
 
     with run_commands.driving() as driver:
         entry, known = measured_for_seeds(driver, chosen, seeds, place)
-    for line in largest(known):
+    for line in pins(chosen, known, gpu=place.device == "cuda"):
         print(line)
     failed = [each for each in known if each.error]
     for each in failed[:MOST_FAILURES]:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from stages.case import Case
-from stages.error_model import ROUNDS, ErrorModel
 from stages.expected import Outputs
-from stages.metrics import METRICS, Bound, measure
-from stages.tolerances import pins
+from stages.metrics import ALL_METRICS, Bound, measure
+from stages.tolerances import PinError, pins
 
 
 @dataclass(frozen=True)
@@ -31,28 +30,29 @@ class Figure:
 
 
 def compare(
-    case: Case, got: Outputs, want: Outputs, model: ErrorModel, tensors: tuple[str, ...] | None = None
+    case: Case, got: Outputs, want: Outputs, tensors: tuple[str, ...] | None = None, gpu: bool = False
 ) -> tuple[Figure, ...]:
     """Compare every metric of `got` against the reference `want` with its pin, for all tensors or for `tensors`.
 
-    model: the error model of the case and its inputs. Raises PinError if the milestone has no pins.
+    gpu: take the pins of a GPU. Raises PinError if a tensor has no pins.
     """
-    table = pins(case.milestone, model.core is not ROUNDS)
+    table = pins(case.milestone, case.name, case.floor, gpu)
+    if table.keys() != set(case.tensors):
+        raise PinError(f"{case.milestone}, case {case.name!r}: pins {sorted(table)}, results {sorted(case.tensors)}")
     figures = []
-    for tensor, values in measured(tensors or case.tensors, got, want, model).items():
-        for metric in METRICS[tensor]:
+    for tensor, values in measured(tensors or case.tensors, got, want).items():
+        for metric in ALL_METRICS[tensor]:
+            if metric.name not in table[tensor]:  # one that the floor of the case does not name
+                continue
             value, pin = values[metric.name], table[tensor][metric.name]
-            figures.append(Figure(tensor, metric.name, value, metric.bound, pin, metric.holds(value, pin)))
+            holds = metric.holds(value, pin)
+            figures.append(Figure(tensor, metric.name, value, metric.bound, pin, holds))
     return tuple(figures)
 
 
-def measured(tensors: Sequence[str], got: Outputs, want: Outputs, model: ErrorModel) -> dict[str, dict[str, float]]:
+def measured(tensors: Sequence[str], got: Outputs, want: Outputs) -> dict[str, dict[str, float]]:
     """Return every metric of every tensor, by tensor and name. U is first rescaled to the reference's maximum."""
-    found = {}
-    for tensor in tensors:
-        own = referred(tensor, got, want)
-        found[tensor] = measure(own, want[tensor]) | model.figures(tensor, own, want[tensor])
-    return found
+    return {tensor: measure(referred(tensor, got, want), want[tensor]) for tensor in tensors}
 
 
 def referred(tensor: str, got: Outputs, want: Outputs) -> np.ndarray:

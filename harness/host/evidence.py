@@ -31,12 +31,7 @@ MAX_DEPTH = 4
 KINDS = frozenset((".json", ".ptx", ".cubin", ".png", ".txt", ".log"))
 MAX_NEWS = 1000
 MAX_RESULT_BYTES = 256 << 20
-EXACT = {
-    each.exit_code: each
-    for each in (Verdict.COMPILE_ERROR, Verdict.COMPILE_HANG, Verdict.GPU_HANG, Verdict.PIN, Verdict.INFRA)
-}
-#: Figures that the error model bounds (stages/error_model.py).
-OF_MODEL = frozenset(("z", "z_square", "z_factor", "z_row", "z_key", "limit"))
+EXACT = {v.exit_code: v for v in (Verdict.COMPILE_ERROR, Verdict.COMPILE_HANG, Verdict.GPU_HANG, Verdict.INFRA)}
 
 
 class Ruled(Exception):
@@ -82,24 +77,6 @@ def verdict_of(
     if ended.code == EXIT_BAD_INPUT:
         return Ruled(Verdict.INFRA, f"{step.name} rejected its arguments: {said}")
     return Ruled(EXACT.get(ended.code, Verdict[step.failed]), f"{step.name}: {said}")
-
-
-def beyond_model(record: dict[str, Any], requirements: Requirements) -> tuple[str, int, str] | None:
-    """Return the case, the seed and the figures of the first failure if it is beyond bounds of the error model alone.
-
-    None if the first case that failed did so otherwise: a launch had an error, or another figure is outside its pin.
-    """
-    failed = (each for each in objects(record, "cases") if each.get("outcome") == "failed")
-    case = next(failed, {})
-    outside = [each for each in objects(case, "figures") if each.get("holds") is not True]
-    name, seed = case.get("name"), case.get("seed")
-    if name not in requirements.cases or not isinstance(seed, int) or not outside:
-        return None
-    if any(each.get("error") for each in objects(case, "launches")):
-        return None
-    if any(each.get("metric") not in OF_MODEL for each in outside):
-        return None
-    return str(name), seed, ", ".join(f"{each.get('tensor')}.{each.get('metric')}" for each in outside)
 
 
 def stopped(folder: RunFolder, stop: Stop | None) -> Ruled | None:

@@ -131,7 +131,7 @@ def test_three_pinned_seeds_and_a_fresh_one_ran_in_every_mode(accepted: Run) -> 
 
 
 def test_every_metric_is_recorded_beside_its_pin(accepted: Run) -> None:
-    held = pins("D1.1")
+    held = pins("D1.1", "hd=64 n=128", "64 one KV tile")
     for case in accepted.record.cases:
         if case.seed is not None:
             recorded = {(figure.tensor, figure.metric): figure.pin for figure in case.figures}
