@@ -12,7 +12,7 @@ FIXED_PARAMETER: Final = "ld.param at a constant"
 class Kind(Enum):
     """A kind of instruction. The value of each is its opcodes; OTHER has every opcode that no other kind names."""
 
-    OTHER = ()
+    OTHER = ("",)  # enum of Python 3.11.2 replaces an empty tuple by object()
     BRANCH = ("bra",)
     EXIT = ("ret", "exit")
     TRAP = ("trap", "brkpt")
@@ -138,4 +138,4 @@ class Kind(Enum):
         return self in (Kind.ATOMIC, Kind.REDUCTION)
 
 
-KINDS: Final = {opcode: kind for kind in Kind for opcode in kind.value}
+KINDS: Final = {opcode: kind for kind in Kind for opcode in kind.value if kind is not Kind.OTHER}
