@@ -52,7 +52,7 @@ def main() -> int:
 
 def cycles(device: Emulated, call: Callable[[], object]) -> Iterator[tuple[str, float]]:
     """Yield name and predicted cycles of the configuration that the rule chooses for a call, then of the next ones."""
-    from kernel import FmhaConfig, Problem
+    from kernel import FmhaConfig, Problem, plan
     from kernel.sm100 import choice
 
     rule, times = choice.estimate, {}
@@ -61,10 +61,12 @@ def cycles(device: Emulated, call: Callable[[], object]) -> Iterator[tuple[str, 
         times[each] = rule(each, problem)
         return times[each]
 
+    plan.clear()
     with patch.object(choice, "estimate", recording):
         yield _named(predicted(device, call))
     for other in sorted(times, key=times.__getitem__)[1 : 1 + NEXT]:
         with patch.object(choice, "estimate", lambda each, problem, other=other: each != other):
+            plan.clear()
             yield _named(predicted(device, call))
 
 

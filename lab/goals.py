@@ -19,6 +19,7 @@ from harness.judge.kept import KeptKernels, use
 from harness.judge.predict import predicted
 from harness.paths import KEPT, ROOT
 from harness.tools import tables
+from kernel import plan
 from kernel.sm100 import choice
 from remote.device import Emulated
 from stages.shapes import SERVED, ServedShape, Shape, find
@@ -63,7 +64,9 @@ def time(shape: Shape | ServedShape, swapped: bool = True) -> Time:
     """Predict a shape's launch. swapped: with operands swapped where the kernel chooses that."""
     chosen = choice.swapped_variants
     with patch.object(choice, "swapped_variants", chosen if swapped else lambda problem: []):
+        plan.clear()  # of calls with the other choice
         (found,) = predicted(device(), shape.call)
+    plan.clear()
     busiest = max(found.busy.values()) * found.cycles / (1e3 * found.ghz)
     return Time(1e6 * found.seconds, found.cycles, found.bound, busiest + START_US)
 
