@@ -49,7 +49,7 @@ class AllBlocks:
 
     @property
     def options(self) -> tuple[object, ...]:
-        """What is no tensor, for the key of a plan."""
+        """The part of a plan's key that is no tensor."""
         return "blocks", self.ratio, type(self.ratio)
 
     def of(self, kv: torch.Tensor, seq_lens: torch.Tensor, _lens: None) -> AllBlocks:
@@ -87,7 +87,7 @@ class TopkBlocks:
 
     @property
     def options(self) -> tuple[object, ...]:
-        """What is no tensor, for the key of a plan."""
+        """The part of a plan's key that is no tensor."""
         return ("topk",)
 
     def of(self, kv: torch.Tensor, indices: torch.Tensor, lens: torch.Tensor | None) -> TopkBlocks:

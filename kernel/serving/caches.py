@@ -48,7 +48,7 @@ class IndexedCache:
 
     @property
     def options(self) -> tuple[object, ...]:
-        """What is no tensor, for the key of a plan."""
+        """The part of a plan's key that is no tensor."""
         return "indices", self.page_scales, type(self.page_scales)
 
     def of(self, pages: torch.Tensor, indices: torch.Tensor, lens: torch.Tensor | None) -> IndexedCache:
@@ -117,7 +117,7 @@ class TableCache:
 
     @property
     def options(self) -> tuple[object, ...]:
-        """What is no tensor, for the key of a plan."""
+        """The part of a plan's key that is no tensor."""
         return "table", self.window, type(self.window), self.page_scales, type(self.page_scales)
 
     def of(self, pages: torch.Tensor, table: torch.Tensor, seq_lens: torch.Tensor) -> TableCache:

@@ -34,7 +34,12 @@ def test_executed(seed: int, count: int, monkeypatch: pytest.MonkeyPatch) -> Non
     launches: list[Launch] = []
     with emulator.emulate() as emulated:
         expected = kernel.fmha(q, k, v)
-        monkeypatch.setattr(emulated, "runner", lambda launch, *_: launches.append(launch) or {})
+
+        def runner(launch: Launch, *_: object) -> dict[str, object]:
+            launches.append(launch)
+            return {}
+
+        monkeypatch.setattr(emulated, "runner", runner)
         out = kernel.fmha(q, k, v)
     run(launches[0], emulated.launches[0].ptx, "eager", seed)
     assert torch.equal(out.o, expected.o)
