@@ -188,7 +188,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --durations=15 --dist=w
 checked = $(PY) -m mypy & mypy=$$!; $(PYTEST) $(1); tested=$$?; \
 	wait $$mypy || { echo "mypy failed: run make lint" >&2; exit 1; }; exit $$tested
 
-test: $(READY) formatted ## run ruff, mypy and the tests of every package, in about 5 minutes of two cores
+test: $(READY) formatted ## run ruff, mypy and the tests of every package, in about 6 minutes of two cores
 	@$(call checked)
 
 test-all: $(READY) formatted ## run ruff, mypy and all tests that CI runs: long ones, all milestones, packages to install

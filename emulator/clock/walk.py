@@ -43,7 +43,7 @@ class Walk(Timeline):
         self.boxes: dict[int, list[tuple[int, ...]]] = {}
         """The coordinates of loaded boxes in order, by tensor address, if they follow from the launch."""
         self.passed: dict[int, bool] = {}
-        """Whether a load from shared memory found what another warp had stored, by its PTX line."""
+        """By PTX line: True if a load from shared memory found a store of another warp."""
 
     def cluster(
         self, index: Dim3, in_order: bool, only: int | None = None, enough: Callable[[], bool] = lambda: False

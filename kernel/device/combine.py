@@ -32,7 +32,7 @@ class Combine(LoopInvariant):
     """The merge: rows of O from the partial results of all CTAs, added in a fixed order."""
 
     loads_u_early: ClassVar[bool]
-    """Whether U is loaded before the statistics are known."""
+    """True if U is loaded before the statistics are known."""
 
     cta: Cta
 
