@@ -32,15 +32,14 @@ def installed() -> bool:
 
 
 def forward(rows: Sequence[Mapping[str, str]]) -> Iterator[float]:
-    """Yield the predicted TFLOP/s of each row, in continuous work.
+    """Yield the predicted TFLOP/s of each row.
 
     `max_ghz` is the locked frequency; power may lower it further.
     """
     launch_s = chip("b200").launch_us * 1e-6
     for row in rows:
         call, flops = attending(row)
-        paces = [p.sustained for p in predictions(call)]
-        seconds = sum(p.cycles / (1e9 * min(p.ghz, float(row["max_ghz"]))) + launch_s for p in paces)
+        seconds = sum(p.cycles / (1e9 * min(p.ghz, float(row["max_ghz"]))) + launch_s for p in predictions(call))
         yield flops / seconds / 1e12
 
 

@@ -67,7 +67,7 @@ def time(shape: Shape | ServedShape, swapped: bool = True) -> Time:
         plan.clear()  # of calls with the other choice
         (found,) = predicted(device(), shape.call)
     plan.clear()
-    busiest = max(found.busy.values()) * found.cycles / (1e3 * found.ghz)
+    busiest = max(found.busy.values()) * found.pace.cycles / (1e3 * found.ghz)
     return Time(1e6 * found.seconds, found.cycles, found.bound, busiest + START_US)
 
 

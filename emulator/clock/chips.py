@@ -36,7 +36,6 @@ class Chip:
     busy_ghz: float
     other_power: float
     zeros_power: float
-    boost_ms: float
     l2_bytes: float
     mma_columns_per_cycle: float
     mma_flops_per_cycle: float

@@ -1,4 +1,4 @@
-"""Clock rates: the highest at first, and the rate that power allows in continuous work."""
+"""Clock rates: the highest, and the rate that power allows among launches of one kind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .chips import Chip
-from .conditions import Conditions, Data
+from .conditions import Data
 
 HALVINGS: Final = 20
 
@@ -23,7 +23,7 @@ class Pace:
 
 
 def frequency(chip: Chip, utilisation: float, data: Data = "random") -> float:
-    """Return the clock rate in GHz that power allows in continuous work, at a tensor core utilisation.
+    """Return the clock rate in GHz that power allows at a tensor core utilisation.
 
     Power is proportional to the cube of the rate, because voltage scales with the rate, times the switching activity
     of the tensor cores and of everything else. Hence fewer cycles never take longer.
@@ -34,20 +34,9 @@ def frequency(chip: Chip, utilisation: float, data: Data = "random") -> float:
     )
 
 
-def at_first(chip: Chip, conditions: Conditions, cycles: float, sustained: Pace) -> Pace:
-    """Return the pace of a launch that begins after a pause.
-
-    cycles: at the highest rate, or at the one that the conditions give.
-    """
-    overhead = chip.launch_us * 1e-6
-    if conditions.ghz is not None:
-        return Pace(conditions.ghz, cycles, cycles / (1e9 * conditions.ghz) + overhead, "as given")
-    seconds, full = cycles / (1e9 * chip.max_clock_ghz), 1e-3 * chip.boost_ms
-    if seconds <= full or sustained.ghz == chip.max_clock_ghz:
-        return Pace(chip.max_clock_ghz, cycles, seconds + overhead, "the chip's highest")
-    seconds = full + (1 - full / seconds) * sustained.cycles / (1e9 * sustained.ghz)
-    why = f"the chip's highest for {chip.boost_ms:g} ms, then limited by power"
-    return Pace(cycles / (1e9 * seconds), cycles, seconds + overhead, why)
+def paced(chip: Chip, ghz: float, cycles: float, why: str) -> Pace:
+    """Return the pace of a launch that takes `cycles` at a clock rate."""
+    return Pace(ghz, cycles, cycles / (1e9 * ghz) + chip.launch_us * 1e-6, why)
 
 
 def balanced(

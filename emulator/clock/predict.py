@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from .chips import Chip, reading
 from .conditions import USUAL, Conditions
 from .grid import Grid, GridTime
-from .power import Pace, at_first, balanced, frequency
+from .power import Pace, balanced, frequency, paced
 from .prediction import Prediction, Roofline
 from .profile import Places, issued, lines, roles
 from .segment import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, WARP_MMA
@@ -41,28 +41,27 @@ class Timed:
 
     @cached_property
     def ghz(self) -> float:
-        """The clock rate of the first milliseconds."""
+        """The highest clock rate, or the one that the conditions give."""
         return self.conditions.ghz or self.chip.max_clock_ghz
 
-    def pace(self, time: GridTime, sustained: Pace) -> Pace:
-        """Return the pace of a launch after a pause."""
-        return at_first(self.chip, self.conditions, time.cycles, sustained)
+    def fastest(self, time: GridTime) -> Pace:
+        """Return the pace at the highest rate. time: at that rate."""
+        return paced(self.chip, self.ghz, time.cycles, "as given" if self.conditions.ghz else "the chip's highest")
 
-    def sustained(self, time: GridTime) -> Pace:
-        """Return the pace in continuous work. time: at the highest rate, or at the one that the conditions give."""
-        chip, given = self.chip, self.conditions.ghz
-        if given is not None:
-            return at_first(chip, self.conditions, time.cycles, Pace(given, time.cycles, 0.0, ""))
+    def pace(self, time: GridTime) -> Pace:
+        """Return the pace among launches of the same kind, which power limits. time: at the highest rate."""
+        chip, fastest = self.chip, self.fastest(time)
 
         def rate_of(cycles: float) -> float:
             return frequency(chip, time.used.get("products", 0.0) / whole(chip, time, cycles), self.conditions.data)
 
         ghz, cycles = rate_of(time.cycles), time.cycles
-        if ghz < chip.max_clock_ghz and busy(chip, time, chip.max_clock_ghz)["HBM"] > HBM_MATTERS:
+        if self.conditions.ghz or ghz == chip.max_clock_ghz:
+            return fastest
+        if busy(chip, time, fastest)["HBM"] > HBM_MATTERS:
             slow, fast = (ghz, self.grid.time(ghz).cycles), (chip.max_clock_ghz, time.cycles)
             ghz, cycles = balanced(rate_of, fast, slow, frequency(chip, 1.0, self.conditions.data))
-        why = "limited by power" if ghz < chip.max_clock_ghz else "the chip's highest"
-        return Pace(ghz, cycles, cycles / (1e9 * ghz) + chip.launch_us * 1e-6, why)
+        return paced(chip, ghz, cycles, "limited by power")
 
 
 def predict(
@@ -84,24 +83,23 @@ def predict(
         grid = grid.on(recording, program, skeleton)
     timed = Timed(recording, grid, conditions)
     time = timed.grid.time(timed.ghz, trace)
-    sustained = timed.sustained(time)
-    pace = timed.pace(time, sustained)
+    pace, fastest = timed.pace(time), timed.fastest(time)
     figures |= skeleton.figures
-    cycles, seconds = _ranges(chip, timed, skeletons, time, sustained)
+    cycles, seconds = _ranges(chip, timed, skeletons, time, pace)
     occupancy = time.occupancy
     shares = timed.grid.shares | {LAUNCH: chip.launch_us * 1e-6 / pace.seconds}
     return Prediction(
         chip.name,
         launch.kernel.name,
         time.cycles,
-        pace.ghz,
-        pace.seconds,
+        pace,
+        fastest,
         cycles,
         seconds,
         time.used.get("flops", 0.0) * occupancy.clusters,
         time.used.get(ISSUE, 0.0) * occupancy.clusters,
         _roofline(chip, time, pace.ghz),
-        busy(chip, time, timed.ghz),
+        busy(chip, time, pace),
         occupancy.clusters,
         occupancy.slots,
         occupancy.resident,
@@ -112,8 +110,6 @@ def predict(
         issued(time, skeleton.segments, places),
         tuple(_assumptions(chip, skeleton, timed, time, figures)),
         tuple(never_compared(chip, figures, shares)),
-        pace.why,
-        sustained,
         conditions,
         trace,
     )
@@ -125,21 +121,20 @@ def _warm(chip: Chip) -> Chip:
 
 
 def _ranges(
-    chip: Chip, timed: Timed, skeletons: Skeletons, time: GridTime, sustained: Pace
+    chip: Chip, timed: Timed, skeletons: Skeletons, time: GridTime, pace: Pace
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return the ranges of cycles and seconds, from chips whose figures are wrong by the errors of their classes.
 
-    Sources disagree on when power begins to limit the rate. The most seconds are those of a launch that it limits from
-    the beginning.
+    The fewest seconds are those at the highest rate.
     """
-    limited = (sustained.seconds - chip.launch_us * 1e-6) / time.cycles
-    cycles, seconds = [time.cycles], [timed.pace(time, sustained).seconds]
+    cycles, seconds = [time.cycles], [pace.seconds, timed.fastest(time).seconds]
     for wrong in extremes(chip) if timed.conditions.ranges else ():
         skeleton, program = skeletons(_warm(wrong) if timed.grid.holds else wrong)
         other = Timed(wrong, timed.grid.on(wrong, program, skeleton), timed.conditions)
         found = other.grid.time(timed.ghz)
         cycles.append(found.cycles)
-        seconds += [other.pace(found, sustained).seconds, found.cycles * limited + wrong.launch_us * 1e-6]
+        limited = paced(wrong, pace.ghz, found.cycles * pace.cycles / time.cycles, pace.why)
+        seconds += [other.fastest(found).seconds, limited.seconds]
     return (min(cycles), max(cycles)), (min(seconds), max(seconds))
 
 
@@ -157,16 +152,16 @@ def whole(chip: Chip, time: GridTime, cycles: float) -> float:
     return cycles * chip.sms / time.occupancy.clusters
 
 
-def busy(chip: Chip, time: GridTime, ghz: float) -> dict[str, float]:
-    """Return the utilisation of each part of the chip in a launch at clock rate `ghz`, the highest first."""
-    cycles, used = whole(chip, time, time.cycles), time.used
+def busy(chip: Chip, time: GridTime, pace: Pace) -> dict[str, float]:
+    """Return the utilisation of each part of the chip in a launch at a pace, the highest first."""
+    cycles, used = whole(chip, time, pace.cycles), time.used
     found = {"tensor core": (used.get("tensor core", 0.0) + used.get(WARP_MMA, 0.0) / SUB_PARTITIONS) / cycles}
     for pipe in (ISSUE, FMA, ALU, MUFU):
         found[PIPES[pipe]] = used.get(pipe, 0.0) / SUB_PARTITIONS / cycles
     found["shared memory"] = (used.get("shared memory", 0.0) + used.get(LSU, 0.0)) / cycles
     found["TMA"] = used.get("TMA", 0.0) / cycles
     found["L2"] = used.get("L2 bytes", 0.0) / chip.l2_share(chip.sms) / cycles
-    found["HBM"] = used.get("HBM bytes", 0.0) / chip.hbm_share(chip.sms, ghz) / cycles
+    found["HBM"] = used.get("HBM bytes", 0.0) / chip.hbm_share(chip.sms, pace.ghz) / cycles
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 

@@ -43,11 +43,11 @@ class Roofline:
 class Prediction:
     """The predicted time of one launch on a chip.
 
-    cycles: of the SM's clock, from the first instruction to the last.
-    seconds: with the launch overhead, at `ghz`, of a launch after a pause. pace: why it has this rate.
-    cycles_range, seconds_range: the same if every figure was wrong by the error of its class, for the better and for
-    the worse, and if power limited the rate from the beginning.
-    sustained: the same in continuous work, at the rate that power allows.
+    cycles: of the SM's clock at its highest rate, from the first instruction to the last.
+    pace: of a launch among others of its kind: `seconds` and `ghz` are its.
+    cycles_range, seconds_range: the same if every figure was wrong by the error of its class, for the better, at the
+    highest rate, and for the worse.
+    fastest: the launch at the highest rate.
     conditions: what L2 holds, the data, and the rate if it is given.
     busy: the utilisation of each part of an SM and of the chip, the highest first.
     flops: of tensor core instructions. instructions: of warps, that take an issue slot. roofline: None without them.
@@ -62,8 +62,8 @@ class Prediction:
     chip: str
     kernel: str
     cycles: float
-    ghz: float
-    seconds: float
+    pace: Pace
+    fastest: Pace
     cycles_range: tuple[float, float]
     seconds_range: tuple[float, float]
     flops: float
@@ -80,10 +80,18 @@ class Prediction:
     issued: dict[str, float]
     assumptions: tuple[str, ...]
     never_compared: tuple[str, ...]
-    pace: str
-    sustained: Pace
     conditions: Conditions = USUAL
     trace: Trace | None = field(default=None, repr=False)
+
+    @property
+    def ghz(self) -> float:
+        """The clock rate."""
+        return self.pace.ghz
+
+    @property
+    def seconds(self) -> float:
+        """The time of the launch, with its overhead."""
+        return self.pace.seconds
 
     @property
     def tflops(self) -> float:
@@ -106,7 +114,7 @@ class Prediction:
         found = asdict(replace(self, trace=None))
         del found["trace"]
         count, how = (None, None) if self.registers is None else (self.registers.count, self.registers.how)
-        found |= {"registers": count, "registers_from": how}
+        found |= {"registers": count, "registers_from": how, "ghz": self.ghz, "seconds": self.seconds}
         return found | {"tflops": self.tflops, "waves": self.waves, "bound": self.bound}
 
     def __str__(self) -> str:
@@ -126,17 +134,16 @@ class Prediction:
     def text(self) -> Iterator[str]:
         """Yield the lines of the prediction, all but its assumptions."""
         (low, high), (fewest, most) = (1e6 * seconds for seconds in self.seconds_range), self.cycles_range
-        times, counts = f" ({low:,.1f} to {high:,.1f})", f" ({fewest:,.0f} to {most:,.0f})"
+        times, counts, fastest = f" ({low:,.1f} to {high:,.1f})", f" ({fewest:,.0f} to {most:,.0f})", ""
         if not self.conditions.ranges:
             times = counts = ""
         us = f"{self.seconds * 1e6:,.1f} us{times}"
         yield f"{self.kernel[:60]}: predicted {us} on a {self.chip} (nothing was measured)"
-        at = f"at {self.ghz:.3f} GHz ({self.pace})"
-        yield f"  {self.cycles:,.0f} cycles{counts} {at}, {self.tflops:,.0f} TFLOP/s"
-        if self.sustained.ghz != self.ghz:
-            rate = self.flops / self.sustained.seconds / 1e12
-            us = f"{self.sustained.seconds * 1e6:,.1f} us at {self.sustained.ghz:.3f} GHz"
-            yield f"  in continuous work: {us} ({self.sustained.why}), {rate:,.0f} TFLOP/s"
+        yield f"  {self.tflops:,.0f} TFLOP/s at {self.ghz:.3f} GHz ({self.pace.why})"
+        if (fast := self.fastest) != self.pace:
+            rate = self.flops / fast.seconds / 1e12
+            fastest = f" at {fast.ghz:.3f} GHz: {1e6 * fast.seconds:,.1f} us, {rate:,.0f} TFLOP/s"
+        yield f"  {self.cycles:,.0f} cycles{counts}{fastest}"
         yield f"  L2 {self.conditions.l2}, data {self.conditions.data}; instructions: a list schedule of the PTX"
         yield from self._bounds()
         yield from self._profile()

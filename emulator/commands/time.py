@@ -65,7 +65,7 @@ def add_command(commands: Any) -> None:
     timed.add_argument(
         "--ghz",
         type=float,
-        help="a fixed clock rate (default: the chip's highest; the rate that power allows is predicted too)",
+        help="a fixed clock rate (default: the rate that power allows; the time at the highest one is predicted too)",
     )
     timed.add_argument(
         "--branches",
