@@ -14,12 +14,16 @@ from typing import Any, Final, Protocol
 
 import llvmlite.binding as llvm
 
-from ..errors import CooperativeLaunchTooLarge, EmulatorError
+from ..errors import CooperativeLaunchTooLarge, EmulatorError, Fault, Misaligned, OutOfBounds, Stopped
 from .prototypes import Prototype, prototype
 
 SUCCESS: Final = 0
-LAUNCH_FAILURE: Final = 719
-COOPERATIVE_LAUNCH_TOO_LARGE: Final = 720
+ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, LAUNCH_FAILURE, COOPERATIVE_LAUNCH_TOO_LARGE = 700, 716, 719, 720
+_CODES: Final = {
+    OutOfBounds: ILLEGAL_ADDRESS,
+    Misaligned: MISALIGNED_ADDRESS,
+    CooperativeLaunchTooLarge: COOPERATIVE_LAUNCH_TOO_LARGE,
+}
 
 
 class NotEmulated(EmulatorError):
@@ -86,9 +90,19 @@ def callback(function: Callable[..., int | None], types: Prototype) -> Any:
                 device.error = error
             elif not isinstance(error, EmulatorError):
                 print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            return LAUNCH_FAILURE
+            return code_of(error)
 
     return ctypes.CFUNCTYPE(types.result, *types.parameters)(call)
+
+
+def code_of(error: BaseException) -> int:
+    """Return the CUDA error code by which a program sees an error."""
+    return _CODES.get(type(error), LAUNCH_FAILURE)
+
+
+def is_sticky(error: BaseException) -> bool:
+    """Return True if an error ended a kernel, so that CUDA returns it from all later calls of the process."""
+    return isinstance(error, Fault | Stopped)
 
 
 _entry_points: dict[str, Any] = {}

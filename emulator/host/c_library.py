@@ -16,9 +16,10 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ..bridge.driver import callback, put
+from ..bridge.driver import callback, code_of, is_sticky, put
 from ..bridge.prototypes import Prototype, prototype
 from ..bridge.sharedobject import RETURN_ZERO, TABLE, shared_object
+from ..errors import EmulatorError
 from .errors import NO_DEVICE, CudaError
 from .properties import PROPERTIES
 from .state import DriverState
@@ -106,11 +107,18 @@ class CLibrary:
         def call(*arguments: Any) -> int | None:
             if self.state is None and not always:
                 return NO_DEVICE
+            if self.state is not None and self.state.sticky_error and not always:
+                return self.state.sticky_error
             try:
                 result: int | None = method(*arguments[:taken])
             except CudaError as error:
                 self.record_error(error.code)
                 return error.code
+            except EmulatorError as error:
+                self.record_error(code_of(error))
+                if self.state is not None and is_sticky(error):
+                    self.state.sticky_error = code_of(error)
+                raise
             return result
 
         return callback(call, types)

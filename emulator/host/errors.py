@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from ..bridge.driver import COOPERATIVE_LAUNCH_TOO_LARGE, LAUNCH_FAILURE, NotEmulated
+from ..bridge.driver import (
+    COOPERATIVE_LAUNCH_TOO_LARGE,
+    ILLEGAL_ADDRESS,
+    LAUNCH_FAILURE,
+    MISALIGNED_ADDRESS,
+    NotEmulated,
+)
 
 INVALID_VALUE, INVALID_SYMBOL, INVALID_FUNCTION, NO_DEVICE, INVALID_DEVICE, NO_BINARY = 1, 13, 98, 100, 101, 209
 INVALID_HANDLE, NOT_FOUND, NOT_REGISTERED = 400, 500, 713
@@ -24,6 +30,8 @@ ERRORS: Final = {
         "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
         "pointer does not correspond to a registered memory region",
     ),
+    ILLEGAL_ADDRESS: ("CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"),
+    MISALIGNED_ADDRESS: ("CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"),
     LAUNCH_FAILURE: ("CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"),
     COOPERATIVE_LAUNCH_TOO_LARGE: ("CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "too many blocks in cooperative launch"),
     801: ("CUDA_ERROR_NOT_SUPPORTED", "operation not supported"),

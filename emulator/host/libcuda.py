@@ -96,11 +96,11 @@ class LibCuda(CLibrary):
 
     # The device and its context
 
-    @entry("cuGetErrorName")
+    @entry("cuGetErrorName", always=True)
     def error_name(self, error: int, text: int) -> None:
         put(text, LONG, error_text(error, 0))
 
-    @entry("cuGetErrorString")
+    @entry("cuGetErrorString", always=True)
     def error_string(self, error: int, text: int) -> None:
         put(text, LONG, error_text(error, 1))
 

@@ -158,11 +158,7 @@ class LibCudart(CLibrary):
         self._launch(function, LaunchConfig.read(config), arguments)
 
     def _launch(self, function: int, config: LaunchConfig, arguments: int) -> None:
-        handle = self._kernel(function)
-        before = self.session.last_error
-        self.session.last_error = LAUNCH_FAILURE  # the error code if the launch raises
-        code.launch(handle, config, arguments)
-        self.session.last_error = before
+        code.launch(self._kernel(function), config, arguments)
 
     def _kernel(self, function: int) -> int:
         """Return a kernel's handle by its host function or handle. Raises CudaError if there is none."""
@@ -207,11 +203,11 @@ class LibCudart(CLibrary):
         if self.session.last_error == LAUNCH_FAILURE:
             raise CudaError(LAUNCH_FAILURE)
 
-    @entry("cudaGetErrorString")
+    @entry("cudaGetErrorString", always=True)
     def error_string(self, error: int) -> int:
         return error_text(error, 1)
 
-    @entry("cudaGetErrorName")
+    @entry("cudaGetErrorName", always=True)
     def error_name(self, error: int) -> int:
         return error_text(error, 0)
 

@@ -19,6 +19,8 @@ class DriverState:
         self.captures = Captures()
         self.event_times: dict[int, float] = {}
         self.last_error = 0
+        self.sticky_error = 0
+        """The code of the error that ended a kernel: CUDA then returns it from every call until the process ends."""
 
     def copy(self, destination: Any, source: Any, size: Any, kind: int = Kind.DEFAULT, stream: Any = None) -> None:
         """Copy `size` bytes, now or, if the stream is capturing, when the graph is replayed. Raises CudaError then."""

@@ -30,7 +30,7 @@ mul.wide.u32 %at, %i, 4; add.u64 %x, %x, %at;
 ld.global.u32 %v, [%x]; add.u32 %v, %v, %v; st.global.u32 [%x], %v; ret;
 """,
 )
-NOT_FOUND, NO_BINARY, LAUNCH_FAILED = 500, 209, 719
+NOT_FOUND, NO_BINARY, ILLEGAL_ADDRESS, LAUNCH_FAILED = 500, 209, 700, 719
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_report_is_an_error_to_the_program_and_is_kept(cuda, memory, device) -
     x = memory(np.arange(32, dtype=np.uint32))
     given = parameters(ctypes.c_uint64(x), ctypes.c_uint32(64))
     launched = cuda.cuLaunchKernel(function(cuda, DOUBLE.encode()), 2, 1, 1, 32, 1, 1, 0, None, given, None)
-    assert launched == LAUNCH_FAILED and isinstance(device.error, OutOfBounds)
+    assert launched == ILLEGAL_ADDRESS and isinstance(device.error, OutOfBounds)
     device.error = None
 
 
@@ -115,17 +115,21 @@ def test_an_error_that_only_the_program_saw_is_raised_at_the_end() -> None:
     with pytest.raises(OutOfBounds), emulated_host(), emulator.emulate():
         library, given = ctypes.CDLL("libcuda.so.1"), parameters(ctypes.c_uint64(64), ctypes.c_uint32(64))
         code = library.cuLaunchKernel(function(library, DOUBLE.encode()), 2, 1, 1, 32, 1, 1, 0, None, given, None)
-        assert code == LAUNCH_FAILED
+        assert code == ILLEGAL_ADDRESS
 
 
-def test_every_error_is_recorded(cuda, memory, device) -> None:
-    x = memory(np.arange(32, dtype=np.uint32))
+def test_an_error_of_a_kernel_stays(cuda, memory, device) -> None:
+    """CUDA returns it from every later call; the next launch does not run."""
+    x, launched = memory(np.arange(32, dtype=np.uint32)), function(cuda, DOUBLE.encode())
     given = parameters(ctypes.c_uint64(x), ctypes.c_uint32(64))
-    for _ in range(2):
-        cuda.cuLaunchKernel(function(cuda, DOUBLE.encode()), 2, 1, 1, 32, 1, 1, 0, None, given, None)
+    runtime = ctypes.CDLL("libcudart.so.13")
+    launch = lambda ctas: cuda.cuLaunchKernel(launched, ctas, 1, 1, 32, 1, 1, 0, None, given, None)  # noqa: E731
+    calls = (lambda: launch(2), lambda: launch(1), runtime.cudaDeviceSynchronize, runtime.cudaGetLastError)
+    assert [call() for call in (*calls, runtime.cudaGetLastError)] == [ILLEGAL_ADDRESS] * 5
+    assert cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(4)) == ILLEGAL_ADDRESS
     (failure,) = device.failures
     assert failure.error is device.error and isinstance(failure.error, OutOfBounds)
-    assert (failure.kernel, failure.times) == ("twice", 2)
+    assert (failure.kernel, failure.times) == ("twice", 1)
     device.error = None
 
 
@@ -297,7 +301,7 @@ int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, uns
 int cudaMalloc(void **, size_t); int cudaMemcpy(void *, const void *, size_t, int); int cudaMemset(void *, int, size_t);
 const char *ptx = PTX;
 int main(int argc, char **argv) {
-  unsigned n = atoi(argv[1]), *x, y[32]; void *module, *function, *given[] = {&x, &n};
+  unsigned n = atoi(argv[1]), *x, y[32] = {0}; void *module, *function, *given[] = {&x, &n};
   cudaMalloc((void **)&x, sizeof y); cudaMemset(x, 1, sizeof y);
   cuModuleLoadData(&module, ptx); cuModuleGetFunction(&function, module, "twice");
   int code = cuLaunchKernel(function, 2, 1, 1, 32, 1, 1, 0, 0, given, 0);
@@ -322,7 +326,7 @@ def executable(device, tmp_path: Path) -> Path:
 @pytest.mark.compiler
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
-    [(["32", "7"], 7, "0 0x2020202"), (["64"], REPORT_EXIT, "719 0x2020202")],
+    [(["32", "7"], 7, "0 0x2020202"), (["64"], REPORT_EXIT, "700 0")],
 )
 def test_a_program_in_c(executable: Path, arguments: list[str], code: int, said: str) -> None:
     command = [sys.executable, "-m", "emulator", "run", str(executable), *arguments]
