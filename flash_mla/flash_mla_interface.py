@@ -66,45 +66,35 @@ def flash_mla_with_kvcache(
     Returns out [b, s_q, h_q, 512] bf16, and lse [b, h_q, s_q] fp32: natural logarithm, without the sink, +inf where no
     key is seen. Raises AssertionError or RuntimeError.
     """
-    q, indices, extra_indices_in_kvcache = unshared(q), unshared(indices), unshared(extra_indices_in_kvcache)
-    call = (
-        q, k_cache, block_table, cache_seqlens, indices, attn_sink, extra_k_cache, extra_indices_in_kvcache,
-        topk_length, extra_topk_length, out, head_dim_v, tile_scheduler_metadata, num_splits, softmax_scale, causal,
-        is_fp8_kvcache, enable_batch_invariant, page_scales,
+    q, sparse = rows_apart(q), indices is not None
+    listed, lens = (indices, topk_length) if sparse else (block_table, cache_seqlens)
+    options = (
+        head_dim_v, num_splits, softmax_scale, causal, is_fp8_kvcache, enable_batch_invariant, page_scales,
+        sparse, sparse or topk_length is None,
     )  # fmt: skip
-    options = call[11:12] + call[13:]
-    tensors = (*call[:11], None, None, None)
-    plan = DECODE_PLANS.find(call, (type(tile_scheduler_metadata), *options), tensors)
+    tensors = (
+        q, attn_sink, k_cache, listed, lens, extra_k_cache, extra_indices_in_kvcache, extra_topk_length,
+        out, None, None, None,
+    )  # fmt: skip
+    call = tensors, topk_length, tile_scheduler_metadata, options
+    plan = DECODE_PLANS.find(call, (*options, type(tile_scheduler_metadata)), tensors)
     tile_scheduler_metadata.check(plan.about)
-    found = DECODE_PLANS.launch(plan, call, tensors)
+    o, lse, _, _ = DECODE_PLANS.launch(plan, call, tensors)
     tile_scheduler_metadata.use(plan.about)
-    return found.o, found.lse.transpose(1, 2)
+    return o, lse.mT
 
 
 def decode_planned(
-    q: torch.Tensor,
-    k_cache: torch.Tensor,
-    block_table: torch.Tensor | None,
-    cache_seqlens: torch.Tensor | None,
-    indices: torch.Tensor | None,
-    attn_sink: torch.Tensor | None,
-    extra_k_cache: torch.Tensor | None,
-    extra_indices_in_kvcache: torch.Tensor | None,
+    tensors: tuple[Any, ...],
     topk_length: torch.Tensor | None,
-    extra_topk_length: torch.Tensor | None,
-    out: torch.Tensor | None,
-    head_dim_v: int,
     tile_scheduler_metadata: FlashMLASchedMeta,
-    num_splits: None,
-    softmax_scale: float | None,
-    causal: bool,
-    is_fp8_kvcache: bool | None,
-    enable_batch_invariant: bool,
-    page_scales: bool,
+    options: tuple[Any, ...],
 ) -> Plan:
     """Check a call of `flash_mla_with_kvcache`, and plan its launch. Raises AssertionError or RuntimeError."""
+    q, attn_sink, k_cache, listed, lens, extra_k_cache, extra_indices, extra_topk_length, out = tensors[:9]
+    head_dim_v, num_splits, softmax_scale, causal, is_fp8_kvcache, batch_invariant, page_scales, sparse, _ = options
     with errors_of_flash_mla():
-        flags = {"causal": causal, "enable_batch_invariant": enable_batch_invariant}
+        flags = {"causal": causal, "enable_batch_invariant": batch_invariant}
         check_options(tile_scheduler_metadata, num_splits, head_dim_v, **flags)
         check_rank("q", q, (4,), "[b, s_q, h_q, d]")
         check_keys("k_cache", k_cache)
@@ -114,55 +104,30 @@ def decode_planned(
         asserts(is_fp8_kvcache is quantised, "is_fp8_kvcache", is_fp8_kvcache, allowed)
         of_extra = {
             "extra_k_cache": extra_k_cache,
-            "extra_indices_in_kvcache": extra_indices_in_kvcache,
+            "extra_indices_in_kvcache": extra_indices,
             "extra_topk_length": extra_topk_length,
         }
         main: IndexedCache | TableCache
-        if indices is None:
+        if sparse:
+            asserts(not causal, "causal", causal, "False with indices")
+            check_rank("indices", listed, (3,), "[b, s_q, topk]")
+            main = IndexedCache(k_cache, listed, lens, page_scales)
+        else:
             check_without_indices(topk_length=topk_length, **of_extra)
-            assert block_table is not None, "block_table is None; allowed: a tensor if indices is None"
-            assert cache_seqlens is not None, "cache_seqlens is None; allowed: a tensor if indices is None"
+            assert listed is not None, "block_table is None; allowed: a tensor if indices is None"
+            assert lens is not None, "cache_seqlens is None; allowed: a tensor if indices is None"
             if q.shape[1] > 1 and not causal:
                 raise kernel.ArgumentError("causal", causal, "True with several query tokens and no indices")
-            main = TableCache(k_cache, block_table, cache_seqlens, page_scales=page_scales)
-        else:
-            asserts(not causal, "causal", causal, "False with indices")
-            check_rank("indices", indices, (3,), "[b, s_q, topk]")
-            main = IndexedCache(k_cache, indices, topk_length, page_scales)
+            main = TableCache(k_cache, listed, lens, page_scales=page_scales)
         check_extra(**of_extra)
         extra = None
-        if extra_k_cache is not None and extra_indices_in_kvcache is not None:
-            extra = IndexedCache(extra_k_cache, extra_indices_in_kvcache, extra_topk_length, page_scales)
+        if extra_k_cache is not None:
+            extra = IndexedCache(extra_k_cache, extra_indices, extra_topk_length, page_scales)
         schedule = FlashMLASchedMeta.Config.of(q, main, extra, causal, is_fp8_kvcache)
         tile_scheduler_metadata.check(schedule)
         buffers = None if out is None else kernel.Attention(out, q.new_empty(q.shape[:3], dtype=torch.float32))
-        batch_invariant = enable_batch_invariant
-        config = host.checked(
-            q, main, extra, softmax_scale, attn_sink, False, "auto", batch_invariant, None, buffers, False
-        )
-        results = host.results(q.shape, False)
-        plan = Plan(q.device, {name: results[name] for name in results if name == "lse" or out is None}, schedule)
-        if q.numel() == 0:
-            return plan
-        stand_ins = plan.stand_ins((
-            q, k_cache, block_table, cache_seqlens, indices, attn_sink, extra_k_cache, extra_indices_in_kvcache,
-            topk_length, extra_topk_length, out, None, None, None,
-        ))  # fmt: skip
-        listed: Any
-        q, k_cache, block_table, cache_seqlens, listed, attn_sink, *of_extra_tensors, topk_length, extra_topk_length = (
-            stand_ins[:-4]
-        )
-        main = (
-            main.of(k_cache, listed, topk_length)
-            if isinstance(main, IndexedCache)
-            else main.of(k_cache, block_table, cache_seqlens)
-        )
-        if extra is not None:
-            extra = extra.of(of_extra_tensors[0], of_extra_tensors[1], extra_topk_length)
-        buffers = kernel.Attention(*stand_ins[-4:])
-        values = host.kernel_values(q, main, extra, softmax_scale, attn_sink, math.inf, None, buffers)
-        plan.set_launch(config, values, stand_ins)
-        return plan
+        of_call = host.Options(softmax_scale, math.inf, batch_invariant=batch_invariant)
+        return host.planned(q, main, extra, attn_sink, buffers, of_call, made=("lse",), about=schedule)
 
 
 DECODE_PLANS = Plans(decode_planned)
@@ -187,25 +152,24 @@ def flash_mla_sparse_fwd(
     Returns out, max_logits and lse [s_q, h_q] fp32, natural logarithms: where no key is seen max_logits is -inf and lse
     +inf. With indexer_topk also lse over the first indexer_topk indices, by a second launch. Raises RuntimeError.
     """
-    q, indices = unshared(q), unshared(indices)
-    call = q, kv, indices, attn_sink, topk_length, out, sm_scale, d_v, indexer_topk
+    q = rows_apart(q)
+    call = q, kv, indices, topk_length, attn_sink, out, sm_scale, d_v, indexer_topk
     tensors = (*call[:6], None, None, None)
     plan = PREFILL_PLANS.find(call, call[6:], tensors)
-    found = PREFILL_PLANS.launch(plan, call, tensors)
-    assert found.m is not None
+    o, lse, _, m = PREFILL_PLANS.launch(plan, call, tensors)
     if indexer_topk == 0:
-        return found.o, found.m, found.lse
+        return o, m, lse
     listed = indices[:, 0, :indexer_topk]
     first = sparse_attention(q, kv[:, 0], listed, topk_length, scale=sm_scale, empty_lse=math.inf)
-    return found.o, found.m, found.lse, first.lse
+    return o, m, lse, first.lse
 
 
 def prefill_planned(
     q: torch.Tensor,
     kv: torch.Tensor,
     indices: torch.Tensor,
-    attn_sink: torch.Tensor | None,
     topk_length: torch.Tensor | None,
+    attn_sink: torch.Tensor | None,
     out: torch.Tensor | None,
     sm_scale: float,
     d_v: int,
@@ -226,26 +190,13 @@ def prefill_planned(
         if out is not None:
             lse, m = (q.new_empty(q.shape[:2], dtype=torch.float32) for _ in range(2))
             buffers = kernel.Attention(out, lse, m=m)
-        config = host.sparse_checked(
-            q, kv[:, 0], indices[:, 0], topk_length, sm_scale, attn_sink, True, "auto", None, buffers, False
-        )
-        results = host.results(q.shape, True)
-        plan = Plan(q.device, {name: results[name] for name in results if name != "o" or out is None})
-        if q.numel() == 0:
-            return plan
-        stand_ins = plan.stand_ins((q, kv, indices, attn_sink, topk_length, out, None, None, None))
-        q, kv, indices, attn_sink, topk_length, *results_of_call = stand_ins
-        buffers = kernel.Attention(*results_of_call)
-        values = host.sparse_values(
-            q, kv[:, 0], indices[:, 0], topk_length, sm_scale, attn_sink, math.inf, None, buffers
-        )
-        plan.set_launch(config, values, stand_ins)
-        return plan
+        options = host.Options(sm_scale, math.inf, maxima=True)
+        return host.flat_planned(q, kv, indices, topk_length, attn_sink, buffers, options, made=("lse", "m"))
 
 
 PREFILL_PLANS = Plans(prefill_planned)
 
 
-def unshared(tensor: Any) -> Any:
-    """Return a tensor, or a copy if rows share memory, as those of an expanded tensor do. Others are returned."""
-    return tensor.contiguous() if isinstance(tensor, torch.Tensor) and 0 in tensor.stride() else tensor
+def rows_apart(q: Any) -> Any:
+    """Return q, or a copy if rows share memory, as those of an expanded tensor do: tensor maps have no strides of 0."""
+    return q.contiguous() if isinstance(q, torch.Tensor) and 0 in q.stride() else q

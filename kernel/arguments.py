@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int32, Uint8
+from cutlass import BFloat16, Float32, Int32, Int64, Uint8
 from cutlass.cute.runtime import make_fake_tensor
 
 from kernel.problem import CacheKind, Features
@@ -33,8 +33,10 @@ class Spec:
     when: Callable[[Features], bool]
 
     def of(self, config: Features) -> Spec:
-        """Return the argument as a configuration has it: with caches, groups of rows are two dimensions."""
-        return replace(self, dims=self.dims.replace("G", "B T")) if config.caches else self
+        """Return the argument as a configuration has it: of flat tensors, and with pages of bf16 or bytes."""
+        dims = self.dims.replace("B T H", "T H").replace("N 1", "N") if config.flat else self.dims
+        dtype = BFloat16 if self.dtype is Uint8 and not config.quantised else self.dtype
+        return replace(self, dims=dims, dtype=dtype)
 
     @property
     def rank(self) -> int:
@@ -56,7 +58,8 @@ class Spec:
             return self.dtype(0)
         unit = self.align_bytes * 8 // self.dtype.width
         shape = tuple(cute.sym_int() for _ in range(self.rank))
-        strides = tuple(cute.sym_int64(divisibility=unit) for _ in range(self.rank - 1))
+        units = [unit] + [1 if self.dims.startswith("P") else unit] * (self.rank - 2)  # keys of a page may be 584 bytes
+        strides = tuple(cute.sym_int64(divisibility=each) for each in units[: self.rank - 1])
         return make_fake_tensor(self.dtype, shape, (*strides, 1), assumed_align=self.align_bytes)
 
 
@@ -111,47 +114,49 @@ def topk(config: Features) -> bool:
 
 
 class Operands(NamedTuple):
-    """Tensors that TMA moves: G groups of R rows (see RowTile), B sequences of S keys, head dim D.
+    """Tensors that TMA moves: T tokens of H heads in B sequences of S keys, head dim D. Flat ones have no B."""
 
-    With caches a group is a token, and G is B * T with a stride each.
-    """
-
-    q: Any = argument(BFloat16, "G R D", aligned=True)
+    q: Any = argument(BFloat16, "B T H D", aligned=True)
     k: Any = argument(BFloat16, "B S D", aligned=True, when=dense)
-    v: Any = argument(BFloat16, "B S D", aligned=True, when=dense)  # k again if V is K
-    o: Any = argument(BFloat16, "G R D", aligned=True)
-    u: Any = argument(Float32, "G R D", aligned=True, when=partials)
-    compressed: Any = argument(BFloat16, "B S_c D", aligned=True, when=compressed)  # [1, B * S_c, D] with top-k indices
+    v: Any = argument(BFloat16, "B S D", aligned=True, when=lambda config: dense(config) and not config.shared_kv)
+    o: Any = argument(BFloat16, "B T H D", aligned=True)
+    u: Any = argument(Float32, "B T H D", aligned=True, when=partials)
+    compressed: Any = argument(BFloat16, "B S_c D", aligned=True, when=compressed)
 
 
 class Arguments(NamedTuple):
     """Tensors that threads read and write, and scalars."""
 
-    lse: Any = argument(Float32, "G R")
-    m: Any = argument(Float32, "G R", when=maxima)
+    lse: Any = argument(Float32, "B T H")
+    m: Any = argument(Float32, "B T H", when=maxima)
     sink: Any = argument(Float32, "H", when=lambda config: config.sink)
     lens: Any = argument(Int32, "B", when=lambda config: config.mask != "none")  # keys that hold something
     # tokens of the sequence up to its last query
     positions: Any = argument(Int32, "B", when=lambda config: config.compressed == "blocks")
-    topk_indices: Any = argument(Int32, "G K", when=topk)
-    topk_lens: Any = argument(Int32, "G", when=topk)  # indices that count
-    # Caches: pages as bytes; indices of each token, or the pages of each sequence; how many keys count, for a sequence
-    # or its tokens (L is 1 or T); keys in all pages, keys of a page, and bytes from a key to the next in its page.
-    main: Any = argument(Uint8, "P X", aligned=True, when=cached(0))
+    topk_indices: Any = argument(Int32, "B T K", when=topk)
+    topk_lens: Any = argument(Int32, "B T", when=topk)  # indices that count
+    # Caches: pages of keys (a flat tensor has S pages of one key); indices of each token (flat: [T, 1, K]), or the
+    # pages of each sequence; how many keys count, for a sequence or its tokens, with the numbers from a sequence to the
+    # next and of a sequence; keys in all pages, keys of a page, and bytes from a key to the next in its page.
+    main: Any = argument(Uint8, "P N 1 X", aligned=True, when=cached(0))
     main_indices: Any = argument(Int32, "B T K", when=cached(0, listed))
     main_table: Any = argument(Int32, "B N", when=cached(0, lambda kind: kind.table))
-    main_lens: Any = argument(Int32, "B L", when=cached(0, counted))
+    main_lens: Any = argument(Int32, "L", when=cached(0, counted))
+    main_lens_step: Any = argument(Int64, when=cached(0, counted))
+    main_lens_tokens: Any = argument(Int32, when=cached(0, counted))
     main_keys: Any = argument(Int32, when=cached(0))
     main_page: Any = argument(Int32, when=cached(0))
     main_row: Any = argument(Int32, when=cached(0))
-    extra: Any = argument(Uint8, "P X", aligned=True, when=cached(1))
+    extra: Any = argument(Uint8, "P N 1 X", aligned=True, when=cached(1))
     extra_indices: Any = argument(Int32, "B T K", when=cached(1))
-    extra_lens: Any = argument(Int32, "B L", when=cached(1, counted))
+    extra_lens: Any = argument(Int32, "L", when=cached(1, counted))
+    extra_lens_step: Any = argument(Int64, when=cached(1, counted))
+    extra_lens_tokens: Any = argument(Int32, when=cached(1, counted))
     extra_keys: Any = argument(Int32, when=cached(1))
     extra_page: Any = argument(Int32, when=cached(1))
     extra_row: Any = argument(Int32, when=cached(1))
     empty_lse: Any = argument(Float32, when=lambda config: bool(config.caches))  # lse of a row that sees no key
-    rows: Any = argument(Int32)  # R
+    rows: Any = argument(Int32)  # of a group: of a sequence, or of a token if tokens have keys of their own
     heads: Any = argument(Int32)  # H
     tokens: Any = argument(Int32)  # queries of a sequence
     keys: Any = argument(Int32)  # S

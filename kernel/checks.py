@@ -92,6 +92,7 @@ def check_compressed(q: torch.Tensor, v: torch.Tensor | None, branch: AllBlocks 
     if branch.lens is not None:
         check_tensor("compressed.lens", branch.lens, torch.int32, 2, "[B, T]", q)
         check_shape("compressed.lens", branch.lens, (batch, tokens), "[B, T]")
+        check_flat("compressed.lens", branch.lens)
 
 
 def check_values(keys: int, swa_lens: torch.Tensor | None, branch: AllBlocks | TopkBlocks | None) -> None:
@@ -208,6 +209,15 @@ def check_alignment(name: str, tensor: torch.Tensor) -> None:
     for i, (size, stride) in enumerate(zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)):
         if size > 1 and (stride % unit or stride <= 0):
             raise ArgumentError(f"{name}.stride({i})", stride, f"a positive multiple of {unit}")
+
+
+def check_apart(name: str, tensor: torch.Tensor) -> None:
+    """Check that no two elements of a result share memory, as those of an expanded tensor do."""
+    span = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1 and stride < span:
+            raise ArgumentError(f"{name}.stride()", tensor.stride(), "strides with which no elements overlap")
+        span += (size - 1) * stride
 
 
 def check_packs(name: str, tensor: torch.Tensor) -> None:

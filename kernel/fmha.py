@@ -86,8 +86,7 @@ class Fmha:
     def launch(self, tensors: Operands, args: Arguments, stream: CUstream) -> None:
         """Launch a CTA, CTA pair or cluster per row tile, but no more CTAs than `args.ctas` unless keys are split."""
         config = self.config
-        if const_expr(config.caches):
-            args = operands.grouped(args)
+        tensors, args = operands.grouped(config, tensors, args)
         tiles = cute.ceil_div(tensors.q.shape[-2], config.adjacent_ctas * config.block_m)
         ctas = tiles * cute.size(args.lse, mode=[0]) * config.adjacent_ctas * config.splits
         ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas

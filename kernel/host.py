@@ -20,8 +20,8 @@ from kernel.checks import (
     check_sms,
     check_values,
 )
-from kernel.chips import Config, chip, configuration
-from kernel.plan import Fill, Plan, Plans
+from kernel.chips import chip, configuration
+from kernel.plan import RESULTS, Fill, Plan, Plans
 from kernel.problem import PPath, Problem, mask_of
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
 
@@ -71,7 +71,7 @@ def fmha(
     options = scale, causal, window, p_path, splits, sms, partials, compressed and compressed.options
     plan = PLANS.find(call, options, tensors, debug)
     found = PLANS.launch(plan, call, tensors)
-    return found if out is None else out
+    return Attention(*found) if out is None else out
 
 
 def tensors_of(
@@ -153,11 +153,10 @@ def planned(
     stand_ins = plan.stand_ins(tensors_of(q, k, v, swa_lens, compressed, sink, out))
     q, k, v, swa_lens, sink, *branch = stand_ins[:-4]
     compressed = None if compressed is None else compressed.of(*branch)
-    values = rows_of(config, q, Attention(*stand_ins[-4:])) | compressed_values(q, compressed)
+    values = {"q": q, **dict(zip(RESULTS, stand_ins[-4:], strict=True)), "tokens": tokens, "heads": heads}
+    values |= {"rows": problem.rows, **compressed_values(q, compressed), "k": k, "v": v}
     if keys == 0:  # a tensor map cannot describe an empty tensor
-        values |= {"k": Fill((batch, 1, head_dim), q.dtype, 0), "v": Fill((batch, 1, head_dim), q.dtype, 0)}
-    else:
-        values |= {"k": k, "v": k if v is None else v}
+        values |= {name: Fill((batch, 1, head_dim), q.dtype, 0) for name in ("k", "v")}
     lens = Fill((batch,), torch.int32, keys) if causal and swa_lens is None else swa_lens
     values |= {"lens": lens, "keys": keys, "window": window or UNBOUNDED}
     values |= {"ctas": sms or chip().sms, "sink": sink, "scale_log2": scale * math.log2(math.e)}
@@ -169,26 +168,17 @@ PLANS = Plans(planned)
 Values = dict[str, torch.Tensor | Fill | float | None]
 
 
-def rows_of(config: Config, q: torch.Tensor, out: Attention) -> Values:
-    """Return queries and results as groups of rows: sequences, or tokens if they have top-k indices."""
-    dims = (0, 1) if config.compressed == "topk" else (1, 2)
-    tensors = {"q": q, "o": out.o, "u": out.u, "lse": out.lse, "m": out.m}
-    values: Values = {name: None if each is None else each.flatten(*dims) for name, each in tensors.items()}
-    tokens, heads = q.shape[1:3]
-    return values | {"rows": heads if config.compressed == "topk" else tokens * heads, "tokens": tokens, "heads": heads}
-
-
 def compressed_values(q: torch.Tensor, branch: AllBlocks | TopkBlocks | None) -> Values:
     """Return the kernel arguments of the compressed keys."""
     if branch is None:
         return {"compressed_keys": 0, "ratio": 1}
     kv: torch.Tensor | Fill = branch.kv
     batch, keys, head_dim = branch.kv.shape
+    if keys == 0:  # a tensor map cannot describe an empty tensor
+        kv = Fill((batch, 1, head_dim), q.dtype, 0)
     if isinstance(branch, AllBlocks):
-        kv = Fill((batch, 1, head_dim), q.dtype, 0) if keys == 0 else kv  # a tensor map cannot describe an empty tensor
         return {"compressed": kv, "positions": branch.seq_lens, "compressed_keys": keys, "ratio": branch.ratio}
-    kv = Fill((1, batch, head_dim), q.dtype, 0) if keys == 0 else branch.kv.flatten(0, 1)[None]
-    rows, topk = q.shape[:2].numel(), branch.keys_per_token
-    indices = Fill((rows, 1), torch.int32, -1) if topk == 0 else branch.indices.flatten(0, 1)
-    lens = Fill((rows,), torch.int32, topk) if branch.lens is None else branch.lens.flatten(0, 1)
+    rows, topk = tuple(q.shape[:2]), branch.keys_per_token
+    indices = Fill((*rows, 1), torch.int32, -1) if topk == 0 else branch.indices
+    lens = Fill(rows, torch.int32, topk) if branch.lens is None else branch.lens
     return {"compressed": kv, "topk_indices": indices, "topk_lens": lens, "compressed_keys": keys, "ratio": 1}

@@ -1,4 +1,4 @@
-"""Launch plans: what the shapes, dtypes, strides, devices and options of a call decide, worked out once.
+"""Launch plans: what the shapes, dtypes, strides, device and options of a call decide, worked out once.
 
 A public call finds its plan by one look-up and launches it with its tensors. Only a call without a plan is checked,
 chooses a configuration and compiles it. At every launch the compiled function checks the device, shape and strides of
@@ -16,16 +16,17 @@ from typing import Any
 import torch
 
 from kernel.arguments import Arguments, Operands, Spec, filled
-from kernel.checks import check_device
+from kernel.checks import check_apart, check_device
 from kernel.chips import Config, chip
 from kernel.compiled import compile
-from kernel.tensors import Attention
 
 MOST_PLANS = 1024  # of a public call; the oldest one makes way
 MOST_FILLS = 256  # tensors that are never freed, because captured graphs may read them
 RESULTS = "o", "lse", "u", "m"  # the last tensors of a call
 
 Tensors = Sequence[torch.Tensor | None]
+Form = tuple[torch.dtype, Sequence[int]]
+"""Dtype and shape of a result."""
 
 
 @dataclass(frozen=True)
@@ -57,22 +58,22 @@ Values = Mapping[str, torch.Tensor | Fill | float | None]
 class Plan:
     """The launch of a compiled configuration for calls with the same facts. Without a launch it makes results only.
 
-    device: that of the call's tensors. allocated: dtypes and shapes of the results for which a call has no buffer.
-    about: facts that the caller keeps.
+    device: that of the call's tensors. made: the results for which a call has no buffer. about: facts that the caller
+    keeps.
     """
 
-    def __init__(
-        self,
-        device: torch.device,
-        allocated: Mapping[str, tuple[torch.dtype, Sequence[int]]],
-        about: Any = None,
-    ) -> None:
+    def __init__(self, device: torch.device, made: Mapping[str, Form], about: Any = None) -> None:
         self.about = about
         self._device = device
-        self._allocated = [
-            (tuple(allocated[name][1]), allocated[name][0]) if name in allocated else None for name in RESULTS
-        ]
         self._function: Callable[..., object] | None = None
+        self._constants: list[Any] = []
+        self._fills: list[tuple[int, Fill]] = []
+        self._views: list[tuple[int, int, Callable[[torch.Tensor], torch.Tensor]]] = []
+        # A result is made like a tensor of one element with strides of 0, which takes half as long as torch.empty.
+        self._made = [
+            (RESULTS.index(name) - len(RESULTS), torch.empty(1, dtype=dtype, device=device).expand(tuple(shape)))
+            for name, (dtype, shape) in made.items()
+        ]
 
     def stand_ins(self, tensors: Tensors) -> list[Any]:
         """Return tensors without memory in place of a call's, to compute the kernel's arguments with.
@@ -84,64 +85,68 @@ class Plan:
             each if each is None else torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="meta")
             for each in tensors
         ]
-        for place, each in enumerate(self._allocated, len(found) - len(RESULTS)):
-            if each is not None:
-                found[place] = torch.empty(each[0], dtype=each[1], device="meta")
+        for place, like in self._made:
+            found[place] = torch.empty(like.shape, dtype=like.dtype, device="meta")
         return found
 
     def set_launch(self, config: Config, values: Values, stand_ins: Sequence[Any]) -> None:
         """Compile `config` unless it was compiled before, and launch it from now on. values: made of the stand-ins."""
         check_device(self._device, chip().major)
+        for name, result in zip(RESULTS, stand_ins[-len(RESULTS) :], strict=True):
+            if result is not None:
+                check_apart(f"out.{name}", result)
         self._function = compile(config).function
         self._several_devices = self._device.type == "cuda" and torch.cuda.device_count() > 1
-        self._constants: list[float | None] = [None]
-        self._fills: list[Fill] = []
-        self._views: list[tuple[int, Callable[[torch.Tensor], torch.Tensor]]] = []
         storages = {each.untyped_storage()._cdata: i for i, each in enumerate(stand_ins) if each is not None}
+        count = len(stand_ins)
+        self._made = [(count + place, like) for place, like in self._made]
+        self._constants.append(None)
 
-        def source(name: str, spec: Spec) -> tuple[list[Any], int]:
-            """Return where an argument comes from: a list of sources, and the place in it."""
+        def place(name: str, spec: Spec) -> int:
+            """Return the place of an argument among the call's tensors and what a launch adds to them."""
             value = values[name]
+            added = count + len(self._constants)
             if isinstance(value, torch.Tensor):
                 tensor = storages[value.untyped_storage()._cdata]
                 if value is stand_ins[tensor]:
-                    return tensors, tensor
-                self._views.append((tensor, view(value, stand_ins[tensor])))
-                return self._views, len(self._views) - 1
-            of_kind: list[Any] = self._fills if isinstance(value, Fill) else self._constants
-            of_kind.append(value)
-            return of_kind, len(of_kind) - 1
+                    return tensor
+                self._views.append((added, tensor, view(value, stand_ins[tensor])))
+                value = None
+            if isinstance(value, Fill):
+                fill, value = value, value.on(self._device)
+                if (fill, self._device) not in _fills:
+                    self._fills.append((added, fill))
+            self._constants.append(value)
+            return added
 
-        tensors = list(stand_ins)
-        sources = [[each or (self._constants, 0) for each in filled(table, config, source)] for table in TABLES]
-        first, lists = {}, (tensors, self._constants, self._fills, self._views)
-        for number, each in enumerate(lists):
-            first[id(each)] = sum(map(len, lists[:number]))
-        places = [[first[id(of_kind)] + number for of_kind, number in table] for table in sources]
+        tables = (filled(table, config, place) for table in TABLES)
+        places = [[count if each is None else each for each in table] for table in tables]
         self._operands, self._arguments = (itemgetter(*each) for each in places)
+        self._results = slice(count - len(RESULTS), count)
 
-    def launch(self, tensors: Tensors) -> Attention:
-        """Launch on the device's current stream, and return the results. tensors: of a call with the plan's facts."""
-        held: list[Any] = [*tensors]
-        for place, each in enumerate(self._allocated, len(held) - len(RESULTS)):
-            if each is not None:
-                held[place] = torch.empty(each[0], dtype=each[1], device=self._device)
-        results = held[-len(RESULTS) :]
-        if self._function is not None:
-            held += self._constants
-            for fill in self._fills:
-                held.append(fill.on(self._device))
-            for number, view in self._views:
-                held.append(view(held[number]))
-            operands, arguments = new_operands(self._operands(held)), new_arguments(self._arguments(held))
-            if self._device.type != "cuda":
-                check_device(self._device, chip().major)
-            if self._several_devices and torch.cuda.current_device() != self._device.index:
-                with torch.cuda.device(self._device):
-                    self._function(operands, arguments)
-            else:
+    def launch(self, tensors: Tensors) -> list[Any]:
+        """Launch on the device's current stream, and return o, lse, u and m.
+
+        tensors: of a call with the plan's facts.
+        """
+        held: list[Any] = [*tensors, *self._constants]
+        for place, like in self._made:
+            held[place] = torch.empty_like(like)
+        if self._function is None:
+            return held[-len(RESULTS) :]
+        for place, fill in self._fills:
+            held[place] = fill.on(self._device)
+        for place, number, view in self._views:
+            held[place] = view(held[number])
+        operands, arguments = new_operands(self._operands(held)), new_arguments(self._arguments(held))
+        if self._device.type != "cuda":
+            check_device(self._device, chip().major)
+        if self._several_devices and torch.cuda.current_device() != self._device.index:
+            with torch.cuda.device(self._device):
                 self._function(operands, arguments)
-        return Attention(*results)
+        else:
+            self._function(operands, arguments)
+        return held[self._results]
 
 
 TABLES: tuple[Any, ...] = Operands, Arguments
@@ -151,12 +156,11 @@ new_operands, new_arguments = (partial(tuple.__new__, table) for table in TABLES
 def view(value: torch.Tensor, of: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return a function that takes the view of a tensor that `value` is of `of`."""
     size, stride, offset = value.size(), value.stride(), value.storage_offset()
-
-    def taken(tensor: torch.Tensor) -> torch.Tensor:
-        tensor = tensor if value.dtype == of.dtype else tensor.view(value.dtype)
-        return tensor.as_strided(size, stride, tensor.storage_offset() + offset)
-
-    return taken
+    if value.dtype == of.dtype:
+        return lambda tensor: tensor.as_strided(size, stride, tensor.storage_offset() + offset)
+    if (size, offset) == (of.size(), 0):
+        return lambda tensor: tensor.view(value.dtype)
+    return lambda tensor: tensor.view(value.dtype).as_strided(size, stride, tensor.storage_offset() + offset)
 
 
 class Plans:
@@ -170,15 +174,18 @@ class Plans:
     def find(self, call: tuple[Any, ...], options: tuple[object, ...], tensors: Tensors, anew: bool = False) -> Plan:
         """Return the plan of a call, a new one if there was no call like it, or if it is wanted.
 
-        call: the arguments of the function that checks a call and plans it.
+        call: the arguments of the function that checks a call and plans it. tensors: all on the device of the first
+        one, which is never None; else the compiled function refuses them.
         """
+        first: Any = tensors[0]
         try:
             key = (
                 *options,
                 *map(type, options),
                 torch.is_grad_enabled(),
+                first.device,
                 *[
-                    None if each is None else (each.shape, each.stride(), each.dtype, each.device, each.requires_grad)
+                    None if each is None else (each.shape, each.stride(), each.dtype, each.requires_grad)
                     for each in tensors
                 ],
             )
@@ -192,8 +199,11 @@ class Plans:
             self._plans[key] = plan
         return plan
 
-    def launch(self, plan: Plan, call: tuple[Any, ...], tensors: Tensors) -> Attention:
-        """Launch a plan. Raises the error of the checks if the compiled function refuses an address."""
+    def launch(self, plan: Plan, call: tuple[Any, ...], tensors: Tensors) -> list[Any]:
+        """Launch a plan; return o, lse, u and m.
+
+        Raises the error of the checks if the compiled function refuses a device or an address.
+        """
         try:
             return plan.launch(tensors)
         except (TypeError, ValueError):

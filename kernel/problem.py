@@ -53,7 +53,8 @@ class Features:
     of each token's top-k indices ("topk"); they need shared_kv. sink: a logit of each head joins the denominator of O.
     caches: the keys are in one or two paged caches, and there are no others; they need head_dim 512 and shared_kv.
     maxima: m, the largest logit of a row, is written beside O and lse; it needs caches. rope_dim: columns of Q and K
-    behind those of V, which count in the logits alone; they need caches.
+    behind those of V, which count in the logits alone; they need caches. flat: tensors of the call have no dimension B,
+    and the keys of the only cache are a flat tensor; the device code is the same.
     Raises ArgumentError.
     """
 
@@ -66,6 +67,7 @@ class Features:
     caches: tuple[CacheKind, ...] = ()
     maxima: bool = False
     rope_dim: int = 0
+    flat: bool = False
 
     def __post_init__(self) -> None:
         if self.head_dim not in HEAD_DIMS:
@@ -84,6 +86,8 @@ class Features:
             raise ArgumentError("maxima", True, "False without caches")
         elif self.rope_dim:
             raise ArgumentError("rope_dim", self.rope_dim, "0 without caches")
+        if self.flat and (len(self.caches) != 1 or self.caches[0].table):
+            raise ArgumentError("flat", True, "False without a single cache with indices")
 
     def _check_caches(self) -> None:
         alone = (self.head_dim, self.mask, self.shared_kv, self.partials, self.compressed)

@@ -180,6 +180,7 @@ class Case:
             sink=self.sinks is not None,
             maxima=served.maxima,
             splits=self.splits,
+            flat=served.flat,
         )
 
     @property

@@ -6,17 +6,18 @@ The host side of a launch builds these while tracing. The device code uses them 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import cutlass.cute as cute
-from cutlass import BFloat16, Int64
+from cutlass import BFloat16, Int32, Int64, Uint8, select_
 from cutlass.cute.nvgpu import cpasync, tcgen05
 from cutlass.memory import SmemAllocator
 
 from kernel.arguments import Arguments, Operands
 from kernel.device.config import DeviceConfig
 from kernel.device.tiles import LoopInvariant
-from kernel.hardware import BF16_BYTES, SMEM_ALIGN, SWIZZLE_BYTES
+from kernel.hardware import BF16_BYTES, SMEM_ALIGN, SWIZZLE_BYTES, VECTOR_BYTES
 
 CHUNK = SWIZZLE_BYTES // BF16_BYTES  # bf16 of a swizzled row
 
@@ -74,7 +75,7 @@ def copies(config: DeviceConfig, operands: Operands) -> Copies:
     compressed = KeyLoads()
     if config.compressed == "blocks":
         compressed = key_loads(config, operands.compressed, operands.compressed)
-    topk_keys = view(operands.compressed, config.head_dim)[None, None, 0] if config.compressed == "topk" else None
+    topk_keys = rows_of_all(operands.compressed, config.head_dim) if config.compressed == "topk" else None
     results = operands.o, operands.u
     if not config.stores_by_tma and config.caches:
         results = by_group(operands.o), None
@@ -105,9 +106,76 @@ def view(tensor: cute.Tensor, columns: int) -> cute.Tensor:
     return cute.make_tensor(tensor.iterator, layout)
 
 
-def grouped(args: Arguments) -> Arguments:
-    """Return the arguments with one mode for batch and token of the statistics."""
-    return args._replace(lse=by_group(args.lse), m=None if args.m is None else by_group(args.m))
+def rows_of_all(tensor: cute.Tensor, columns: int) -> cute.Tensor:
+    """`tensor` [B, rows, D] as (B * rows, D), with D = `columns` static."""
+    rows = merged(tensor, 0)
+    return cute.make_tensor(rows.iterator, cute.make_layout((rows.shape[0], columns), stride=(rows.stride[0], 1)))
+
+
+def grouped(config: DeviceConfig, tensors: Operands, args: Arguments) -> tuple[Operands, Arguments]:
+    """Return the arguments of a call as the device code has them: groups of rows, and no tensor twice.
+
+    Queries and results become [G, R, D], and statistics [G, R]. With caches q stays [B, T, R, D], and O and statistics
+    have one mode for batch and token.
+    """
+    rows = {name: getattr(tensors, name) for name in ("q", "o", "u")}
+    statistics = {name: getattr(args, name) for name in ("lse", "m")}
+    if not config.caches:
+        first = 0 if config.compressed == "topk" else 1
+        changed = {name: merged(each, first) for name, each in (rows | statistics).items() if each is not None}
+        if config.compressed == "topk":
+            changed |= {name: merged(getattr(args, name), 0) for name in ("topk_indices", "topk_lens")}
+        if tensors.v is None:
+            changed |= {"v": tensors.k}
+        return replaced(tensors, changed), replaced(args, changed)
+    if config.flat:
+        rows = {name: None if each is None else one_sequence(each) for name, each in rows.items()}
+        statistics = {name: None if each is None else one_sequence(each) for name, each in statistics.items()}
+    changed = rows | {name: None if each is None else by_group(each) for name, each in statistics.items()}
+    for name, _ in zip(("main", "extra"), config.caches, strict=False):
+        changed |= cache_arguments(config, args, name, rows["q"].shape[0])
+    return replaced(tensors, changed), replaced(args, changed)
+
+
+def replaced(table: Any, changed: Mapping[str, Any]) -> Any:
+    """Return a table of arguments with those of `changed` that it has."""
+    return table._replace(**{name: value for name, value in changed.items() if name in table._fields})
+
+
+def cache_arguments(config: DeviceConfig, args: Arguments, name: str, batch: Any) -> dict[str, Any]:
+    """Return pages as bytes [P, X], and the indices and lengths of a cache as [B, T, K] and [B, L]."""
+    pages, indices, lens = (getattr(args, name + suffix) for suffix in ("", "_indices", "_lens"))
+    page_bytes = cute.assume(Int64(pages.stride[0]) * (pages.element_type.width // 8), divby=VECTOR_BYTES)
+    layout = cute.make_layout((pages.shape[0], pages.shape[-1]), stride=(page_bytes, 1))
+    changed = {name: cute.make_tensor(cute.recast_ptr(pages.iterator, dtype=Uint8), layout)}
+    if config.flat:
+        tokens, one, columns = indices.shape
+        stride = indices.stride[0]
+        layout = cute.make_layout((one, tokens, columns), stride=(stride, stride, 1))
+        changed[f"{name}_indices"] = cute.make_tensor(indices.iterator, layout)
+    if lens is not None:
+        tokens, step = (getattr(args, f"{name}_lens_{each}") for each in ("tokens", "step"))
+        layout = cute.make_layout((batch, tokens), stride=(step, 1))
+        changed[f"{name}_lens"] = cute.make_tensor(lens.iterator, layout)
+    return changed | {f"{name}_lens_tokens": None, f"{name}_lens_step": None}
+
+
+def merged(tensor: cute.Tensor, first: int) -> cute.Tensor:
+    """`tensor` with modes `first` and `first` + 1 as one; they have one common stride. That of a single row is any."""
+    shape, stride = list(tensor.shape), list(tensor.stride)
+    (outer, inner), (outer_stride, inner_stride) = shape[first : first + 2], stride[first : first + 2]
+    if not isinstance(inner_stride, int):
+        inner_stride = select_(inner == 1, Int64(outer_stride), Int64(inner_stride))
+    shape[first : first + 2], stride[first : first + 2] = [outer * inner], [inner_stride]
+    unit = tensor.iterator.alignment * 8 // tensor.element_type.width
+    aligned = (each if isinstance(each, int) else cute.assume(Int64(each), divby=unit) for each in stride)
+    return cute.make_tensor(tensor.iterator, cute.make_layout(tuple(shape), stride=tuple(aligned)))
+
+
+def one_sequence(tensor: cute.Tensor) -> cute.Tensor:
+    """`tensor` [T, ...] as [1, T, ...], whose first size is not static."""
+    layout = cute.make_layout((Int32(1), *tensor.shape), stride=(tensor.stride[0], *tensor.stride))
+    return cute.make_tensor(tensor.iterator, layout)
 
 
 def by_group(tensor: cute.Tensor) -> cute.Tensor:

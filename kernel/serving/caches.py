@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from kernel.arguments import TMA_ALIGN_BYTES
 from kernel.checks import MAX_KEYS, UNBOUNDED, check_alignment, check_range, check_shape, check_tensor
 from kernel.errors import ArgumentError
+from kernel.hardware import BF16_BYTES
 from kernel.layouts import QUANTISED
 from kernel.problem import ROPE_DIMS, CacheKind, Layout
 
@@ -71,7 +71,6 @@ class IndexedCache:
         check_pages(name, self.pages, q, self.page_scales)
         check_tensor(f"{name}.indices", self.indices, torch.int32, 3, "[B, T, K]", q)
         check_shape(f"{name}.indices", self.indices, (batch, tokens, self.indices.shape[2]), "[B, T, K]")
-        check_rows(f"{name}.indices", self.indices)
         if not 0 < self.indices.shape[2] <= MAX_KEYS:
             raise ArgumentError(f"{name}.indices.shape[2]", self.indices.shape[2], f"1 to {MAX_KEYS}")
         if self.lens is not None:
@@ -91,8 +90,13 @@ class IndexedCache:
 
     def values(self, name: str) -> Values:
         """Return the kernel's arguments of the cache."""
-        lens = self.lens if self.lens is None or self.lens.dim() == 2 else self.lens[:, None]
-        return page_values(name, self.pages, self.kind.layout) | {f"{name}_indices": self.indices, f"{name}_lens": lens}
+        values = page_values(name, self.pages, self.kind.layout) | {f"{name}_indices": self.indices}
+        lens = self.lens
+        if lens is None or lens.dim() == 1:
+            return values | {f"{name}_lens": lens, f"{name}_lens_step": 1, f"{name}_lens_tokens": 1}
+        (batch, tokens), step = lens.shape, lens.stride(0)
+        run = lens.as_strided(((batch - 1) * step + tokens,), (1,))
+        return values | {f"{name}_lens": run, f"{name}_lens_step": step, f"{name}_lens_tokens": tokens}
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,6 @@ class TableCache:
         check_pages(name, self.pages, q, self.page_scales)
         check_tensor(f"{name}.table", self.table, torch.int32, 2, "[B, M]", q)
         check_shape(f"{name}.table", self.table, (batch, self.table.shape[1]), "[B, M]")
-        check_rows(f"{name}.table", self.table)
         most = MAX_KEYS // self.pages.shape[1]
         if not 0 < self.table.shape[1] <= most:
             raise ArgumentError(f"{name}.table.shape[1]", self.table.shape[1], f"1 to {most}")
@@ -161,8 +164,9 @@ class TableCache:
 
     def values(self, name: str) -> Values:
         """Return the kernel's arguments of the cache."""
-        values: Values = {f"{name}_table": self.table, f"{name}_lens": self.seq_lens[:, None]}
-        return page_values(name, self.pages, self.kind.layout) | values | {"window": self.window or ALL_KEYS}
+        values: Values = {f"{name}_table": self.table, f"{name}_lens": self.seq_lens, "window": self.window or ALL_KEYS}
+        lens = {f"{name}_lens_step": 1, f"{name}_lens_tokens": 1}
+        return page_values(name, self.pages, self.kind.layout) | values | lens
 
 
 def layout_of(pages: torch.Tensor, page_scales: bool) -> Layout:
@@ -174,13 +178,6 @@ def layout_of(pages: torch.Tensor, page_scales: bool) -> Layout:
         return "bf16"
     found = [name for name, each in QUANTISED.items() if each.bytes == pages.shape[-1]]
     return next((name for name in found if bool(QUANTISED[name].page_scale_bytes) == page_scales), found[0])
-
-
-def check_rows(name: str, tensor: torch.Tensor) -> None:
-    """Check that rows do not share memory, as those of an expanded tensor do. Raises ArgumentError."""
-    for i, (size, stride) in enumerate(zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)):
-        if size > 1 and stride <= 0:
-            raise ArgumentError(f"{name}.stride({i})", stride, "above 0: pass a copy, such as contiguous()")
 
 
 def check_pages(cache: str, pages: Any, q: torch.Tensor, page_scales: Any) -> None:
@@ -227,12 +224,23 @@ def check_page_scales(name: str, page_scales: Any, pages: torch.Tensor) -> None:
 
 
 def page_values(name: str, pages: torch.Tensor, layout: Layout) -> Values:
-    """Return the kernel's arguments of a cache's pages: bytes of each page [P, X], keys of a page, bytes of a key."""
-    count, size, *_ = pages.shape
-    raw = pages.view(torch.uint8)
-    row = raw.stride(1) if size > 1 else raw.shape[-1]
-    page = raw.stride(0) if count > 1 else TMA_ALIGN_BYTES
-    of_page = raw.as_strided((count, (size - 1) * row + raw.shape[-1]), (page, 1))
-    if layout != "bf16" and QUANTISED[layout].page_scale_bytes:
-        row = QUANTISED[layout].key_bytes
-    return {name: of_page, f"{name}_keys": count * size, f"{name}_page": size, f"{name}_row": row}
+    """Return the kernel's arguments of a cache's pages: the pages, keys of a page, bytes from a key to the next."""
+    count, size = pages.shape[:2]
+    row = (pages.stride(1) if size > 1 else pages.shape[-1]) * pages.element_size()
+    if layout != "bf16":
+        pages = pages if pages.dtype == torch.uint8 else pages.view(torch.uint8)
+        row = QUANTISED[layout].key_bytes if QUANTISED[layout].page_scale_bytes else row
+    pages = pages if pages.dim() == 4 else pages.unsqueeze(2)
+    return {name: pages, f"{name}_keys": count * size, f"{name}_page": size, f"{name}_row": row}
+
+
+def flat_values(name: str, kv: torch.Tensor, indices: torch.Tensor, lens: torch.Tensor | None) -> Values:
+    """Return the kernel's arguments of a flat tensor of S keys, as S pages of one. lens: [T] or None.
+
+    kv and indices are [S, D] and [T, K], or [S, 1, D] and [T, 1, K].
+    """
+    tokens = len(indices)
+    kv, indices = (each if each.dim() == 3 else each.unsqueeze(1) for each in (kv, indices))
+    values: Values = {name: kv, f"{name}_keys": len(kv), f"{name}_page": 1, f"{name}_row": kv.shape[2] * BF16_BYTES}
+    values |= {f"{name}_indices": indices, f"{name}_lens": lens}
+    return values | {f"{name}_lens_step": tokens, f"{name}_lens_tokens": tokens}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -21,12 +21,23 @@ from kernel.checks import (
 )
 from kernel.chips import Config, chip, configuration
 from kernel.errors import ArgumentError
-from kernel.plan import Plan, Plans
+from kernel.plan import RESULTS, Form, Plan, Plans
 from kernel.problem import Problem
-from kernel.serving.caches import HEAD_DIM, QK_DIMS, IndexedCache, TableCache, Values
+from kernel.serving.caches import HEAD_DIM, QK_DIMS, IndexedCache, TableCache, Values, flat_values
 from kernel.tensors import Attention
 
 MAX_HEADS = 128
+
+
+class Options(NamedTuple):
+    """The arguments of `attention` that are no tensors."""
+
+    scale: float | None = None
+    empty_lse: float = -math.inf
+    maxima: bool = False
+    splits: int | Literal["auto"] = "auto"
+    batch_invariant: bool = False
+    sms: int | None = None
 
 
 def attention(
@@ -58,16 +69,17 @@ def attention(
     Returns o [B, T, H, 512] bf16, lse [B, T, H] fp32 (natural logarithm, without the sink), m [B, T, H] fp32 or None.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
-    call = q, main, extra, scale, sink, empty_lse, maxima, splits, batch_invariant, sms, out, debug
+    options = Options(scale, empty_lse, maxima, splits, batch_invariant, sms)
+    call = q, main, extra, sink, out, options, debug
     try:
         tensors = tensors_of(q, main, extra, sink, out)
-        options = main.options, extra and extra.options, scale, empty_lse, maxima, splits, batch_invariant, sms
+        key = *options, main.options, extra and extra.options
     except AttributeError:  # of a cache or `out`, whose types are checked
         planned(*call)
         raise
-    plan = PLANS.find(call, options, tensors, debug)
+    plan = PLANS.find(call, key, tensors, debug)
     found = PLANS.launch(plan, call, tensors)
-    return found if out is None else out
+    return Attention(*found) if out is None else out
 
 
 def tensors_of(
@@ -86,26 +98,25 @@ def planned(
     q: torch.Tensor,
     main: IndexedCache | TableCache,
     extra: IndexedCache | None,
-    scale: float | None,
     sink: torch.Tensor | None,
-    empty_lse: float,
-    maxima: bool,
-    splits: int | Literal["auto"],
-    batch_invariant: bool,
-    sms: int | None,
     out: Attention | None,
-    debug: bool,
+    options: Options,
+    debug: bool = False,
+    made: Sequence[str] = (),
+    about: Any = None,
 ) -> Plan:
-    """Check a call, choose its configuration, and plan its launch. Raises ArgumentError."""
-    config = checked(q, main, extra, scale, sink, maxima, splits, batch_invariant, sms, out, debug)
-    plan = Plan(q.device, results(q.shape, maxima) if out is None else {})
+    """Check a call, choose its configuration, and plan its launch. Raises ArgumentError.
+
+    made: results of `out` that calls with this plan have no buffer for. about: as of Plan.
+    """
+    config = checked(q, main, extra, sink, out, options, debug)
+    plan = Plan(q.device, missing(q, out, options, made), about)
     if q.numel() == 0:
         return plan
     stand_ins = plan.stand_ins(tensors_of(q, main, extra, sink, out))
     q, sink, *rest = stand_ins
-    main, extra = main.of(*rest[:3]), None if extra is None else extra.of(*rest[3:6])
-    values = kernel_values(q, main, extra, scale, sink, empty_lse, sms, Attention(*rest[6:]))
-    plan.set_launch(config, values, stand_ins)
+    values = kernel_values(q, sink, rest[6:], options) | main.of(*rest[:3]).values("main")
+    plan.set_launch(config, values if extra is None else values | extra.of(*rest[3:6]).values("extra"), stand_ins)
     return plan
 
 
@@ -116,14 +127,11 @@ def checked(
     q: torch.Tensor,
     main: IndexedCache | TableCache,
     extra: IndexedCache | None,
-    scale: float | None,
     sink: torch.Tensor | None,
-    maxima: bool,
-    splits: int | Literal["auto"],
-    batch_invariant: bool,
-    sms: int | None,
     out: Attention | None,
+    options: Options,
     debug: bool,
+    flat: bool = False,
 ) -> Config:
     """Check a call, and choose its configuration. Raises ArgumentError."""
     check_queries(q)
@@ -133,54 +141,55 @@ def checked(
             raise ArgumentError(name, type(cache).__name__, " or ".join(each.__name__ for each in allowed))
         if cache is not None:
             cache.check(name, q)
-    check_scale(q.shape[3] ** -0.5 if scale is None else scale)
+    check_scale(q.shape[3] ** -0.5 if options.scale is None else options.scale)
     check_sink(q, sink)
-    check_sms(sms)
+    check_sms(options.sms)
     if debug:
         main.check_values("main", q)
         if extra is not None:
             extra.check_values("extra", q)
-    if batch_invariant and splits not in (1, "auto"):
-        raise ArgumentError("splits", splits, "1 or 'auto' with batch_invariant=True")
-    problem = serving_problem(q, main, extra, sink is not None, maxima, 1 if batch_invariant else splits)
+    if options.batch_invariant and options.splits not in (1, "auto"):
+        raise ArgumentError("splits", options.splits, "1 or 'auto' with batch_invariant=True")
+    batch, tokens, heads, head_dim = q.shape
+    caches = (main,) if extra is None else (main, extra)
+    problem = Problem(
+        head_dim=HEAD_DIM,
+        rope_dim=head_dim - HEAD_DIM,
+        heads=heads,
+        tokens=tokens,
+        batch=batch,
+        keys=0,
+        shared_kv=True,
+        partials=False,
+        caches=tuple(each.kind for each in caches),
+        compressed_keys=sum(each.keys_per_token for each in caches),
+        sink=sink is not None,
+        maxima=options.maxima,
+        splits=1 if options.batch_invariant else options.splits,
+        flat=flat,
+    )
     config = configuration(problem)
     if out is not None:
-        check_outputs(out, q, maxima)
+        check_outputs(out, q, options.maxima)
     return config
 
 
-def kernel_values(
-    q: torch.Tensor,
-    main: IndexedCache | TableCache,
-    extra: IndexedCache | None,
-    scale: float | None,
-    sink: torch.Tensor | None,
-    empty_lse: float,
-    sms: int | None,
-    out: Attention,
-) -> Values:
-    """Return the kernel's arguments of a call that was checked."""
-    tokens, heads, head_dim = q.shape[1:]
-    scale = head_dim**-0.5 if scale is None else scale
-    values: Values = {"q": q, "o": out.o, "lse": out.lse, "m": out.m, "sink": sink, "empty_lse": empty_lse}
-    values |= {
-        "rows": heads,
-        "heads": heads,
-        "tokens": tokens,
-        "keys": 0,
-        "window": 0,
-        "compressed_keys": 0,
-        "ratio": 1,
-    }
-    values |= {"ctas": sms or chip().sms, "scale_log2": scale * math.log2(math.e)}
-    return values | main.values("main") | ({} if extra is None else extra.values("extra"))
+def kernel_values(q: torch.Tensor, sink: torch.Tensor | None, results: Sequence[Any], options: Options) -> Values:
+    """Return the kernel's arguments of a call that was checked, but for those of its caches."""
+    tokens, heads, head_dim = q.shape[-3:]
+    scale = head_dim**-0.5 if options.scale is None else options.scale
+    values: Values = {"q": q, "sink": sink, **dict(zip(RESULTS, results, strict=True)), "empty_lse": options.empty_lse}
+    values |= {"rows": heads, "heads": heads, "tokens": tokens, "ctas": options.sms or chip().sms}
+    values |= dict.fromkeys(("keys", "window", "compressed_keys"), 0) | {"ratio": 1}
+    return values | {"scale_log2": scale * math.log2(math.e)}
 
 
-def results(shape: Sequence[int], maxima: bool) -> dict[str, tuple[torch.dtype, Sequence[int]]]:
-    """Return dtypes and shapes of the results for queries of a shape."""
-    rows = shape[:-1]
-    found: dict[str, tuple[torch.dtype, Sequence[int]]] = {"o": (torch.bfloat16, (*rows, HEAD_DIM))}
-    return found | {name: (torch.float32, rows) for name in ("lse", "m") if maxima or name == "lse"}
+def missing(q: torch.Tensor, out: Attention | None, options: Options, made: Sequence[str]) -> dict[str, Form]:
+    """Return dtypes and shapes of the results that a call with queries q has no buffer for."""
+    rows = q.shape[:-1]
+    forms: dict[str, Form] = {"o": (torch.bfloat16, (*rows, HEAD_DIM)), "lse": (torch.float32, rows)}
+    forms |= {"m": (torch.float32, rows)} if options.maxima else {}
+    return {name: form for name, form in forms.items() if out is None or name in made}
 
 
 def sparse_attention(
@@ -203,15 +212,16 @@ def sparse_attention(
     q: [T, H, D] bf16. kv: [S, D] bf16, D = 512 or 576. indices: [T, K] int32, outside 0 to S - 1 for none. lens: [T]
     int32, how many indices count; None: all K. The rest is as of `attention`; results have no dimension B.
     """
-    call = q, kv, indices, lens, scale, sink, empty_lse, maxima, splits, sms, out, debug
+    options = Options(scale, empty_lse, maxima, splits, False, sms)
+    call = q, kv, indices, lens, sink, out, options, debug
     try:
         tensors = (q, kv, indices, lens, sink, *(host.NO_BUFFERS if out is None else out.tensors))
     except AttributeError:  # of `out`, whose type is checked
         sparse_planned(*call)
         raise
-    plan = SPARSE_PLANS.find(call, (scale, empty_lse, maxima, splits, sms), tensors, debug)
+    plan = SPARSE_PLANS.find(call, options, tensors, debug)
     found = SPARSE_PLANS.launch(plan, call, tensors)
-    return found if out is None else out
+    return Attention(*found) if out is None else out
 
 
 def sparse_planned(
@@ -219,110 +229,58 @@ def sparse_planned(
     kv: torch.Tensor,
     indices: torch.Tensor,
     lens: torch.Tensor | None,
-    scale: float | None,
     sink: torch.Tensor | None,
-    empty_lse: float,
-    maxima: bool,
-    splits: int | Literal["auto"],
-    sms: int | None,
     out: Attention | None,
-    debug: bool,
+    options: Options,
+    debug: bool = False,
 ) -> Plan:
     """Check a call of `sparse_attention`, choose its configuration, and plan its launch. Raises ArgumentError."""
-    config = sparse_checked(q, kv, indices, lens, scale, sink, maxima, splits, sms, out, debug)
-    plan = Plan(q.device, results(q.shape, maxima) if out is None else {})
-    if q.numel() == 0:
-        return plan
-    stand_ins = plan.stand_ins((q, kv, indices, lens, sink, *(host.NO_BUFFERS if out is None else out.tensors)))
-    q, kv, indices, lens, sink, *buffers = stand_ins
-    values = sparse_values(q, kv, indices, lens, scale, sink, empty_lse, sms, Attention(*buffers))
-    plan.set_launch(config, values, stand_ins)
-    return plan
-
-
-def sparse_checked(
-    q: torch.Tensor,
-    kv: torch.Tensor,
-    indices: torch.Tensor,
-    lens: torch.Tensor | None,
-    scale: float | None,
-    sink: torch.Tensor | None,
-    maxima: bool,
-    splits: int | Literal["auto"],
-    sms: int | None,
-    out: Attention | None,
-    debug: bool,
-) -> Config:
-    """Check a call of `sparse_attention`, and choose its configuration. Raises ArgumentError."""
     check_rank("q", q, (3,), "[T, H, D]")
-    check_tensor("kv", kv, torch.bfloat16, 2, "[S, D]", q)
+    check_rank("kv", kv, (2,), "[S, D]")
     check_shape("kv", kv, (len(kv), q.shape[2]), "[S, D]")
     check_rank("indices", indices, (2,), "[T, K]")
     check_shape("indices", indices, (len(q), indices.shape[1]), "[T, K]")
-    if lens is not None:
-        check_rank("lens", lens, (1,), "[T]")
-        check_shape("lens", lens, (len(q),), "[T]")
-    if out is not None:
-        check_outputs(out, q, maxima)
-    cache, buffers = flat_cache(kv, indices, lens), None if out is None else batched(out)
-    return checked(q[None], cache, None, scale, sink, maxima, splits, False, sms, buffers, debug)
-
-
-def sparse_values(
-    q: torch.Tensor,
-    kv: torch.Tensor,
-    indices: torch.Tensor,
-    lens: torch.Tensor | None,
-    scale: float | None,
-    sink: torch.Tensor | None,
-    empty_lse: float,
-    sms: int | None,
-    out: Attention,
-) -> Values:
-    """Return the kernel's arguments of a call of `sparse_attention` that was checked."""
-    cache = flat_cache(kv, indices, lens)
-    return kernel_values(q[None], cache, None, scale, sink, empty_lse, sms, batched(out))
+    return flat_planned(q, kv, indices, lens, sink, out, options, debug)
 
 
 SPARSE_PLANS = Plans(sparse_planned)
 
 
-def flat_cache(kv: torch.Tensor, indices: torch.Tensor, lens: torch.Tensor | None) -> IndexedCache:
-    """Return keys [S, D] as a cache of pages of one key, for one sequence of T tokens."""
-    return IndexedCache(kv[:, None], indices[None], None if lens is None else lens[None])
-
-
-def batched(out: Attention) -> Attention:
-    """Return results of T tokens as those of one sequence."""
-    return Attention(*(None if each is None else each[None] for each in out.tensors))  # type: ignore[arg-type]
-
-
-def serving_problem(
+def flat_planned(
     q: torch.Tensor,
-    main: IndexedCache | TableCache,
-    extra: IndexedCache | None,
-    sink: bool,
-    maxima: bool,
-    splits: int | Literal["auto"],
-) -> Problem:
-    """Return the problem of a call. Raises ArgumentError."""
-    batch, tokens, heads, head_dim = q.shape
-    caches = (main,) if extra is None else (main, extra)
-    return Problem(
-        head_dim=HEAD_DIM,
-        rope_dim=head_dim - HEAD_DIM,
-        heads=heads,
-        tokens=tokens,
-        batch=batch,
-        keys=0,
-        shared_kv=True,
-        partials=False,
-        caches=tuple(each.kind for each in caches),
-        compressed_keys=sum(each.keys_per_token for each in caches),
-        sink=sink,
-        maxima=maxima,
-        splits=splits,
+    kv: torch.Tensor,
+    indices: torch.Tensor,
+    lens: torch.Tensor | None,
+    sink: torch.Tensor | None,
+    out: Attention | None,
+    options: Options,
+    debug: bool = False,
+    made: Sequence[str] = (),
+) -> Plan:
+    """Do what `planned` does, for a flat tensor of keys.
+
+    kv and indices are [S, D] and [T, K], or [S, 1, D] and [T, 1, K]; their shapes were checked.
+    """
+    check_tensor("kv", kv, torch.bfloat16, kv.dim(), "[S, D]", q)
+    if lens is not None:
+        check_rank("lens", lens, (1,), "[T]")
+        check_shape("lens", lens, (len(q),), "[T]")
+    buffers = None
+    if out is not None:
+        check_outputs(out, q, options.maxima)
+        buffers = Attention(*(None if each is None else each[None] for each in out.tensors))  # type: ignore[arg-type]
+    listed = indices.reshape(len(q), indices.shape[-1])[None]
+    cache = IndexedCache(kv.reshape(len(kv), 1, kv.shape[-1]), listed, None if lens is None else lens[None])
+    config = checked(q[None], cache, None, sink, buffers, options, debug, flat=True)
+    plan = Plan(q.device, missing(q, out, options, made))
+    if q.numel() == 0:
+        return plan
+    stand_ins = plan.stand_ins((q, kv, indices, lens, sink, *(host.NO_BUFFERS if out is None else out.tensors)))
+    q, kv, indices, lens, sink, *results = stand_ins
+    plan.set_launch(
+        config, kernel_values(q, sink, results, options) | flat_values("main", kv, indices, lens), stand_ins
     )
+    return plan
 
 
 def check_queries(q: torch.Tensor) -> None:

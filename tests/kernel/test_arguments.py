@@ -30,12 +30,11 @@ def test_a_configuration_has_the_arguments_that_it_needs() -> None:
         head_dim=512, p_path="smem", mask="causal", **options, variant=variant("CTA pair at 512", 512)
     )
     absent = {"u", "m", "sink", "lens", "compressed", "positions", "topk_indices", "topk_lens"}
-    caches = {
-        f"{name}{field}" for name in ("main", "extra") for field in ("", "_indices", "_lens", "_keys", "_page", "_row")
-    }
+    fields = ("", "_indices", "_lens", "_lens_step", "_lens_tokens", "_keys", "_page", "_row")
+    caches = {f"{name}{field}" for name in ("main", "extra") for field in fields}
     caches |= {"main_table", "empty_lse"}
     assert missing(plain) == absent | caches
-    assert missing(full) == {"positions"} | caches
+    assert missing(full) == {"positions", "v"} | caches
 
 
 def missing(config: kernel.FmhaConfig) -> set[str]:

@@ -14,7 +14,7 @@ import kernel
 from kernel import host, plan
 from lab.host_time import rows
 
-MOST_CALLS = 150  # of Python and C functions
+MOST_CALLS = 45  # of Python and C functions
 
 
 @pytest.fixture
