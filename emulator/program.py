@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from .chip import ALL_LANES, LANES
+from .engine.arms import Exchanges
 from .engine.blocks import BLOCKED
 from .engine.code import Code
-from .engine.divergence import rejoin, resume
+from .engine.divergence import ArmsApart, rejoin, resume
 from .engine.effects import Effect, Find
 from .engine.placement import RegisterFile, RegisterFiles
 from .engine.taint import Choice, TaintTracker, choice
@@ -23,7 +24,7 @@ from .machine.compiled.accesses import AccessPatterns, CompiledAccesses
 from .machine.launch.launch import Launch
 from .machine.reports.suspects import PendingOverwrites, SuspectLoad
 from .ptx.flow import EXIT
-from .ptx.syntax import Kernel, Reg, Special
+from .ptx.syntax import Instr, Kernel, Reg, Special
 
 
 class Program:
@@ -97,8 +98,8 @@ class Program:
                         return
                 if warp.yielded or warp.executed >= warp.until:
                     return
-        except SuspectLoad as suspect:
-            pc = self._stepwise.begin(warp, pc, suspect)
+        except (SuspectLoad, ArmsApart) as reason:
+            pc = self._stepwise.begin(warp, pc, reason.instr, reason.lanes)
         except EmulatorError:
             raise
         except Exception as error:
@@ -107,7 +108,14 @@ class Program:
             raise
         finally:
             warp.pc = pc
-        self._stepwise.go_on(warp)  # after a SuspectLoad; outside the except clause, so errors are not chained to it
+        self._stepwise.go_on(warp)  # outside the except clause, so errors are not chained to the reason
+
+    def change_arm(self, warp: Any, turn: int) -> bool:
+        """Let other lanes of a warp run that waits. Return False if there are none."""
+        if warp.taint is None:
+            first = self.lowered.effects[self._code.flow.blocks[warp.pc].start]
+            warp.pc = self._stepwise.begin(warp, warp.pc, first.instr, warp.bits)
+        return self._stepwise.exchanges.change_arm(warp, turn)
 
     def line_of(self, warp: Any) -> int:
         """Return the PTX line of the first instruction of the block that a warp is in."""
@@ -151,11 +159,15 @@ class Stepwise:
     def __init__(self, lowered: Lowered) -> None:
         self.code = lowered.one_by_one()
         self._whole, self._effects = lowered.code, lowered.effects
+        self.exchanges = Exchanges(self.code, self._effects)
         self._places = {id(effect.instr): at for at, effect in enumerate(self._effects)}
 
-    def begin(self, warp: Any, pc: int, suspect: SuspectLoad) -> int:
-        """Track a warp from a load that the function of block `pc` did not pass. Return where it continues."""
-        whole, blocks, at = self._whole, self._whole.flow.blocks, self._places[id(suspect.instr)]
+    def begin(self, warp: Any, pc: int, instr: Instr, lanes: int) -> int:
+        """Track a warp from an instruction that the function of block `pc` did not pass. Return where it continues.
+
+        lanes: the lanes (bits) that came to it.
+        """
+        whole, blocks, at = self._whole, self._whole.flow.blocks, self._places[id(instr)]
         block, done = blocks[pc], 0
         while not block.start <= at < block.end:  # of the blocks that one function runs
             done = whole.counts[pc]
@@ -165,7 +177,7 @@ class Stepwise:
             if inside.start <= at < inside.end:  # some lanes skip it and wait behind it
                 warp.stack.append((block.index, warp.bits, warp.meet))
                 warp.meet = block.index
-                resume(warp, suspect.lanes)
+                resume(warp, lanes)
                 block = inside
             elif block.start <= at < block.end:  # it was counted when it began
                 done -= block.end - block.start
@@ -186,6 +198,9 @@ class Stepwise:
         taint, code = warp.taint, self.code
         of_instr = self._whole.flow.of_instr
         while True:
+            if not self.exchanges.settle(warp):
+                taint.end()
+                return False
             effect = self._effects[warp.pc]
             taken = taint.lanes(effect)
             result = taint.before(effect, taken)
@@ -199,7 +214,7 @@ class Stepwise:
                 warp.done = True
                 taint.end()
                 return False
-            if warp.pc in of_instr and not taint.any_tainted(self._live(warp)):
+            if self._may_end(warp) and not taint.any_tainted(self._live(warp)):
                 break
             if warp.yielded or warp.executed >= warp.until:
                 return False
@@ -208,6 +223,11 @@ class Stepwise:
         warp.pc, warp.registers, warp.taint = of_instr[warp.pc], taint.whole, None
         taint.end()
         return True
+
+    def _may_end(self, warp: Any) -> bool:
+        """Return whether the warp's lanes are where blocks begin, none of them ahead of others."""
+        of_instr = self._whole.flow.of_instr
+        return warp.pc in of_instr and not warp.ahead and all(at == EXIT or at in of_instr for at, _, _ in warp.stack)
 
     def _live(self, warp: Any) -> set[Reg]:
         """Return the registers that are live where the warp's lanes continue."""

@@ -194,10 +194,8 @@ class TimedWarp:
         self.lane = 0
         self.stack: Any = ()
         self.loads = self.products = self.taint = None
-        self.bits = self.ended = 0
+        self.bits = self.ended = self.ahead = 0
         self.leaves: frozenset[int] = frozenset()
-        self.missed: list[Any] = []
-        self.undefined: list[Any] = []
         self.mask: np.ndarray | None = None
         self.yielded = self.done = False
         self.executed, self.until = 0, sys.maxsize
@@ -243,6 +241,10 @@ class TimedWarp:
 
     def __str__(self) -> str:
         return f"warp {self.index} of {self.cta}"
+
+    def elsewhere(self, bits: int) -> int:
+        """Return 0: in modelled time an exchange takes the lanes that come to it together."""
+        return 0
 
     def sreg(self, name: str) -> Any:
         """Return the value of a special register."""

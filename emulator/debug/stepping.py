@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..engine.arms import Exchanges
 from ..engine.blocks import BLOCKED
 from ..engine.divergence import lanes_of, rejoin
 from ..engine.effects import Effect
@@ -84,6 +85,7 @@ class SteppedProgram(Program):
         self._code = lowered.one_by_one()
         self._kept = AccessPatterns(len(lowered.accesses.instrs))
         self._observer = observer
+        self._exchanges = Exchanges(self._code, lowered.effects)
         self._places = {id(effect.instr): at for at, effect in enumerate(lowered.effects)}
 
     @property
@@ -98,10 +100,18 @@ class SteppedProgram(Program):
         cluster.agents = ObservedAgents(cluster.agents, self._observer)
         self._observer.started(cluster)
 
+    def settle(self, warp: Any) -> bool:
+        """Let lanes meet at exchanges that are in several places. Return False if the warp has ended."""
+        return self._exchanges.settle(warp)
+
+    def change_arm(self, warp: Any, turn: int) -> bool:
+        """Let other lanes of a warp run that waits. Return False if there are none."""
+        return self._exchanges.change_arm(warp, turn)
+
     def advance(self, warp: Any) -> None:
         """Run a warp until it waits, yields or ends."""
         observer = self._observer
-        while True:
+        while self.settle(warp):
             at = warp.pc
             observer.before(warp, at)
             effect = self.effects[at]

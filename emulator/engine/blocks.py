@@ -20,7 +20,6 @@ from ..machine.compiled.accesses import admitted_now, follow_clock
 from ..machine.convergence import (
     has_constant_lanes,
     receiving_lanes,
-    record_absent_lanes,
     report_nonmembers,
     report_reads_of_ended,
     report_reads_of_unnamed,
@@ -29,7 +28,7 @@ from ..machine.reports.suspects import SuspectLoad
 from ..ptx.flow import EXIT, BasicBlock, Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Special
-from .divergence import active, diverge, first, lanes_of, leave
+from .divergence import ArmsApart, active, diverge, first, lanes_of, leave
 from .early_uses import EarlyUse, first_uses
 from .effects import Effect
 from .fetch import Fetcher
@@ -186,10 +185,9 @@ class BlockWriter:
             members = effect.membermask
             named = members.value & ALL_LANES if isinstance(members, Imm) else None
             if named is not None:
-                record = f"record_absent_lanes({_named(instr, names)}, w, bits, {named})"
-                lines += _if("w.stack or w.missed", [*deferred, record])
+                lines += self._arms(effects[0].instr, named, deferred, names)
                 if others := ~named & ALL_LANES:
-                    parted = block.index in self._parted
+                    parted = block.index in self.parted
                     outside = f"report_nonmembers({_named(instr, names)}, w, bits, {named}, {parted})"
                     lines += _if(f"bits & {others}", [*deferred, outside])
             if has_constant_lanes(instr):
@@ -199,8 +197,13 @@ class BlockWriter:
                     lines += _if(f"bits & {getting}", [*deferred, unnamed], "elif")
         return lines
 
+    def _arms(self, first: Instr, named: int, deferred: Sequence[str], names: dict[str, Any]) -> list[str]:
+        """Write the check that the lanes of an exchange are together. first: of the instructions that run as one."""
+        condition = f"w.stack and w.elsewhere(bits) & {named}"
+        return _if(condition, [*deferred, f"raise ArmsApart({_named(first, names)}, bits)"])
+
     @cached_property
-    def _parted(self) -> frozenset[int]:
+    def parted(self) -> frozenset[int]:
         """The blocks that a branch on a varying predicate may lead some lanes to and others not."""
         ends = [(block, self._segments[block.index][-1].effects[0].instr) for block in self._flow.blocks]
         return frozenset().union(
@@ -364,8 +367,9 @@ def put_predicate(words: memoryview, index: int, value: Any, bits: int) -> None:
 _NAMES: dict[str, Any] = {"BLOCK": BLOCK, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64} | {
     function.__name__: function
     for function in (
-        *(follow_clock, admitted_now, record_absent_lanes, report_reads_of_ended, report_nonmembers),
+        *(follow_clock, admitted_now, report_reads_of_ended, report_nonmembers),
         *(report_reads_of_unnamed, active, first, diverge, fail, leave, lanes_of, put, put_rows, put_predicate),
+        ArmsApart,
         *(np.stack, np.full),
     )
 }

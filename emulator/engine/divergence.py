@@ -1,7 +1,13 @@
-"""Divergence of a warp's lanes, and their reconvergence by a stack of waiting lanes."""
+"""Divergence of a warp's lanes, and their reconvergence by a stack of waiting lanes.
+
+An arm is a group of lanes that a branch separated from others. A warp runs its arms one after another, and lanes that
+reach the branch's post-dominator wait there for the others. Independent lanes cannot tell. But an arm may wait for
+another one: at an exchange that names its lanes, or in a wait that another arm ends. Then the warp changes its arm.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -9,6 +15,7 @@ import numpy as np
 
 from ..chip import ALL_LANES
 from ..ptx.flow import EXIT
+from ..ptx.syntax import Instr
 
 
 @lru_cache(maxsize=4096)
@@ -78,3 +85,59 @@ def diverge(warp: Any, taken: int, target: int, following: int, meet: int) -> in
     warp.meet = meet
     resume(warp, others)
     return following
+
+
+class ArmsApart(Exception):
+    """Lanes come to an exchange that names lanes elsewhere, raised before the block's instruction `instr`."""
+
+    def __init__(self, instr: Instr, lanes: int) -> None:
+        super().__init__(instr.text)
+        self.instr, self.lanes = instr, lanes
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Lanes (bits) that are at instruction `at` and meet others at `meet`.
+
+    place: their entry of the warp's stack, None for the active lanes. waits: they reached the end of their branch.
+    """
+
+    place: int | None
+    at: int
+    lanes: int
+    meet: int
+    waits: bool = False
+
+
+def arms(warp: Any) -> list[Arm]:
+    """Return the arms of a warp, the active one first, then in the order in which they would run.
+
+    The latest entry of the stack that holds a lane decides where it is.
+    """
+    found, placed = [Arm(None, warp.pc, warp.bits, warp.meet)], warp.bits | warp.ended
+    for place in reversed(range(len(warp.stack))):
+        at, lanes, meet = warp.stack[place]
+        if at == meet:
+            continue  # these lanes wait for others at an earlier entry
+        here = lanes & ~placed
+        if here:
+            found.append(Arm(place, at, here, meet, here != lanes & ~warp.ended))
+        placed |= lanes
+    return found
+
+
+def change(warp: Any, arm: Arm) -> None:
+    """Make an arm the active one."""
+    if arm.waits:
+        warp.ahead |= arm.lanes
+    take(warp, arm)
+    warp.stack.append((warp.pc, warp.bits, warp.meet))
+    warp.pc, warp.meet = arm.at, arm.meet
+    resume(warp, arm.lanes)
+
+
+def take(warp: Any, arm: Arm) -> None:
+    """Take the lanes of an arm off the warp's stack."""
+    stack = warp.stack
+    left = [(at, lanes & ~arm.lanes, meet) for at, lanes, meet in stack[arm.place :]]
+    stack[arm.place :] = [entry for entry in left if entry[1]]

@@ -55,6 +55,10 @@ class OneByOne(BlockWriter):
     def skipped(self, block: BasicBlock) -> None:
         """Return None."""
 
+    def _arms(self, *_: Any) -> list[str]:
+        """Return nothing: `arms.Exchanges` brings the lanes of an exchange together."""
+        return []
+
 
 class TaintTracker:
     """The taint of one warp. slots: the places of registers. choice: see `choice`.

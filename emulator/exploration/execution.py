@@ -16,7 +16,7 @@ from ..engine.divergence import lanes_of
 from ..errors import BudgetExceeded, Deadlock
 from ..isa.ld_st import STRONG
 from ..machine.execution.ending import finish
-from ..machine.execution.scheduler import STUCK, leave, stopped
+from ..machine.execution.scheduler import STUCK, TURNS, change_arms, leave, stopped
 from ..machine.memory.global_shadow import GlobalShadow
 from ..machine.memory.shared import OFFSET_MASK
 from ..machine.synchronisation.barriers import Generation
@@ -64,6 +64,8 @@ class Execution(Observer):
         self._issued: dict[Process, int] = {}
         self._polling: set[Process] = set()
         """Warps that found what they had read before. They go on after a write, or if nothing else can."""
+        self._turns = 0
+        """Changes between the arms of warps since a step had an effect on others."""
         self._now: Process = ()
         self._generations: dict[Any, list[Generation]] = {}
         self._joined: dict[Process, tuple[Any, int]] = {}
@@ -82,6 +84,8 @@ class Execution(Observer):
             if not self._clusters:
                 return
             ready = self._ready()
+            if not ready and self._change_arms():
+                continue
             if not ready:
                 raise Deadlock(*stopped(self._clusters, self._program, STUCK))
             options = list(ready)
@@ -92,6 +96,13 @@ class Execution(Observer):
             self.steps.append(Step(options, default, chosen))
             self._now = options[chosen]
             ready[self._now]()
+
+    def _change_arms(self) -> bool:
+        """Let other lanes run of the warps that wait. Return False if there are none, or all had their turns."""
+        changed = [change_arms(cluster, self._program, self._turns) for cluster in self._clusters]
+        self._polling.clear()
+        self._turns += 1
+        return any(changed) and self._turns <= TURNS
 
     def _start(self, waiting: Iterator[Dim3]) -> None:
         while len(self._clusters) < self._launch.resident_clusters:
@@ -134,7 +145,7 @@ class Execution(Observer):
         program, touches, name = self._program, list[Touch](), _name(warp)
         end = warp.executed + QUANTUM
         first = True
-        while not warp.done and warp.waiting is None and warp.executed < end:
+        while program.settle(warp) and warp.waiting is None and warp.executed < end:
             effect = program.effects[warp.pc]
             lanes = program.executing(warp, effect)
             touching = bool(lanes) and _synchronises(effect)
@@ -169,6 +180,7 @@ class Execution(Observer):
         self.steps[-1].touches = tuple(touches)
         if any(touch.kind in ("write", "add") for touch in touches):
             self._polling.clear()
+            self._turns = 0
 
     # what an instruction touches --------------------------------------------------------------------------------------
 

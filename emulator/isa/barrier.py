@@ -67,7 +67,7 @@ def _arrive(
     ins: Instr, warp: Warp, mask: Any, index: Any, threads: Any, vote: Any = None
 ) -> tuple[Generation, NamedBarrier]:
     """Let a warp arrive at the named barrier `index`. Return the barrier with its generation."""
-    if mask is not None or warp.missed:
+    if mask is not None:
         report_unconverged(ins, warp, mask, is_aligned(ins))
     warp.complete_used_loads(ins)
     barrier = _named(ins, warp, index, mask)
@@ -96,7 +96,7 @@ def _cluster(ins: Instr) -> Action:
         aligned = is_aligned(ins)
 
         def arrive(warp: Warp, mask: Any) -> None:
-            if mask is not None or warp.missed:
+            if mask is not None:
                 report_unconverged(ins, warp, mask, aligned)
             warp.complete_used_loads(ins)
             if warp.cluster_arrivals:

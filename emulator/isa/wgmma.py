@@ -226,7 +226,7 @@ def _descriptor(ins: Instr, warp: Warp, value: Any) -> int:
 
 def _check_converged(ins: Instr, warp: Warp, mask: Any) -> None:
     """Check that all lanes execute it and that the warp is in a complete group of four warps."""
-    if mask is not None or warp.missed:
+    if mask is not None:
         report_unconverged(ins, warp, mask, aligned=True)
     if warp.index | WARPS - 1 >= warp.cta.launch.warps:
         what = f"{ins.opcode} in {warp}, which is in no group of four warps: the CTA has {warp.cta.launch.warps}"

@@ -17,38 +17,12 @@ if TYPE_CHECKING:
     from .topology import Warp
 
 
-def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray | None, aligned: bool) -> None:
-    """Report lanes that come to a barrier while other lanes wait for them at an exchange.
-
-    aligned: also report lanes of the warp that are elsewhere. Called if a mask is set or lanes were missed.
-    """
+def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray, aligned: bool) -> None:
+    """Report lanes that come to a barrier without lanes of their warp that are elsewhere, if it is `aligned`."""
     bits = lane_bits(mask)
-    _report_missed(warp, bits)
-    absent = _elsewhere(warp, bits) if aligned else 0
+    absent = warp.elsewhere(bits) if aligned else 0
     if absent:
-        warp.cta.launch.report(_apart(instr, warp, bits, ALL_LANES, absent))
-
-
-def record_absent_lanes(instr: Instr, warp: Warp, bits: int, members: int) -> None:
-    """Record the `members` of an exchange that are elsewhere while `bits` execute it.
-
-    The exchange waits for them to come or to end. If they wait for these lanes at a barrier or another exchange, all
-    wait for ever: an H100 hangs there, and does not if they end.
-    """
-    _report_missed(warp, bits)
-    absent = _elsewhere(warp, bits) & members
-    if absent:
-        warp.missed.append((absent, _apart(instr, warp, bits, members, absent)))
-        getting = receiving_lanes(instr, absent) & bits if has_constant_lanes(instr) else 0
-        if getting:
-            what = f"{instr.opcode} gives {_shown(getting)} the values of {_shown(absent)}, which never come to it"
-            warp.undefined.append(BarrierError(what, instr, warp, level=Leniency.UNDEFINED_SHUFFLE))
-
-
-def report_undefined(warp: Warp) -> None:
-    """Report the values that lanes of an ended warp received from lanes that never came to the exchange."""
-    for fault in warp.undefined:
-        warp.cta.launch.report(fault)
+        warp.cta.launch.report(apart(instr, warp, bits, ALL_LANES, absent))
 
 
 def report_nonmembers(instr: Instr, warp: Warp, bits: int, members: int, parted: bool) -> None:
@@ -62,15 +36,8 @@ def report_nonmembers(instr: Instr, warp: Warp, bits: int, members: int, parted:
     warp.cta.launch.report(BarrierError(what, instr, warp, level=Leniency.UNNAMED_LANE if together else Level.FAULT))
 
 
-def _report_missed(warp: Warp, bits: int) -> None:
-    """Report lanes about to wait for others that missed an exchange which named them."""
-    fault = next((fault for absent, fault in warp.missed if absent & bits), None)
-    if fault is not None:
-        warp.missed.clear()
-        warp.cta.launch.report(fault)
-
-
-def _apart(instr: Instr, warp: Warp, bits: int, members: int, absent: int) -> BarrierError:
+def apart(instr: Instr, warp: Warp, bits: int, members: int, absent: int) -> BarrierError:
+    """Return the fault that lanes `absent` of `members` do not come to an instruction that `bits` execute."""
     return BarrierError(
         f"{instr.opcode} of {_shown(bits)} names {_shown(members)}, but {_shown(absent)} did not come with them",
         instr,
@@ -127,17 +94,6 @@ def lane_bits(mask: np.ndarray | None) -> int:
     if mask is None:
         return ALL_LANES
     return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
-
-
-def _elsewhere(warp: Warp, bits: int) -> int:
-    """Return the lanes at other instructions. The latest entry of the stack that holds a lane decides where it is."""
-    found = warp.bits & ~bits
-    placed = warp.bits | warp.ended
-    for block, lanes, _ in reversed(warp.stack):
-        if block not in warp.leaves:
-            found |= lanes & ~placed
-        placed |= lanes
-    return found
 
 
 def _shown(lanes: int) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from ..chip import RANK_SHIFT
-from ..errors import BarrierError, DataRace
+from ..errors import DataRace
 from ..leniency import Leniency
 from ..native.memory_layout import COMPONENTS_MAX
 from .launch.special_registers import of_cta, of_warp
@@ -82,6 +82,8 @@ class Cluster:
         """Clocks released to shared memory, by (memory, offset)."""
         self.polls = 0
         """Rounds of negative answers to polling warps since a wait last ended."""
+        self.turns = 0
+        """Changes between the arms of suspended warps since a wait last ended."""
         self.unchanged = 0
         """Consecutive reads that found an unchanged value, with no other progress in between."""
 
@@ -111,7 +113,7 @@ class Cluster:
 
     def wake(self, warps: Iterable[Warp]) -> None:
         """Make warps runnable again whose wait has ended."""
-        self.polls = 0
+        self.polls = self.turns = 0
         for warp in warps:
             self.resume(warp)
 
@@ -194,7 +196,7 @@ class Cta:
 
 
 class Warp(Issuer):
-    """32 threads of a CTA. The program owns `registers`, `pc`, `stack`, `bits`, `mask`, `ended` and `leaves`."""
+    """32 threads of a CTA. The program owns `registers`, `pc`, `stack`, `bits`, `mask`, `ended`, `ahead`, `leaves`."""
 
     cta: Cta
 
@@ -214,10 +216,8 @@ class Warp(Issuer):
         self.stack: Any = ()
         self.bits = self.ended = 0
         self.leaves: frozenset[int] = frozenset()
-        self.missed: list[tuple[int, BarrierError]] = []
-        """Lanes that missed an exchange which names them, with the fault to report unless they end."""
-        self.undefined: list[BarrierError] = []
-        """Exchanges by which lanes received values of lanes that have not come, to report when the warp ends."""
+        self.ahead = 0
+        """Lanes (bits) that went on past the end of a branch while lanes of the other arm waited for them."""
         self.mask: np.ndarray | None = None
         self.yielded = False
         self.executed = self.until = 0
@@ -254,17 +254,28 @@ class Warp(Issuer):
         """The warp's activity in its last time slice."""
         self.polled: tuple[Instr, int] | None = None
         """Its last read of memory that others may write: the instruction and the first address."""
-        self._polls: dict[int, bytes] = {}
+        self._polls: dict[tuple[int, int], bytes] = {}
 
     def poll(self, instr: Instr, addresses: np.ndarray, values: np.ndarray) -> None:
         """Record a read of memory that others may write while this warp waits for it, and let them run."""
         seen = addresses.tobytes() + values.tobytes()
-        again = self._polls.get(id(instr)) == seen
-        self._polls[id(instr)], self.polled = seen, (instr, addresses.item(0))
+        key = id(instr), self.bits  # the lanes of another arm poll for themselves
+        again = self._polls.get(key) == seen
+        self._polls[key], self.polled = seen, (instr, addresses.item(0))
         self.progress = "polled" if again else "went on"
         cluster = self.cta.cluster
         cluster.unchanged = cluster.unchanged + 1 if again else 0
         self.yielded = True
+
+    def elsewhere(self, bits: int) -> int:
+        """Return the lanes at other instructions: the latest entry of the stack that holds a lane says where it is."""
+        found = self.bits & ~bits
+        placed = self.bits | self.ended
+        for block, lanes, _ in reversed(self.stack):
+            if block not in self.leaves:
+                found |= lanes & ~placed
+            placed |= lanes
+        return found
 
     def go_on_once(self) -> None:
         """Prepare a time slice of one instruction."""

@@ -7,6 +7,8 @@ import pytest
 from ptx_launch import kernel, launch
 from test_pairs import MODES
 
+import emulator
+from emulator import emulate
 from emulator.errors import BarrierError, Level
 from emulator.machine.launch.launch import Dim3
 from emulator.machine.order.completion import Completion
@@ -172,12 +174,87 @@ def test_lanes_that_are_named_must_come_or_end(exchange: str, completion: str) -
 
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("shuffle", ["down.b32 %r2, %r0, 8, 31", "idx.b32 %r2, %r0, 9, 31", "bfly.b32 %r2, %r0, 8, 31"])
-def test_a_shuffle_from_lanes_that_never_come(shuffle: str, completion: str) -> None:
-    """Lanes 8 to 31 go round the shuffle, whose mask names them."""
+def test_a_shuffle_from_lanes_that_end_without_it(shuffle: str, completion: str) -> None:
+    """Lanes 8 to 31 go round the shuffle, whose mask names them. It waits until they end."""
     run("@!%p0 bra A; shfl.sync.bfly.b32 %r2, %r0, 4, 31, -1; A:", completion)
-    with pytest.raises(BarrierError, match="the values of lanes 8 to 31, which never come to it") as caught:
+    with pytest.raises(BarrierError, match="the values of lanes that have ended") as caught:
         run(f"@!%p0 bra A; shfl.sync.{shuffle}, -1; A:", completion)
     assert caught.value.level == Level.FORMAL
+
+
+LOCKED = """bar.warp.sync -1; L: atom.shared.cas.b32 %r2, [words], 0, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra L;
+ld.volatile.shared.b32 %r1, [words+4]; add.u32 %r3, %r1, 1; st.volatile.shared.b32 [words+4], %r3;
+atom.shared.exch.b32 %r4, [words], 0;"""
+ARMS = {
+    "votes": (
+        "@%p0 bra A; vote.sync.ballot.b32 %r1, !%p1, -1; bra B; A: vote.sync.ballot.b32 %r1, %p1, -1; B:",
+        lambda lane: 0xF0,
+    ),
+    "shuffles between registers of their own": (
+        "@%p0 bra A; add.u32 %r2, %r0, 90; shfl.sync.bfly.b32 %r1, %r2, 31, 31, -1; bra B; "
+        "A: shfl.sync.bfly.b32 %r1, %r0, 31, 31, -1; B:",
+        lambda lane: 31 - lane + 90 * (lane < 24),
+    ),
+    "three arms": (
+        "@%p0 bra A; redux.sync.add.u32 %r1, %r0, -1; bra B; A: @%p1 bra C; mov.b32 %r2, 100; "
+        "redux.sync.add.u32 %r1, %r2, -1; bra B; C: redux.sync.add.u32 %r1, %r0, -1; B:",
+        lambda lane: sum(range(4, 32)) + 400,
+    ),
+    "a barrier of the warp": (
+        "@%p0 bra A; bar.warp.sync -1; ld.shared.b32 %r1, [words+8]; bra B; A: st.shared.b32 [words+8], 7; "
+        "bar.warp.sync -1; B:",
+        lambda lane: 7 * (lane >= 8),
+    ),
+    "a branch before each": (
+        "@!%p0 bra A; st.shared.b32 [words+8], 7; bar.warp.sync -1; A: @%p0 bra B; bar.warp.sync -1; "
+        "ld.shared.b32 %r1, [words+8]; B:",
+        lambda lane: 7 * (lane >= 8),
+    ),
+    "a flag of the lanes that branch": (
+        "@!%p0 bra B; A: ld.volatile.shared.b32 %r2, [words]; setp.eq.u32 %p1, %r2, 0; @%p1 bra A; mov.b32 %r1, 5; "
+        "bra C; B: st.volatile.shared.b32 [words], 1; C:",
+        lambda lane: 5 * (lane < 8),
+    ),
+    "a flag of the other lanes": (
+        "@%p0 bra B; A: ld.volatile.shared.b32 %r2, [words]; setp.eq.u32 %p1, %r2, 0; @%p1 bra A; mov.b32 %r1, 5; "
+        "bra C; B: st.volatile.shared.b32 [words], 1; C:",
+        lambda lane: 5 * (lane >= 8),
+    ),
+    "a flag that lanes set past the loop": (
+        "A: ld.volatile.shared.b32 %r1, [words]; setp.lt.u32 %p1, %r1, %r0; @%p1 bra A; add.u32 %r2, %r1, 1; "
+        "st.volatile.shared.b32 [words], %r2; bar.sync 0;",
+        lambda lane: lane,
+    ),
+    "a lock for each lane": (LOCKED, lambda lane: lane),
+    "a lock, then a barrier": (
+        f"{LOCKED} bar.sync 0; ld.volatile.shared.b32 %r1, [words+4]; vote.sync.ballot.b32 %r2, %p0, -1; "
+        "add.u32 %r1, %r1, %r2;",
+        lambda lane: 32 + 255,
+    ),
+    "an mbarrier of another lane": (
+        "@!%p0 bra B; A: mbarrier.try_wait.parity.shared::cta.b64 %p1, [m], 0; @!%p1 bra A; mov.b32 %r1, 5; bra C; "
+        "B: setp.eq.u32 %p1, %r0, 20; @%p1 mbarrier.arrive.shared.b64 _, [m]; C: bar.sync 0;",
+        lambda lane: 5 * (lane < 8),
+    ),
+    "an mbarrier of a lane past the branch": (
+        "@%p0 bra B; A: mbarrier.try_wait.parity.shared::cta.b64 %p1, [m], 0; @!%p1 bra A; mov.b32 %r1, 5; "
+        "B: setp.eq.u32 %p1, %r0, 3; @%p1 mbarrier.arrive.shared.b64 _, [m]; bar.sync 0;",
+        lambda lane: 5 * (lane >= 8),
+    ),
+}
+
+
+@pytest.mark.parametrize("completion", [*MODES, "all"])
+@pytest.mark.parametrize("name", ARMS)
+def test_arms_that_wait_for_each_other(name: str, completion: Completion) -> None:
+    """Lanes meet by the member mask, and each goes on by itself, as an H200's do."""
+    body, wanted = ARMS[name]
+    begin = """.shared .b32 words[4]; .shared .b64 m; setp.ge.u32 %p1, %r0, 4; setp.eq.u32 %p2, %r0, 0;
+@%p2 mbarrier.init.shared.b64 [m], 1; @%p2 st.shared.v4.b32 [words], {0, 0, 0, 0}; bar.sync 0;"""
+    out = np.zeros(32, np.uint32)
+    with emulate(completion=completion, level="formal"):
+        emulator.launch(kernel("k", ".param .u64 out", PROGRAM.replace("BODY", f"{begin} {body}")), "k", [out])
+    assert out.tolist() == [wanted(lane) for lane in range(32)]
 
 
 ENDING = {

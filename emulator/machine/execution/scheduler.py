@@ -14,9 +14,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ...chip import LANES
 from ...errors import BudgetExceeded, Deadlock, Interrupted, UnwrittenRead, source
 from ...garbage import uncollected
-from ..convergence import report_undefined
 from ..launch.source import locating_errors
 from ..memory.global_shadow import GlobalShadow
 from ..order.completion import Completion
@@ -45,6 +45,10 @@ do: those may pass the value on through shared memory and a barrier, round after
 QUANTUM = 1 << 20
 """The number of instructions in a warp's time slice. Then other warps run, of other clusters too: a loop of weak loads
 may wait for their stores."""
+ROUNDS_OF_AN_ARM: Final = 8
+"""The number of fruitless rounds by all clusters after which the next arm of each polling warp has its turn."""
+TURNS: Final = 2 * LANES
+"""The number of changes between arms, with no wait ending, that count as a deadlock."""
 STUCK = "deadlock: no warp can run and nothing can complete"
 SHOWN_PLACES: Final = 4
 """The places of arrivals that a report lists for one mbarrier."""
@@ -92,6 +96,9 @@ class Program(Protocol):
 
     def line_of(self, warp: Warp) -> int:
         """Return the PTX line at which a warp is."""
+
+    def change_arm(self, warp: Warp, turn: int) -> bool:
+        """Let other lanes of a warp run that waits, see `engine.arms`. Return False if there are none."""
 
 
 def run(launch: Launch, program: Program, options: RunOptions, only: Dim3 | None = None) -> Stats:
@@ -154,7 +161,11 @@ def _run_clusters(
                 continue
             if not running:
                 return
-            if (fruitless := fruitless + 1) * len(running) > PATIENCE:
+            fruitless += 1
+            if fruitless % ROUNDS_OF_AN_ARM == 0:
+                for cluster in running:
+                    change_arms(cluster, program, fruitless // ROUNDS_OF_AN_ARM - 1)
+            if fruitless * len(running) > PATIENCE:
                 raise Deadlock(*stopped(running, program, STUCK))
     except KeyboardInterrupt:
         if not running:
@@ -190,8 +201,22 @@ def _run_cluster(cluster: Cluster, program: Program) -> bool:
             gone_on = True
         elif cluster.ready:
             return gone_on
+        elif cluster.turns < TURNS and change_arms(cluster, program, cluster.turns):
+            cluster.turns += 1
         else:
             raise Deadlock(*stopped([cluster], program, STUCK))
+
+
+def change_arms(cluster: Cluster, program: Program, turn: int) -> bool:
+    """Let the next arm of each warp run that polls or waits for an mbarrier. Return False if there is none."""
+    changed = False
+    for warp in cluster.warps:
+        wait = warp.waiting
+        waits = warp.progress != "went on" if wait is None else all(isinstance(t, MBarrier) for t in wait.targets)
+        if warp.stack and waits and program.change_arm(warp, turn):
+            changed, warp.wait_result = True, None
+            cluster.resume(warp)
+    return changed
 
 
 def _run_ready(cluster: Cluster, program: Program) -> bool:
@@ -276,7 +301,6 @@ def _peek(cluster: Cluster) -> bool:
 
 def leave(warp: Warp) -> None:
     """Remove a warp that ended from the barriers that count running warps."""
-    report_undefined(warp)
     warp.cta.running -= 1
     warp.cta.cluster.running -= 1
     for barrier in warp.cta.barriers.values():
