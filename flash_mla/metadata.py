@@ -62,7 +62,7 @@ class FlashMLASchedMeta:
 
     def check(self, config: Config) -> None:
         """Check that a call may use the schedule. Raises AssertionError in a later call with another config."""
-        if self.have_initialized and self.config != config:
+        if self.have_initialized and self.config is not config and self.config != config:
             raise AssertionError(f"tile_scheduler_metadata is for {self.config}; allowed: one for {config}")
 
     def use(self, config: Config) -> None:

@@ -1,11 +1,5 @@
 """Attention for DeepSeek-V4 on the tensor cores of Blackwell and Hopper: kernels, host call, float64 reference."""
 
-import os
-
-from kernel.arch import default_arch
-
-os.environ.setdefault("CUTE_DSL_ARCH", default_arch())  # read when cutlass is imported
-
 from kernel import dsv4, reference, serving
 from kernel.chips import configuration
 from kernel.compiled import CompiledFmha, compile

@@ -115,16 +115,15 @@ def check_range(name: str, tensor: torch.Tensor, least: int, most: int) -> None:
         raise ArgumentError(name, bad, f"{least} to {most}")
 
 
-def check_device(device: torch.device, major: int) -> None:
-    """Reject a device without a GPU, and one of another compute capability; the CPU is allowed if it emulates a GPU."""
+def check_device(device: torch.device, chip: Any) -> None:
+    """Reject a device without a GPU, and one that does not run code for a chip; the CPU may emulate a GPU."""
     emulator: Any = sys.modules.get("emulator") or sys.modules.get("ptx_emulator")
     emulated = device.type == "cpu" and emulator is not None and emulator.is_entered()
     if device.type != "cuda" and not emulated:
         raise ArgumentError("q.device", device, "a CUDA device, or the CPU inside emulator.emulate()")
-    if device.type == "cuda" and (found := torch.cuda.get_device_capability(device))[0] != major:
+    if device.type == "cuda" and not chip.runs_on(found := torch.cuda.get_device_capability(device)):
         seen = f"{device}, of compute capability {found[0]}.{found[1]}"
-        allowed = f"{major}.x, or CUTE_DSL_ARCH of that device, set before the kernel is imported"
-        raise ArgumentError("q.device", seen, allowed)
+        raise ArgumentError("q.device", seen, f"a GPU that runs {chip.arch}, which CUTE_DSL_ARCH names; or unset that")
 
 
 def check_sink(q: torch.Tensor, sink: torch.Tensor | None) -> None:

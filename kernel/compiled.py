@@ -15,7 +15,7 @@ import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
 
 from kernel.arguments import Arguments, Operands, fakes
-from kernel.chips import Config, chip
+from kernel.chips import Config, chip_of
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ def compile(config: Config) -> CompiledFmha:
 
 
 def _compiled(config: Config) -> CompiledFmha:
-    kernel: Any = chip().kernel(config)
+    chip = chip_of(config)
+    kernel: Any = chip.kernel(config)
     fmha = kernel(config)
     for function, suffix in ((kernel.device, ""), (kernel.launch, "_launch")):
         function.set_name_prefix(config.name + suffix, remove_cutlass_symbol=True, keep_mangled_name=False)
@@ -72,7 +73,7 @@ def _compiled(config: Config) -> CompiledFmha:
             fakes(Operands, config),
             fakes(Arguments, config),
             make_fake_stream(use_tvm_ffi_env_stream=True),
-            options=f"--enable-tvm-ffi --keep-ptx --keep-cubin --dump-dir={folder}",
+            options=f"--gpu-arch={chip.arch} --enable-tvm-ffi --keep-ptx --keep-cubin --dump-dir={folder}",
         )
         ptx, cubin = function.artifacts.PTX, function.artifacts.CUBIN
     compile_s = time.perf_counter() - start

@@ -20,7 +20,7 @@ from kernel.checks import (
     check_sms,
     check_values,
 )
-from kernel.chips import chip, configuration
+from kernel.chips import chip_of, configuration
 from kernel.plan import RESULTS, Fill, Plan, Plans
 from kernel.problem import PPath, Problem, mask_of
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
@@ -138,7 +138,7 @@ def planned(
         splits=splits,
         sms=sms,
     )
-    config = configuration(problem)
+    config = configuration(problem, q.device)
     if out is not None:
         check_outputs(out, q, partials)
         if config.compressed == "topk":
@@ -159,7 +159,7 @@ def planned(
         values |= {name: Fill((batch, 1, head_dim), q.dtype, 0) for name in ("k", "v")}
     lens = Fill((batch,), torch.int32, keys) if causal and swa_lens is None else swa_lens
     values |= {"lens": lens, "keys": keys, "window": window or UNBOUNDED}
-    values |= {"ctas": sms or chip().sms, "sink": sink, "scale_log2": scale * math.log2(math.e)}
+    values |= {"ctas": sms or chip_of(config).sms, "sink": sink, "scale_log2": scale * math.log2(math.e)}
     plan.set_launch(config, values, stand_ins)
     return plan
 

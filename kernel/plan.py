@@ -17,7 +17,7 @@ import torch
 
 from kernel.arguments import Arguments, Operands, Spec, filled
 from kernel.checks import check_apart, check_device
-from kernel.chips import Config, chip
+from kernel.chips import Config, chip_of
 from kernel.compiled import compile
 
 MOST_PLANS = 1024  # of a public call; the oldest one makes way
@@ -91,7 +91,8 @@ class Plan:
 
     def set_launch(self, config: Config, values: Values, stand_ins: Sequence[Any]) -> None:
         """Compile `config` unless it was compiled before, and launch it from now on. values: made of the stand-ins."""
-        check_device(self._device, chip().major)
+        self._chip = chip_of(config)
+        check_device(self._device, self._chip)
         for name, result in zip(RESULTS, stand_ins[-len(RESULTS) :], strict=True):
             if result is not None:
                 check_apart(f"out.{name}", result)
@@ -140,7 +141,7 @@ class Plan:
             held[place] = view(held[number])
         operands, arguments = new_operands(self._operands(held)), new_arguments(self._arguments(held))
         if self._device.type != "cuda":
-            check_device(self._device, chip().major)
+            check_device(self._device, self._chip)
         if self._several_devices and torch.cuda.current_device() != self._device.index:
             with torch.cuda.device(self._device):
                 self._function(operands, arguments)

@@ -2,8 +2,8 @@
 
 On a GPU, 64 calls are enqueued while it is busy with other work, so that none of them waits for it; calls of torch's
 scaled_dot_product_attention and, if it is installed, of FlashAttention-4 on tensors of the same sizes stand in the same
-table. Each figure is the median of some rounds. The last columns are the time from call to end of the kernel with an
-idle GPU, and of a replay of the call in a CUDA graph.
+table. Each figure is the median of some rounds. The other columns are the time from a call to the end of its kernels
+with an idle GPU before it, and the same of a replay of the call in a CUDA graph.
 
 Without a GPU the compiled function is replaced by one that does nothing, which leaves checks, plan, views and
 allocations. torch's attention on a CPU computes its result, so the table there has none of torch: the column `empty`,
@@ -27,6 +27,7 @@ from torch.nn import functional
 CALLS = 64  # enqueued in a round
 ROUNDS = 9
 WAIT_CYCLES = 200_000_000  # of the GPU while a round is enqueued, 0.1 s
+PEERS = "call", "SDPA", "FA-4"  # columns
 Call = Callable[[], object]
 
 
@@ -38,10 +39,12 @@ def main() -> int:
     gpu = torch.cuda.is_available()
     print(f"host microseconds a call, {CALLS} calls enqueued, on {where(gpu)}")
     if gpu:
-        print(f"{'':44} {'call':>9} {'torch SDPA':>11} {'FA-4':>7} {'idle GPU':>9} {'in a graph':>11}")
+        titles = (f"{title:>{len(PEERS) * 8}}" for title in ("host", "idle GPU", "in a graph"))
+        print(f"{'':44}{''.join(titles)}")
+        print(f"{'':44}{''.join(f'{name:>8}' for name in PEERS) * 3}")
         for name, call, peers in rows("cuda"):
             if args.only in name:
-                print(f"{name:44} {measured(call, peers)}", flush=True)
+                print(f"{name:44}{measured(call, peers)}", flush=True)
         return 0
     without_device()
     print(f"{'':44} {'call':>9} {'empty':>11}   the compiled function is replaced")
@@ -69,10 +72,10 @@ def without_device() -> None:
 
 def measured(call: Call, peers: dict[str, Call]) -> str:
     """Return the cells of a row on a GPU."""
-    others = (enqueued(peers[name]) if name in peers else None for name in ("sdpa", "fa4"))
-    host, sdpa, fa4 = (enqueued(call), *others)
-    cells = ((host, 9), (sdpa, 11), (fa4, 7), (end_to_end(call), 9), (end_to_end(in_graph(call)), 11))
-    return " ".join(f"{'-' if value is None else format(value, '.1f'):>{width}}" for value, width in cells)
+    calls = {"call": call, **peers}
+    ways = (enqueued, end_to_end, lambda each: end_to_end(in_graph(each)))
+    found = (way(calls[name]) if name in calls else None for way in ways for name in PEERS)
+    return "".join(f"{'-' if value is None else format(value, '.1f'):>8}" for value in found)
 
 
 def enqueued(call: Call) -> float:
@@ -138,11 +141,11 @@ def dense(name: str, device: str, shape: tuple[int, ...], keys: int) -> Iterator
     attention: Any = functional.scaled_dot_product_attention
     by_head = q.transpose(1, 2)
     shared = [each[:, None].expand(shape[0], shape[2], keys, shape[3]) for each in (k, v)]
-    peers: dict[str, Call] = {"sdpa": lambda: attention(by_head, *shared)}
+    peers: dict[str, Call] = {"SDPA": lambda: attention(by_head, *shared)}
     if device == "cuda" and find_spec("flash_attn") and shape[3] <= 256:
         from flash_attn.cute import flash_attn_func
 
-        peers["fa4"] = lambda: flash_attn_func(q, k[:, :, None], v[:, :, None])
+        peers["FA-4"] = lambda: flash_attn_func(q, k[:, :, None], v[:, :, None])
     yield name, lambda: kernel.fmha(q, k, v, partials=False), peers
     yield f"{name}, out=", lambda: kernel.fmha(q, k, v, partials=False, out=out), peers
 

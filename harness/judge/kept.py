@@ -71,7 +71,7 @@ class KeptKernels:
 
     def find(self, config: Config) -> CompiledFmha | None:
         """Return the cached result of compiling a configuration, or None."""
-        from kernel.chips import chip
+        from kernel.chips import chip_of
         from kernel.compiled import CompiledFmha
 
         if source() != IMPORTED:
@@ -81,7 +81,7 @@ class KeptKernels:
             return None
         kept = msgspec.msgpack.decode(body, type=Entry)
         ptx = kept.ptx.replace(f'"{kept.root}/kernel/', f'"{ROOT}/kernel/')
-        function = self._device.restored(kept.name, ptx, kept.host, chip().kernel(config).launch, kept.cubin)
+        function = self._device.restored(kept.name, ptx, kept.host, chip_of(config).kernel(config).launch, kept.cubin)
         return CompiledFmha(config, function, ptx, kept.cubin, kept.layouts, kept.compile_s)
 
     def _body(self, key: str) -> bytes:

@@ -19,7 +19,7 @@ from kernel.checks import (
     check_sms,
     check_tensor,
 )
-from kernel.chips import Config, chip, configuration
+from kernel.chips import Config, chip_of, configuration
 from kernel.errors import ArgumentError
 from kernel.plan import RESULTS, Form, Plan, Plans
 from kernel.problem import Problem
@@ -115,7 +115,7 @@ def planned(
         return plan
     stand_ins = plan.stand_ins(tensors_of(q, main, extra, sink, out))
     q, sink, *rest = stand_ins
-    values = kernel_values(q, sink, rest[6:], options) | main.of(*rest[:3]).values("main")
+    values = kernel_values(config, q, sink, rest[6:], options) | main.of(*rest[:3]).values("main")
     plan.set_launch(config, values if extra is None else values | extra.of(*rest[3:6]).values("extra"), stand_ins)
     return plan
 
@@ -168,18 +168,20 @@ def checked(
         splits=1 if options.batch_invariant else options.splits,
         flat=flat,
     )
-    config = configuration(problem)
+    config = configuration(problem, q.device)
     if out is not None:
         check_outputs(out, q, options.maxima)
     return config
 
 
-def kernel_values(q: torch.Tensor, sink: torch.Tensor | None, results: Sequence[Any], options: Options) -> Values:
+def kernel_values(
+    config: Config, q: torch.Tensor, sink: torch.Tensor | None, results: Sequence[Any], options: Options
+) -> Values:
     """Return the kernel's arguments of a call that was checked, but for those of its caches."""
     tokens, heads, head_dim = q.shape[-3:]
     scale = head_dim**-0.5 if options.scale is None else options.scale
     values: Values = {"q": q, "sink": sink, **dict(zip(RESULTS, results, strict=True)), "empty_lse": options.empty_lse}
-    values |= {"rows": heads, "heads": heads, "tokens": tokens, "ctas": options.sms or chip().sms}
+    values |= {"rows": heads, "heads": heads, "tokens": tokens, "ctas": options.sms or chip_of(config).sms}
     values |= dict.fromkeys(("keys", "window", "compressed_keys"), 0) | {"ratio": 1}
     return values | {"scale_log2": scale * math.log2(math.e)}
 
@@ -278,7 +280,7 @@ def flat_planned(
     stand_ins = plan.stand_ins((q, kv, indices, lens, sink, *(host.NO_BUFFERS if out is None else out.tensors)))
     q, kv, indices, lens, sink, *results = stand_ins
     plan.set_launch(
-        config, kernel_values(q, sink, results, options) | flat_values("main", kv, indices, lens), stand_ins
+        config, kernel_values(config, q, sink, results, options) | flat_values("main", kv, indices, lens), stand_ins
     )
     return plan
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import kernel
-from kernel.chips import CHIPS
 from kernel.hardware import SMEM_BYTES, WARP, WARPGROUP
 from kernel.problem import HEAD_DIMS, CacheKind
 from kernel.sm90.choice import configuration
@@ -90,17 +89,6 @@ def test_kv_tiles_are_small_where_few_tokens_wait_for_keys(heads: int, tokens: i
     features: dict[str, Any] = {"head_dim": 512, "shared_kv": True, "mask": "causal", "compressed": "topk"}
     problem = kernel.Problem(heads=heads, tokens=tokens, batch=256, keys=128, compressed_keys=512, **features)
     assert configuration(problem).block_n == keys
-
-
-def test_a_process_chooses_for_the_architecture_that_it_compiles_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = kernel.Problem(head_dim=64, heads=64, keys=128)
-    for arch, kind in (("sm_90a", HopperConfig), ("sm_100a", kernel.FmhaConfig), ("sm_103a", kernel.FmhaConfig)):
-        monkeypatch.setenv("CUTE_DSL_ARCH", arch)
-        assert type(kernel.configuration(problem)) is kind
-    monkeypatch.setenv("CUTE_DSL_ARCH", "sm_80")
-    with pytest.raises(kernel.ArgumentError, match="sm_90a, sm_100a or sm_103a"):
-        kernel.configuration(problem)
-    assert [chip.sms for chip in CHIPS.values()] == [132, 148]
 
 
 def test_rejects_an_unknown_memory_of_p() -> None:
