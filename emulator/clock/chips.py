@@ -115,6 +115,7 @@ class Chip:
     alu_during_mma: float = 1.0
     mufu_during_mma: float = 1.0
     fetch_cycles: float = 0.0
+    l2_far_cycles: float = 0.0
     start_cycles: float = 0.0
 
     @property

@@ -23,7 +23,7 @@ from ..ptx.kinds import Kind
 from .chips import Chip
 from .conditions import Conditions
 from .registers import Registers
-from .reuse import Loads, held_before
+from .reuse import Loads, reused
 from .segment import LSU
 from .timeline import Timeline
 from .trace import Trace
@@ -173,8 +173,7 @@ class Grid:
             self._first_misses = dict.fromkeys(self._first_misses, 0.0)
             self._merged = {}
         sampled, works, loads = self._work_samples(loader)
-        held = self._held(occupancy.slots, loader) if clusters > occupancy.slots else held_before(loads, loads)
-        self._merged = {at: share * (1 - held.get(at, 0.0)) for at, share in self._merged.items()}
+        self._reuse(whole, occupancy.slots, loader, loads)
         return occupancy, sampled, works
 
     def _accessible(self, tensors: Iterable[Tensor]) -> float:
@@ -192,27 +191,47 @@ class Grid:
                 found[address] = least
         return sum(found.values()) or inf
 
-    def _held(self, slots: int, loader: int) -> Mapping[int, float]:
-        """Return the share of all clusters' loads whose bytes clusters of earlier waves loaded, by tensor address.
+    @property
+    def exceeds(self) -> bool:
+        """True if the launch reads and writes more than L2 holds."""
+        return self.touched > self._chip.l2_bytes
 
-        A few clusters of the middle wave stand for all, and a cluster's first load of a tensor for its loads of that
-        tensor.
+    def _reuse(self, whole: Walk, slots: int, loader: int, sampled: Sequence[Loads]) -> None:
+        """Find the shares of loads that wait for HBM, from the order in which clusters load boxes.
+
+        A cluster's first load of a tensor stands for its loads of that tensor if there are several waves; the waves
+        are alike, so that a few clusters of the middle one stand for all. If L2 is too small, all clusters of a wave
+        decide what it still holds. whole: a walk of one cluster. sampled: loads of some clusters.
         """
         count, walk = len(self._indices), self._walk()
-        start = max(count // slots // 2, 1) * slots
-        asked = range(start, min(start + slots, count), -(-min(slots, count - start) // PROBES))
-        before = range(max(start - MAX_SAMPLES, 0), start)
+        loaded = {tensor.address: float(size) for tensor, size in whole.loaded.items()}
 
-        def first_loads(clusters: Sequence[int]) -> list[Loads]:
+        def loads(clusters: Iterable[int], first: bool) -> list[Loads]:
             found = []
             for i in clusters:
                 walk.boxes = {}
-                walk.cluster(self._indices[i], self._in_order, loader, lambda: len(walk.boxes) == len(self._merged))
-                found.append(Loads(i // slots, {tensor: boxes[:1] for tensor, boxes in walk.boxes.items()}))
+                done = (lambda: len(walk.boxes) == len(self._merged)) if first else (lambda: False)
+                walk.cluster(self._indices[i], self._in_order, loader, done)
+                boxes = {tensor: boxes[:1] if first else boxes for tensor, boxes in walk.boxes.items()}
+                found.append(Loads(i // slots, boxes))
             return found
 
-        later = 1 - slots / count
-        return {tensor: later * share for tensor, share in held_before(first_loads(before), first_loads(asked)).items()}
+        before: Sequence[Loads] = ()
+        later, capacity = 1.0, self._chip.l2_bytes if self.exceeds else inf
+        if count > slots:
+            later, start = 1 - slots / count, max(count // slots // 2, 1) * slots
+            end, earlier = min(start + slots, count), range(max(start - MAX_SAMPLES, 0), start)
+            step = 1 if self.exceeds else -(-(end - start) // PROBES)
+            before, sampled = loads(earlier, True), loads(range(start, end, step), True)
+        elif self.exceeds:
+            sampled = loads(range(count), False)
+        for tensor, found in reused(before, sampled, loaded, float(whole.stored), capacity).items():
+            distinct = self._misses[tensor] + self._merged.get(tensor, 0.0)
+            if self.exceeds:
+                self._misses[tensor] = max(self._misses[tensor], distinct * found.fetched)
+                self._merged[tensor] = max(distinct * (1 - found.held) - self._misses[tensor], 0.0)
+            else:
+                self._merged[tensor] = self._merged.get(tensor, 0.0) * (1 - later * found.held)
 
     def time(self, ghz: float, trace: Trace | None = None) -> GridTime:
         """Execute a few clusters at `ghz` and schedule the rest. trace: of the first executed cluster."""

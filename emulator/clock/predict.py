@@ -176,9 +176,9 @@ def _assumptions(chip: Chip, skeleton: Skeleton, timed: Timed, time: GridTime, f
     if skeleton.polls:
         at = ", ".join(str(instr.line) for instr in skeleton.polls)
         yield f"other CTAs have stored or arrived when a loop polls global memory: PTX lines {at}"
+    touched, held = (f"{size / 2**20:,.0f} MiB" for size in (timed.grid.touched, chip.l2_bytes))
     if time.used.get("TMA"):
-        yield READ_ONCE
+        yield f"L2 keeps the last {held} of {touched}, in the order of CTAs" if timed.grid.exceeds else READ_ONCE
     if timed.conditions.l2 == "warm" and not timed.grid.holds:
-        touched, held = (f"{size / 2**20:,.0f} MiB" for size in (timed.grid.touched, chip.l2_bytes))
         yield f"L2 is cold although a warm one was asked for: the launch touches {touched}, L2 holds {held}"
     yield from (text for name, text in chip.assumptions.items() if name in figures)

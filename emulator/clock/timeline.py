@@ -415,7 +415,8 @@ class Timeline:
         from_hbm = from_hbm - taken / size if taken < size * from_hbm else 0.0
         sm.outstanding += size
         awaits = max(awaits - taken / size, from_hbm)
-        latency = route.latency - (1 - awaits + chip.merged_saving * (awaits - from_hbm)) * route.saving
+        saving = route.saving - (0.0 if tensor is None else tensor.spread * chip.l2_far_cycles)
+        latency = route.latency - (1 - awaits + chip.merged_saving * (awaits - from_hbm)) * saving
         queued = from_hbm * (sm.outstanding + sm.coming) / self.queue_bytes_per_cycle
         if from_hbm and not sm.streams and chip.start_cycles:
             sm.streams, sm.hbm = True, max(sm.hbm, now + route.latency + chip.start_cycles)
@@ -426,7 +427,7 @@ class Timeline:
         sm.use("HBM bytes", size * from_hbm)
         latency += chip.cold_latency if now < sm.warm else 0.0
         sm.to_l2 = max(sm.to_l2, now) + size / route.width
-        filled = sm.to_l2 + route.latency - route.saving
+        filled = sm.to_l2 + route.latency - saving
         done = max(now + latency + queued, sent + latency, filled, sm.hbm if from_hbm else 0.0, there, sm.l2)
         sm.warm = min(sm.warm, done)
         self.at(done, partial(self._landed, sm, size))

@@ -35,7 +35,7 @@ class Tensor:
     """A tensor in global memory.
 
     bytes, box_bytes, row_bytes: the sizes of the tensor, of a TMA box and of the box's rows.
-    box_lines: the box's lines of 128 bytes.
+    box_lines: the box's lines of 128 bytes. spread: the probability that these are in both halves of L2.
     """
 
     address: int
@@ -43,6 +43,7 @@ class Tensor:
     box_bytes: int
     box_lines: int
     row_bytes: int = 0
+    spread: float = 0.0
 
 
 @dataclass(slots=True)

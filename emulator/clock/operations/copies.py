@@ -28,6 +28,8 @@ MULTICAST: Final = "multicast::cluster"
 TMA_ROWS: Final = 4
 """Rows of a tile::gather4 or tile::scatter4."""
 LINE_BYTES: Final = 128
+HASHED_BYTES: Final = 4096
+"""Contiguous bytes that one half of L2 holds (QuickRunCUDA, B300: its hash changes each 4 KiB)."""
 NARROW_BYTES: Final = 32
 """Rows of a box of fewer bytes were never measured."""
 NO_MAP: Final = (
@@ -49,7 +51,8 @@ def _tensor(warp: TimedWarp, ins: Instr, address: int) -> Tensor:
         pixels = 1 if tensor.columns is None else tensor.columns.pixels
         row = tensor.box[0] * tensor.width
         lines = lines_of(row) * prod(tensor.box[1:]) * pixels
-        known[address] = Tensor(tensor.address, tensor_bytes(tensor), tensor.box_bytes * pixels, lines, row)
+        size = tensor.box_bytes * pixels
+        known[address] = Tensor(tensor.address, tensor_bytes(tensor), size, lines, row, _spread(tensor, row))
     return known[address]
 
 
@@ -116,6 +119,14 @@ def tensor_bytes(tensor: TensorMap) -> int:
     """Return the bytes of a map's tensor without repetition: a dimension of stride 0 repeats the same bytes."""
     sizes = (dim for dim, stride in zip(tensor.dims, tensor.strides, strict=True) if stride)
     return prod(sizes) * tensor.width
+
+
+def _spread(tensor: TensorMap, row: int) -> float:
+    """Return the probability that a box has lines in both halves of L2, which alternate at random by HASHED_BYTES."""
+    pieces = max(row / HASHED_BYTES, 1.0)
+    for size, stride in zip(tensor.box[1:], tensor.strides[1:], strict=True):
+        pieces *= min(size, max(size * stride / HASHED_BYTES, 1.0))
+    return float(1 - 2 ** (1 - pieces))
 
 
 def lines_of(size: int) -> int:
