@@ -7,6 +7,7 @@ EmulatorError
 +-- AssemblerError           NVIDIA's assembler is missing, or rejects the program
 +-- LaunchError              a launch that the device would reject
 |   +-- CooperativeLaunchTooLarge  more CTAs than the device can hold at a time
++-- StreamRace               operations of streams or of the host that no event or synchronisation orders
 +-- Fault                    an error of one warp: PTX line, warp, address or column, the conflicting warp
 |   +-- OutOfBounds          outside an allocation, a window or a warp's lane quarter
 |   +-- Misaligned           an address that is not a multiple of the required alignment
@@ -29,6 +30,7 @@ EmulatorError
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from .html import preformatted
@@ -123,6 +125,13 @@ class CooperativeLaunchTooLarge(LaunchError):
     """A cooperative launch of more CTAs than the device can hold at a time: CUDA's error 720."""
 
 
+class StreamRace(EmulatorError):
+    """Two operations of streams or of the host on the same bytes, one of them a write, that nothing orders."""
+
+    def __init__(self, what: str, lines: Iterable[tuple[str, str]]) -> None:
+        super().__init__("\n".join((what, *_table(lines))))
+
+
 class Fault(EmulatorError):
     """An error of one warp. `lines` are (label, text) pairs printed under the sentence `what`.
 
@@ -143,10 +152,7 @@ class Fault(EmulatorError):
         """The number of findings with this cause, if the launch continued."""
         self.line, self.ctaid = instr.line, warp.cta.ctaid
         shown = (("at", place(instr, warp)), ("by", str(warp)), *lines)
-        width = max(len(label) for label, _ in shown)
-        below = "\n" + " " * (width + 4)
-        body = "\n".join(f"  {label:<{width}}  {text.replace(chr(10), below)}" for label, text in shown)
-        super().__init__(f"{what}\n{body}")
+        super().__init__("\n".join((what, *_table(shown))))
 
         self.places = tuple(_source_line(text) for label, text in shown if label.endswith("at"))
         self.missing = "; ".join(text for label, text in lines if label == "missing")
@@ -179,6 +185,14 @@ class Fault(EmulatorError):
         return bool(general) and general == said and (shared or general == self.missing)
 
 
+def _table(lines: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the lines of a report below its first: a label and a text of one or more lines each."""
+    shown = list(lines)
+    width = max(len(label) for label, _ in shown)
+    below = "\n" + " " * (width + 4)
+    return [f"  {label:<{width}}  {text.replace(chr(10), below)}" for label, text in shown]
+
+
 def same_cause(one: BaseException, other: BaseException) -> bool:
     """Return whether one fix would probably remove both errors."""
     if isinstance(one, Fault) and isinstance(other, Fault):
@@ -198,8 +212,13 @@ def _source_line(text: str) -> str:
 
 def place(instr: Instr, warp: Culprit) -> str:
     """Describe an instruction: its PTX line, its shortened text and, below it, the source line if known."""
+    return place_in(instr, warp.cta.launch.source_place(instr))
+
+
+def place_in(instr: Instr, found: object | None) -> str:
+    """Describe an instruction whose source location is known, or None."""
     text = re.sub(r"\{([^,{}]+),[^{}]*,[^{}]*,([^{}]+)\}", r"{\1, ...,\2}", instr.text.strip())
-    return f"PTX line {instr.line}: {text}{source(instr, warp)}"
+    return f"PTX line {instr.line}: {text}" + ("" if found is None else f"\n{found}")
 
 
 def source(instr: Instr, warp: Culprit) -> str:

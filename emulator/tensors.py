@@ -145,7 +145,7 @@ def tensors_of_callers() -> dict[str, NamedTensor]:
     seen: set[int] = set()
     frame = sys._getframe(1)
     while frame is not None:
-        if not Path(frame.f_code.co_filename).is_relative_to(PACKAGE) and _is_the_users(frame.f_code.co_filename):
+        if not Path(frame.f_code.co_filename).is_relative_to(PACKAGE) and is_the_users(frame.f_code.co_filename):
             for scope in (frame.f_locals, frame.f_globals):
                 if id(scope) not in seen:
                     seen.add(id(scope))
@@ -172,7 +172,7 @@ def _members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((str(key), each) for key, each in value.items() if isinstance(key, str))
 
 
-def _is_the_users(file: str) -> bool:
+def is_the_users(file: str) -> bool:
     """Return whether a file belongs to the user, and not to an installed package or to Python itself."""
     parts = Path(file).parts
     return "site-packages" not in parts and "dist-packages" not in parts and not file.startswith("<frozen")

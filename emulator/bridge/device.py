@@ -17,6 +17,7 @@ from ..machine.execution.scheduler import RunOptions
 from ..machine.launch.globalmem import Allocation as GlobalAllocation
 from ..machine.launch.launch import Diagnostics, Launch, LevelName, Numerics
 from ..machine.order.completion import Completion
+from ..machine.order.operations import Surroundings
 from ..modules import LoadedKernel, LoadedModule, Runner, execute, load
 from ..ptx.syntax import Kernel
 from ..tensors import tensors_of_callers
@@ -128,6 +129,13 @@ class LaunchingDevice:
         """Return the memory that a launch may access now."""
         return self._visible
 
+    def surroundings(self, kernel: LoadedKernel, config: LaunchConfig) -> Surroundings | None:
+        """Return the operations beside a launch that starts now. Without a host that knows streams there are none."""
+        return None
+
+    def ended(self, launch: Launch, config: LaunchConfig) -> None:
+        """Record a launch that has run to its end, for a host that knows streams."""
+
     @entry("cudaLibraryLoadData")
     def load_library(self, library: int, *_: int) -> None:
         """Write a handle of the module of the function being called."""
@@ -228,12 +236,14 @@ class LaunchingDevice:
             numerics=self.numerics,
             diagnostics=self.diagnostics,
             names=self.names(loaded.name),
+            surroundings=self.surroundings(loaded, config),
         )
         launch.memory.name_of = _name_in_program
         started = time.perf_counter()
         found: Mapping[str, Any] = {}
         try:
-            found = self.runner(launch, loaded, RunOptions(self.completion, self.seed, self.budget, self.processes))
+            processes = self.processes if launch.surroundings is None else 1
+            found = self.runner(launch, loaded, RunOptions(self.completion, self.seed, self.budget, processes))
         except Incomplete as left:
             self.fail(left, loaded.name)  # the launch has its results
         except EmulatorError as error:
@@ -242,6 +252,7 @@ class LaunchingDevice:
                     error.add_note(f"found before: {fault}")
             self.fail(error, loaded.name, launch.findings)
             raise
+        self.ended(launch, config)
         self.launches.append(
             LaunchResult(
                 loaded.name,

@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from ..machine.launch.launch import Dim3
 
 COOPERATIVE: Final = 2
+PROGRAMMATIC: Final = 6
 CLUSTER_DIMENSION: Final = 4
 PREFERRED_CLUSTER: Final = 11
 UNDERSTOOD: Final = frozenset(range(13)) | {14, 16, 17, 18}
 """Supported launch attributes: all but 13, a graph node that a device can update.
 
-Most are hints. Events and programmatic overlap need nothing, because each launch ends before the next begins.
+Most are hints. Events of launches need nothing, because each launch ends before the next begins.
 """
 _ATTRIBUTE_BYTES: Final = 72
 _VALUE_OFFSET: Final = 8
@@ -38,6 +39,7 @@ class LaunchConfig:
 
     cluster: the preferred cluster shape if the grid is a multiple of it, else the regular one; None if neither is
     given. attributes: ids of the given launch attributes. cooperative: all CTAs must be resident at the same time.
+    programmatic: it may start before the launch before it in its stream has ended (programmatic dependent launch).
     values: id and bytes of each attribute.
     """
 
@@ -49,6 +51,7 @@ class LaunchConfig:
     stream: int
     cooperative: bool = False
     values: tuple[tuple[int, bytes], ...] = ()
+    programmatic: bool = False
 
     @classmethod
     def read(cls, address: int) -> LaunchConfig:
@@ -58,13 +61,15 @@ class LaunchConfig:
         clusters: dict[int, Dim3] = {}
         ids = []
         values = []
-        cooperative = False
+        cooperative = programmatic = False
         for i in range(raw.attribute_count):
             at = raw.attributes + i * _ATTRIBUTE_BYTES
             ids.append(ctypes.c_int.from_address(at).value)
             values.append((ids[-1], ctypes.string_at(at + _VALUE_OFFSET, _ATTRIBUTE_BYTES - _VALUE_OFFSET)))
             if ids[-1] == COOPERATIVE:
                 cooperative = ctypes.c_int.from_address(at + _VALUE_OFFSET).value != 0
+            if ids[-1] == PROGRAMMATIC:
+                programmatic = ctypes.c_int.from_address(at + _VALUE_OFFSET).value != 0
             if ids[-1] in (CLUSTER_DIMENSION, PREFERRED_CLUSTER):
                 clusters[ids[-1]] = _dim3((ctypes.c_uint * 3).from_address(at + _VALUE_OFFSET))
         cluster = clusters.get(CLUSTER_DIMENSION)
@@ -72,7 +77,8 @@ class LaunchConfig:
         if preferred is not None and not any(g % c for g, c in zip(grid, preferred, strict=True)):
             cluster = preferred
         shared, stream = raw.dynamic_shared_bytes & 0xFFFF_FFFF, raw.stream or 0
-        return cls(grid, _dim3(raw.block), cluster, shared, tuple(ids), stream, cooperative, tuple(values))
+        block, given = _dim3(raw.block), tuple(values)
+        return cls(grid, block, cluster, shared, tuple(ids), stream, cooperative, given, programmatic)
 
 
 def _dim3(values: ctypes.Array[ctypes.c_uint]) -> Dim3:

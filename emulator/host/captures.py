@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from .errors import (
@@ -19,6 +18,7 @@ from .errors import (
     CudaError,
     not_emulated,
 )
+from .order import Order, Tail
 
 Work = Callable[[], None]
 _HANDLES: Final = itertools.count(0x1000)
@@ -29,37 +29,71 @@ def new_handle() -> int:
     return next(_HANDLES)
 
 
+@dataclass(frozen=True)
+class Node:
+    """Captured work. after: the nodes (bits) that come before. previous: the one that it follows, if only that."""
+
+    work: Work
+    after: int
+    previous: int | None
+
+
 @dataclass(eq=False)
 class Graph:
     """Captured work in order of submission, and the driver's handle of the graph."""
 
-    nodes: list[Work] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
     handle: int = field(default_factory=new_handle)
 
-    def replay(self) -> None:
-        """Do all the work once."""
-        for work in self.nodes:
-            work()
+    def replay(self, order: Order, stream: int) -> None:
+        """Do all the work once, on a stream."""
+        first, ends = order.tail_of_graph(stream), list[Tail]()
+        for node in self.nodes:
+            tail, left = replace(first), node.after
+            while left:
+                latest = left.bit_length() - 1
+                tail.follow(ends[latest].submitted)
+                left &= ~(self.nodes[latest].after | 1 << latest)
+            if node.previous is not None:
+                tail.done, tail.begun = ends[node.previous].done, ends[node.previous].begun
+            ends.append(tail)
+            try:
+                with order.node(tail):
+                    node.work()
+            finally:
+                order.end_graph(stream, tail.submitted)
 
 
 @dataclass(eq=False)
 class _Capture:
-    """An open capture. seen: a vector clock per stream, which counts the operations of each stream that precede it."""
+    """An open capture.
+
+    seen: for each stream, the nodes (bits) that its next operation comes after. last: its last one, None if it has
+    waited since.
+    """
 
     origin: int
     graph: Graph = field(default_factory=Graph)
-    seen: dict[int, Counter[int]] = field(default_factory=dict)
+    seen: dict[int, int] = field(default_factory=dict)
+    last: dict[int, int | None] = field(default_factory=dict)
     valid: bool = True
 
     def submit(self, stream: int, work: Work) -> None:
         if not self.valid:
             raise CudaError(INVALIDATED)
-        self.graph.nodes.append(work)
-        self.seen[stream][stream] += 1
+        number, nodes = len(self.graph.nodes), self.graph.nodes
+        nodes.append(Node(work, self.seen[stream], self.last.get(stream)))
+        self.seen[stream] |= 1 << number
+        self.last[stream] = number
+
+    def wait(self, stream: int, nodes: int) -> None:
+        """Let a stream's next operation come after these nodes."""
+        self.seen[stream] = self.seen.get(stream, 0) | nodes
+        self.last[stream] = None
 
     def joined(self) -> bool:
         """Return True if the origin stream is ordered after all work of the other streams."""
-        return all(self.seen[self.origin][stream] >= seen[stream] for stream, seen in self.seen.items())
+        return not any(seen & ~self.seen[self.origin] for seen in self.seen.values())
 
 
 class Captures:
@@ -71,9 +105,10 @@ class Captures:
 
     def __init__(self) -> None:
         self._open: dict[int, _Capture] = {}
-        self._recorded: dict[int, tuple[_Capture, Counter[int]]] = {}
+        self._recorded: dict[int, tuple[_Capture, int]] = {}
         self._past_events: set[int] = set()
         self.graphs: dict[int, Graph] = {}
+        self.order = Order()
 
     def capturing(self, stream: Any) -> bool:
         """Return True if this stream is capturing."""
@@ -105,6 +140,7 @@ class Captures:
         asked = [capture for handle, capture in self._open.items() if stream is None or handle == int(stream)]
         if asked:
             raise self._invalidated(UNSUPPORTED, *asked)
+        self.order.synchronize(stream)
 
     def synchronize_event(self, event: Any) -> None:
         """Check that synchronising with or querying an event is allowed.
@@ -114,12 +150,13 @@ class Captures:
         self._reject_past_event(event)
         if int(event) in self._recorded:
             raise self._invalidated(CAPTURED_EVENT, self._recorded[int(event)][0])
+        self.order.synchronize_event(event)
 
     def begin(self, stream: Any) -> None:
         """Start capturing. Raises NotEmulated for the default stream and for a stream that is already capturing."""
         if int(stream) == 0 or self.capturing(stream):
             raise not_emulated(f"capturing stream {int(stream):#x}", "it is the default stream or is already capturing")
-        self._open[int(stream)] = capture = _Capture(int(stream), seen={int(stream): Counter()})
+        self._open[int(stream)] = capture = _Capture(int(stream), seen={int(stream): 0})
         self.graphs[capture.graph.handle] = capture.graph
 
     def record(self, event: Any, stream: Any) -> None:
@@ -127,14 +164,16 @@ class Captures:
         capture = self._open.get(int(stream))
         self._past_events.discard(int(event))
         if capture is not None:
-            self._recorded[int(event)] = capture, Counter(capture.seen[int(stream)])
+            self._recorded[int(event)] = capture, capture.seen[int(stream)]
         else:
             self._recorded.pop(int(event), None)
+            self.order.record(event, stream)
 
     def wait(self, stream: Any, event: Any) -> None:
         """Make a stream wait for an event. If the event belongs to a capture, the stream joins it."""
         self._reject_past_event(event)
         if int(event) not in self._recorded:
+            self.order.wait(stream, event)
             return
         capture, seen = self._recorded[int(event)]
         if not capture.valid:
@@ -142,7 +181,7 @@ class Captures:
         own = self._open.setdefault(int(stream), capture)
         if own is not capture:
             raise self._invalidated(MERGE, own, capture)
-        capture.seen[int(stream)] = capture.seen.get(int(stream), Counter()) | seen
+        capture.wait(int(stream), seen)
 
     def end(self, stream: Any) -> Graph | None:
         """Stop capturing and return the graph, None if the stream was not capturing."""

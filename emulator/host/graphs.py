@@ -21,7 +21,8 @@ class CUDAGraph:
         self._graph = Current.captures.end(Current.stream.cuda_stream) or Graph()
 
     def replay(self) -> None:
-        self._graph.replay()
+        stream = Current.stream.cuda_stream
+        Current.captures.submit(stream, lambda: self._graph.replay(Current.captures.order, stream))
 
     def reset(self) -> None:
         self._graph = Graph()

@@ -10,16 +10,28 @@ from ..bridge.allocations import Allocation, Memory
 from ..bridge.arguments import Arguments, values_at
 from ..bridge.device import NO_MEMORY, LaunchingDevice
 from ..bridge.launchconfig import LaunchConfig
+from ..machine.order.operations import Surroundings
+from ..modules import LoadedKernel
 from ..patching import Patches
 from .captures import Captures
 from .memory import Allocations
+from .order import Order
 
 
 def install(patches: Patches, memory: Allocations, captures: Captures) -> None:
     """Give the emulated device the host's allocations, and submit its launches through `captures`."""
     patches.set(LaunchingDevice, "launch", _capturing(LaunchingDevice.launch, captures))
     patches.set(LaunchingDevice, "memory", _with_host_memory(LaunchingDevice.memory, memory))
+    patches.set(LaunchingDevice, "surroundings", _surroundings(captures.order))
+    patches.set(LaunchingDevice, "ended", lambda device, launch, config: captures.order.end(launch, config.stream))
     patches.set(LaunchingDevice, "call", _without_cpu_tensors(LaunchingDevice.call, memory))
+
+
+def _surroundings(order: Order) -> Callable[[LaunchingDevice, LoadedKernel, LaunchConfig], Surroundings | None]:
+    def surroundings(device: LaunchingDevice, kernel: LoadedKernel, config: LaunchConfig) -> Surroundings | None:
+        return order.begin(config.stream, config.programmatic, kernel.syntax.triggers_dependents)
+
+    return surroundings
 
 
 def _without_cpu_tensors(original: Callable[..., int], host: Allocations) -> Callable[..., int]:

@@ -32,6 +32,7 @@ _UNKNOWN: Final = ("CUDA_ERROR_UNKNOWN", "unknown error")
 _STRINGS: Final = {
     code: tuple(ctypes.c_char_p(text.encode()) for text in texts) for code, texts in (*ERRORS.items(), (-1, _UNKNOWN))
 }
+_NON_BLOCKING: Final = 1
 _LIMITS: Final = {0: 1024, 1: 1 << 20, 2: 8 << 20}
 """Sizes in bytes by CUlimit: thread stack, printf buffer, malloc heap. The emulator does not need them."""
 
@@ -165,12 +166,13 @@ class LibCuda(CLibrary):
 
     # Memory
 
-    @entry(
-        *("cuMemAlloc_v2", "cuMemAllocHost_v2", "cuMemAllocManaged", "cuMemHostAlloc"),
-        *("cuMemAllocAsync", "cuMemAllocFromPoolAsync"),
-    )
+    @entry("cuMemAlloc_v2", "cuMemAllocAsync", "cuMemAllocFromPoolAsync")
     def allocate(self, pointer: int, size: int) -> None:
         put(pointer, LONG, self.session.allocations.allocate(size))
+
+    @entry("cuMemAllocHost_v2", "cuMemAllocManaged", "cuMemHostAlloc")
+    def allocate_host(self, pointer: int, size: int) -> None:
+        put(pointer, LONG, self.session.allocations.allocate(size, host=True))
 
     @entry(
         *("cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool", "cuMemPoolCreate"),
@@ -184,9 +186,20 @@ class LibCuda(CLibrary):
     def mapped(self, pointer: int, of_host: int, _flags: int) -> None:
         put(pointer, LONG, of_host)
 
-    @entry("cuMemFree_v2", "cuMemFreeHost", "cuMemFreeAsync")
+    @entry("cuMemFree_v2")
     def free(self, pointer: int) -> None:
-        if not self.session.allocations.free(pointer):
+        self._free(pointer, "cudaFree")
+
+    @entry("cuMemFreeHost")
+    def free_host(self, pointer: int) -> None:
+        self._free(pointer, "cudaFreeHost")
+
+    @entry("cuMemFreeAsync")
+    def free_async(self, pointer: int, stream: int) -> None:
+        self._free(pointer, "cudaFreeAsync", stream)
+
+    def _free(self, pointer: int, by: str, stream: int | None = None) -> None:
+        if not self.session.free(pointer, by, stream):
             raise CudaError(INVALID_VALUE)
 
     @entry("cuMemHostRegister_v2")
@@ -215,8 +228,8 @@ class LibCuda(CLibrary):
         found = self.session.allocations.containing(pointer)
         if found is None:
             raise CudaError(INVALID_VALUE)
-        put(start, LONG, found[0])
-        put(size, LONG, found[1])
+        put(start, LONG, found.address)
+        put(size, LONG, found.size)
 
     @entry("cuPointerGetAttribute")
     def pointer_attribute(self, data: int, attribute: int, pointer: int) -> None:
@@ -234,9 +247,8 @@ class LibCuda(CLibrary):
         found = self.session.allocations.containing(pointer)
         if found is None:
             return False
-        start, size = found
         device_memory = 2
-        wide = {1: self.session.context, 3: pointer, 4: pointer, 11: start, 12: size}
+        wide = {1: self.session.context, 3: pointer, 4: pointer, 11: found.address, 12: found.size}
         narrow = {2: device_memory, 13: 1}
         if attribute in wide:
             put(data, LONG, wide[attribute])
@@ -246,9 +258,15 @@ class LibCuda(CLibrary):
 
     # Streams, events and graphs
 
-    @entry("cuStreamCreate", "cuStreamCreateWithPriority", "cuEventCreate", "cuUserObjectCreate")
+    @entry("cuEventCreate", "cuUserObjectCreate")
     def new(self, handle: int) -> None:
         put(handle, LONG, new_handle())
+
+    @entry("cuStreamCreate", "cuStreamCreateWithPriority")
+    def new_stream(self, handle: int, flags: int) -> None:
+        stream = new_handle()
+        self.session.order.create(stream, blocking=not flags & _NON_BLOCKING)
+        put(handle, LONG, stream)
 
     @entry("cuStreamIsCapturing")
     def is_capturing(self, stream: int, status: int) -> None:
@@ -285,7 +303,7 @@ class LibCuda(CLibrary):
     @entry("cuGraphLaunch")
     def launch_graph(self, graph: int, stream: int) -> None:
         captures = self.session.captures
-        captures.submit(stream, captures.graphs[graph].replay)
+        captures.submit(stream, lambda: captures.graphs[graph].replay(captures.order, stream))
 
     @entry("cuStreamGetCaptureInfo_v2")
     def capture_info(self, stream: int, status: int, number: int, graph: int, before: int, count: int) -> None:

@@ -27,8 +27,8 @@ _SAME_NAMES: Final = (
     *("DeviceCanAccessPeer", "DeviceGetAttribute", "DeviceGetDefaultMemPool", "DeviceGetMemPool"),
     *("DeviceGetPCIBusId", "DriverGetVersion", "EventCreate", "EventElapsedTime", "EventElapsedTime_v2"),
     *("EventQuery", "EventRecord", "EventRecordWithFlags", "EventSynchronize", "GraphInstantiateWithFlags"),
-    *("GraphLaunch", "LaunchHostFunc", "MemPoolCreate", "OccupancyMaxActiveClusters", "StreamCreate"),
-    *("StreamCreateWithPriority", "StreamEndCapture", "StreamGetDevice", "StreamGetId", "StreamIsCapturing"),
+    *("GraphLaunch", "LaunchHostFunc", "MemPoolCreate", "OccupancyMaxActiveClusters", "StreamCreateWithPriority"),
+    *("StreamEndCapture", "StreamGetDevice", "StreamGetId", "StreamIsCapturing"),
     *("StreamQuery", "StreamSynchronize", "StreamWaitEvent"),
 )
 """Runtime functions that behave as the driver function of the same name, without their prefixes."""
@@ -211,6 +211,10 @@ class LibCudart(CLibrary):
     def error_name(self, error: int) -> int:
         return error_text(error, 0)
 
+    @entry("cudaStreamCreate")
+    def new_stream(self, handle: int) -> None:
+        self._driver.new_stream(handle, 0)
+
     # The device
 
     @entry("cudaSetDevice", "cudaInitDevice")
@@ -247,12 +251,11 @@ class LibCudart(CLibrary):
 
     @entry("cudaMemcpy2D")
     def copy_rows(self, to: int, to_pitch: int, source: int, pitch: int, width: int, height: int, kind: int) -> None:
-        self.session.allocations.copy_rows(to, to_pitch, source, pitch, width, height, kind)
+        self.session.copy_rows(to, to_pitch, source, pitch, width, height, kind)
 
     @entry("cudaMemcpy2DAsync")
     def copy_rows_async(self, *given: int) -> None:
-        *rows, stream = given
-        self.session.captures.submit(stream, lambda: self.copy_rows(*rows))
+        self.session.copy_rows(*given)
 
     @entry("cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync")
     def copy_to_symbol(

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
 import torch
 
+from .callers import caller
 from .errors import INVALID_VALUE, CudaError
 
 ALIGNMENT: Final = 512
 POISON: Final = 0xCB
+FREED_KEPT: Final = 256
+"""The number of freed allocations that reports can name."""
 Range = tuple[int, int]
 """Address, size in bytes."""
 
@@ -29,6 +34,20 @@ class Kind(IntEnum):
     DEFAULT = 4
 
 
+@dataclass(eq=False)
+class Piece:
+    """An allocation. host: pinned or managed memory. freed: by what it was freed, and where; empty while it is live."""
+
+    address: int
+    size: int
+    host: bool = False
+    freed: str = ""
+
+    @property
+    def end(self) -> int:
+        return self.address + self.size
+
+
 class Allocations:
     """The device's live allocations, by address. Each is aligned to 512 bytes, as cudaMalloc aligns.
 
@@ -37,42 +56,55 @@ class Allocations:
 
     def __init__(self, variable: Callable[[int], Range | None] = lambda address: None) -> None:
         self._buffers: dict[int, np.ndarray] = {}
-        self._live: dict[int, int] = {}
-        self._registered: dict[int, int] = {}
+        self._live: dict[int, Piece] = {}
+        self._registered: dict[int, Piece] = {}
+        self._freed: deque[Piece] = deque(maxlen=FREED_KEPT)
         self._variable = variable
+        self.on_free: Callable[[Piece], None] = lambda piece: None
 
-    def allocate(self, size: int) -> int:
-        """Allocate `size` poisoned bytes and return their address."""
-        piece = self._aligned_buffer(size)
-        piece.fill(POISON)
-        self._buffers[piece.ctypes.data] = piece
-        return piece.ctypes.data
+    def allocate(self, size: int, host: bool = False) -> int:
+        """Allocate `size` poisoned bytes and return their address. host: pinned or managed memory."""
+        buffer = self._aligned_buffer(size, host)
+        buffer.fill(POISON)
+        self._buffers[buffer.ctypes.data] = buffer
+        return buffer.ctypes.data
 
-    def free(self, pointer: Any) -> bool:
+    def free(self, pointer: Any, by: str = "cudaFree") -> bool:
         """Free an allocation and return True; return False if there is none. Freeing a null pointer does nothing."""
-        return address_of(pointer) == 0 or self._buffers.pop(address_of(pointer), None) is not None
+        address = address_of(pointer)
+        if address in self._buffers:
+            self._live[address].freed = by
+        return address == 0 or self._buffers.pop(address, None) is not None
 
-    def storage(self, size: int) -> torch.UntypedStorage:
+    def storage(self, size: int, host: bool = False) -> torch.UntypedStorage:
         """Allocate `size` uninitialised bytes for a torch storage, which owns them."""
-        return torch.from_numpy(self._aligned_buffer(size)).untyped_storage()
+        return torch.from_numpy(self._aligned_buffer(size, host)).untyped_storage()
 
     def register(self, address: int, size: int) -> None:
         """Let the device access a range of host memory until `unregister`."""
-        self._registered[address] = size
+        self._registered[address] = Piece(address, size, host=True)
 
     def unregister(self, address: int) -> bool:
         """Undo `register` and return True; return False if no range was registered at this address."""
         return self._registered.pop(address, None) is not None
 
+    def pieces(self) -> list[Piece]:
+        """Return all live allocations, and registered host memory."""
+        return [*self._live.values(), *(one for one in self._registered.values() if one.address not in self._live)]
+
     def ranges(self) -> list[Range]:
         """Return the ranges of all live allocations and of registered host memory."""
-        return [*self._live.items(), *(piece for piece in self._registered.items() if piece[0] not in self._live)]
+        return [(piece.address, piece.size) for piece in self.pieces()]
 
-    def containing(self, address: int) -> Range | None:
-        """Return the range of the allocation that contains an address, None if there is none."""
+    def containing(self, address: int) -> Piece | None:
+        """Return the allocation that contains an address, None if there is none."""
         if address in self._live:
-            return address, self._live[address]
-        return next(((at, size) for at, size in self.ranges() if at <= address < at + max(size, 1)), None)
+            return self._live[address]
+        return next((one for one in self.pieces() if one.address <= address < one.address + max(one.size, 1)), None)
+
+    def freed_at(self, address: int) -> Piece | None:
+        """Return the allocation that contained an address and was freed last, None if none is known."""
+        return next((one for one in reversed(self._freed) if one.address <= address < one.end), None)
 
     def copy(self, destination: Any, source: Any, size: Any, kind: int = Kind.DEFAULT) -> None:
         """Copy `size` bytes between any two of host and device memory. Raises CudaError."""
@@ -104,17 +136,28 @@ class Allocations:
 
     def _check(self, address: int, size: int, on_device: bool) -> None:
         """Raise CudaError if the bytes leave the allocation of the first, or must be the device's and are not."""
-        found = self.containing(address) or self._variable(address)
+        piece = self.containing(address)
+        found = self._variable(address) if piece is None else (piece.address, piece.size)
         if address + size > sum(found) if found else on_device or not address:
-            raise CudaError(INVALID_VALUE, f": {size} bytes at {address:#x} are not the device's")
+            freed = self.freed_at(address) if on_device and piece is None else None
+            why = f" any more: {freed.freed}" if freed else ""
+            raise CudaError(INVALID_VALUE, f": {size} bytes at {address:#x} are not the device's{why}")
 
-    def _aligned_buffer(self, size: int) -> np.ndarray:
+    def _aligned_buffer(self, size: int, host: bool) -> np.ndarray:
         buffer = np.empty(max(size, 1) + ALIGNMENT, np.uint8)
         start = -buffer.ctypes.data % ALIGNMENT
         piece = buffer[start : start + max(size, 1)]
-        self._live[piece.ctypes.data] = size
-        weakref.finalize(piece, self._live.pop, piece.ctypes.data)
+        address = piece.ctypes.data
+        self._live[address] = Piece(address, size, host)
+        weakref.finalize(piece, self._end, address).atexit = False
         return piece
+
+    def _end(self, address: int) -> None:
+        """Record that an allocation is gone: freed by CUDA's call, or by the end of its last tensor."""
+        piece = self._live.pop(address)
+        piece.freed = f"freed by {piece.freed or 'the end of its last tensor'} at {caller()}"
+        self._freed.append(piece)
+        self.on_free(piece)
 
 
 def address_of(pointer: Any) -> int:

@@ -7,7 +7,8 @@ from typing import Any
 
 from . import code
 from .captures import Captures, Work, new_handle
-from .memory import Allocations, Kind
+from .memory import Allocations, Kind, address_of
+from .order import Order, footprint_of
 
 
 class DriverState:
@@ -24,11 +25,58 @@ class DriverState:
 
     def copy(self, destination: Any, source: Any, size: Any, kind: int = Kind.DEFAULT, stream: Any = None) -> None:
         """Copy `size` bytes, now or, if the stream is capturing, when the graph is replayed. Raises CudaError then."""
-        self._submit(stream, lambda: self.allocations.copy(destination, source, size, kind))
+        self.copy_rows(destination, 0, source, 0, size, 1, kind, stream)
+
+    def copy_rows(
+        self, to: Any, to_pitch: int, source: Any, pitch: int, width: Any, height: int, kind: int, stream: Any = None
+    ) -> None:
+        """Copy `height` rows of `width` bytes that start a pitch of bytes apart, at the same time as `copy` would."""
+        ends = address_of(to), address_of(source)
+        written, read = (self._in_device_memory(at) for at in ends)
+        rows = [(at, step, int(width), height) for at, step in zip(ends, (to_pitch, pitch), strict=True)]
+
+        name = "cudaMemcpy" if stream is None else "cudaMemcpyAsync"
+        accessed = footprint_of(name, rows[1:] if read else (), rows[:1] if written else ())
+
+        def work() -> None:
+            self.allocations.copy_rows(to, to_pitch, source, pitch, width, height, kind)
+            self.order.submit(int(stream or 0), name, accessed)
+
+        self._submit(stream, work)
+        # API synchronization behavior: a copy without a stream returns when it is complete, except within device
+        # memory; one to pageable memory always does.
+        host = not written or (stream is None and not (written == read == "device"))
+        if host and not self.captures.capturing(stream or 0):
+            self.order.synchronize(int(stream or 0))
 
     def fill(self, destination: Any, value: int, count: Any, width: int, stream: Any = None) -> None:
         """Write `count` values of `width` bytes, at the same time as `copy` would."""
-        self._submit(stream, lambda: self.allocations.fill(destination, value, count, width))
+        name = "cudaMemset" if stream is None else "cudaMemsetAsync"
+        accessed = footprint_of(name, writes=[(address_of(destination), 0, width * int(count), 1)])
+
+        def work() -> None:
+            self.allocations.fill(destination, value, count, width)
+            self.order.submit(int(stream or 0), name, accessed)
+
+        self._submit(stream, work)
+
+    def free(self, pointer: Any, by: str, stream: Any = None) -> bool:
+        """Free memory, in the order of a stream or, without one, after everything. Return False if there is none."""
+        if stream is None:
+            self.order.synchronize()
+        elif (piece := self.allocations.containing(address_of(pointer))) is not None:
+            self.order.submit(int(stream), by, footprint_of(by, writes=[(piece.address, 0, piece.size, 1)]))
+        return self.allocations.free(pointer, by)
+
+    @property
+    def order(self) -> Order:
+        """The order of the session's operations."""
+        return self.captures.order
+
+    def _in_device_memory(self, address: int) -> str:
+        """Return "device" or "host" for memory that the device may access; empty for pageable memory."""
+        piece = self.allocations.containing(address)
+        return "" if piece is None else "host" if piece.host else "device"
 
     def _submit(self, stream: Any, work: Work) -> None:
         if stream is None:

@@ -18,6 +18,8 @@ class Stream:
 
     def __init__(self, device: Any = None, priority: int = 0, *, handle: int | None = None) -> None:
         self.cuda_stream = new_handle() if handle is None else handle
+        if handle is None:
+            Current.captures.order.create(self.cuda_stream, blocking=False)  # torch creates its streams so
         self.priority = priority
         self.device = DEVICE
         self.device_index = 0

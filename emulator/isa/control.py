@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 @executes("griddepcontrol.wait", "griddepcontrol.launch_dependents", communicates=never_communicates)
 def _grid_dependence(ins: Instr) -> Action:
     Modifiers(ins).done()
-    return lambda warp, mask: None
+    waits = ins.opcode == "griddepcontrol.wait"
+
+    def run(warp: Warp, mask: Any) -> None:
+        if (around := warp.cta.launch.surroundings) is not None:
+            (around.wait if waits else around.trigger)(warp)
+
+    return run
 
 
 @executes("setmaxnreg", blocking=True, communicates=never_communicates)

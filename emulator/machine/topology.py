@@ -205,6 +205,8 @@ class Warp(Issuer):
         component = history.component(cta.rank, index)
         history.component(cta.rank, index, "lanes")
         super().__init__(cta, index, component, history.clock(history.width))
+        if cta.launch.surroundings is not None:
+            self.clock.remote = cta.launch.surroundings.remote
         self.serial = cta.cluster.outside.register(self)
         loads, stores = (history.component(cta.rank, index, verb) for verb in ("ld", "st"))
         self.loads = Pipe(self, "tcgen05.wait::ld", loads, (loads,))

@@ -301,6 +301,11 @@ class Kernel:
         return -(-self.static_shared_bytes // DYNAMIC_SHARED_ALIGN) * DYNAMIC_SHARED_ALIGN
 
     @cached_property
+    def triggers_dependents(self) -> bool:
+        """True if the next launch may start before this one ends, if its attributes say so."""
+        return any(instr.opcode == "griddepcontrol.launch_dependents" for instr in self.instrs)
+
+    @cached_property
     def global_cell(self) -> int:
         """The size of the smallest global-memory access by threads or by byte-masked copies, at most 4 bytes."""
         return min((size for i in self.instrs if (size := _global_access_bytes(i))), default=_CELL)

@@ -89,6 +89,7 @@ def test_the_runtimes_events_fork_a_capture():
     runtime.cudaStreamWaitEvent(second, event, 0)
     runtime.cudaStreamBeginCapture(first, mode)
     driver.cuMemsetD32Async(buffer.data_ptr(), 1, 1, second)
+    driver.cuStreamSynchronize(second)
     assert buffer.tolist() == [1, 0]
     runtime.cudaEventRecord(event, first)
     runtime.cudaStreamWaitEvent(second, event, 0)

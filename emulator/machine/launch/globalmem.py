@@ -142,6 +142,10 @@ class GlobalMemory:
             for tell in self.on_track:
                 tell(allocation)
 
+    def track_all(self) -> None:
+        """Check and record every access from the start of the launch."""
+        self.tracked.update(allocation.address for allocation in self.allocations)
+
     def _holding(self, addresses: np.ndarray, size: int) -> Allocation | None:
         low, high = int(addresses.min()), int(addresses.max()) + size
         recent = self._recent

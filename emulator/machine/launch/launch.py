@@ -37,7 +37,8 @@ class Launch:
     allocations: (address, bytes, name) of known global memory. closed: there is no other. level: the strictest level
     that counts as an error. numerics: "tc" for the tensor core's own rounding. diagnostics: "stop" raises the first
     finding that leaves memory unchanged, "report" records it and continues. cooperative: all CTAs must be resident at
-    the same time. names: names of mbarriers, by byte offset from the start of dynamic shared memory.
+    the same time. names: names of mbarriers, by byte offset from the start of dynamic shared memory. surroundings: the
+    `machine.order.operations.Surroundings`, for which every access is recorded. None if nothing runs beside it.
     """
 
     kernel: Kernel
@@ -54,6 +55,7 @@ class Launch:
     closed: bool = False
     cooperative: bool = False
     names: Mapping[int, str] = field(default_factory=dict)
+    surroundings: Any = None
 
     def __post_init__(self) -> None:
         """Raise LaunchError for a configuration that the device would reject."""
@@ -80,6 +82,8 @@ class Launch:
                 f"{self.shared_bytes} bytes of shared memory; the device holds {self.resident_clusters} at a time"
             )
         self.memory = GlobalMemory(self.allocations, self.closed, self.report)
+        if self.surroundings is not None:
+            self.memory.track_all()
         self.stats = Stats()
         self.waiting_clusters: deque[Dim3] = deque()
         self.findings: list[Fault] = []

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ...errors import UnknownInstruction
+from ...errors import UnknownInstruction, place_in
 
 if TYPE_CHECKING:
-    from ...ptx.syntax import Kernel, Location
+    from ...ptx.syntax import Instr, Kernel, Location
 
 Callers = Mapping[tuple[str, str], Sequence["FunctionCall"]]
 
@@ -82,6 +82,13 @@ def source_place(kernel: Kernel, instr: int) -> SourcePlace | None:
     found = kernel.sources[instr]
     assert found is None or isinstance(found, SourcePlace)
     return found
+
+
+def place_of(kernel: Kernel, instr: Instr) -> str:
+    """Describe an instruction of a kernel: its PTX line, its text, its source line if known, the kernel."""
+    at = kernel.places.get(instr.place)
+    where = None if at is None else source_place(kernel, at)
+    return f"{place_in(instr, where)}\nin kernel {kernel.name}"
 
 
 def _find_place(kernel: Kernel, instr: int) -> SourcePlace | None:

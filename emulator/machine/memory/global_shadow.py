@@ -7,7 +7,8 @@ pending by compiled code (see `native.memory_layout`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,17 +26,19 @@ from ...native.memory_layout import (
     UNCHANGED,
     lane_of,
 )
+from ..launch.source import place_of
 from ..order.clocks import Clock
 from ..order.equal_stores import replace_equal, replaced_unequal, unsafe_cells
 from ..order.flags import Flags
 from ..order.global_access import GlobalAccess, Overlap
 from ..order.history import History
-from ..order.shadow import UNWRITTEN, Shadow, distinct
+from ..order.operations import By, EarlierAccess, Runs
+from ..order.shadow import UNWRITTEN, Shadow, distinct, parts_of
 from ..reports.report import report_conflict, report_lane_race, report_store_collision
 from ..reports.suspects import part_of_load
 
 if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
+    from ...ptx.syntax import Instr, Kernel
     from ..launch.globalmem import Allocation
     from ..launch.launch import Launch
     from ..order.access import Access, Issuer
@@ -178,7 +181,35 @@ class GlobalShadow:
         area = self._areas.get(allocation.address)
         if area is None:
             area = self._areas[allocation.address] = Area(allocation, self)
+            around = self._launch.surroundings
+            for run in () if around is None else around.accesses_within(*area.bytes):
+                area.enter(*run)
         return area
+
+    def accessed(self) -> Runs:
+        """Return what the launch accessed in tracked allocations."""
+        kernel, by, runs = self._launch.kernel, dict[Any, int](), list[Any]()
+        for area in self._areas.values():
+            for starts, ends, write, numbers in area.runs():
+                made = {number: self._kind(number) for number in distinct(numbers)}
+                which = np.array([-1 if made[n] is None else by.setdefault(made[n], len(by)) for n in numbers.tolist()])
+                own = which >= 0
+                runs.append((starts[own], ends[own], write, which[own]))
+        return Runs.of(runs, [_by(kernel, *kind) for kind in by])
+
+    def written(self) -> Runs:
+        """Return what the launch wrote, without the instructions."""
+        by = By("a write", partial(str, f"kernel {self._launch.kernel.name}"))
+        return Runs.of(((*area.written(), True, 0) for area in self._areas.values()), [by])
+
+    def _kind(self, number: int) -> tuple[Any, ...] | None:
+        """Return instruction, name, scope and proxy of an access, and whether it is late; None for another launch's."""
+        own = [part for part in parts_of(self.history.accesses[number]) if not isinstance(part, EarlierAccess)]
+        if not own:
+            return None
+        around, last = self._launch.surroundings, own[-1]
+        late = around is not None and any(map(around.is_late, own))
+        return last.instr, last.what, min(part.strong for part in own), last.generic, late
 
 
 class Area:
@@ -197,6 +228,37 @@ class Area:
         self.writes, self.reads = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self._before: np.ndarray | None = None
         """The cells that were accessed before `start_footprint`."""
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """The first address, and the address after the last."""
+        return self._allocation.address, self._allocation.address + self._allocation.size
+
+    def enter(self, start: int, end: int, write: bool, access: EarlierAccess) -> None:
+        """Put an access of bytes `start` to `end - 1` into the shadow that was made before the launch or beside it."""
+        cells = slice((start - self._base) // self._cell, -(-(end - self._base) // self._cell))
+        history = self._whole.history
+        if write:
+            self._shadow.writer[cells] = history.record(access)
+        else:
+            self._shadow.reader[cells] = self._shadow.joined(self._shadow.reader[cells], access)
+        self.writes[cells] = self.reads[cells] = NOBODY
+
+    def written(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the runs of written bytes: their starts and ends."""
+        written, _ = self._accessed()
+        edges = np.flatnonzero(np.diff(written, prepend=False, append=False))
+        return self._base + self._cell * edges[::2], self._base + self._cell * edges[1::2]
+
+    def runs(self) -> Iterator[tuple[np.ndarray, np.ndarray, bool, np.ndarray]]:
+        """Yield the writes and the reads of the launch: starts and ends in bytes, and the number of each access."""
+        self._flush(np.flatnonzero((self.writes | self.reads) & GLOBAL_ID))
+        for write, numbers in ((True, self._shadow.writer), (False, self._shadow.reader)):
+            edges = np.flatnonzero(np.diff(numbers, prepend=UNWRITTEN, append=UNWRITTEN))
+            if edges.size:
+                kept = numbers[edges[:-1]] != UNWRITTEN
+                starts, ends = (self._base + self._cell * at[kept] for at in (edges[:-1], edges[1:]))
+                yield starts, ends, write, numbers[edges[:-1]][kept]
 
     def start_footprint(self) -> None:
         """Collect in `touched` the cells accessed from now on, without those that were accessed before.
@@ -336,7 +398,7 @@ class Area:
         """Report a load by the non-coherent path from memory that was written in the launch, in order or not."""
         accesses = self._whole.history.accesses
         wrote = next((a for n in distinct(self._shadow.writer[cells]) if (a := accesses[n]) is not None), None)
-        if wrote is not None:
+        if wrote is not None and not isinstance(wrote, EarlierAccess):
             what = f"{me.what}.nc reads {self._shown(cells)}, which {wrote.what} wrote in this launch"
             at = (("written at", place(wrote.instr, wrote.warp)), ("by", str(wrote.warp)))
             missing = ("missing", f"a load without .nc at PTX line {me.instr.line}")
@@ -377,7 +439,7 @@ class Area:
         """Return whether the cells in the mask `hit` have the same bits in every order of two unordered accesses."""
         if verb == "reads":
             last = isinstance(other, GlobalAccess) and _is_plain(other)
-            return last and not unsafe_cells(me, other, cells[hit], clock).size  # type: ignore[arg-type]
+            return last and not isinstance(other, EarlierAccess) and not unsafe_cells(me, other, cells[hit], clock).size  # type: ignore[arg-type]
         if self._same is None or not self._same[hit.any(1)].all():
             return False
         if kind == "write":
@@ -395,7 +457,7 @@ class Area:
             store = history.accesses[number]
             other = None if store is None else store.last
             here = writers == number
-            if not isinstance(other, GlobalAccess) or not _is_plain(other):
+            if not isinstance(other, GlobalAccess) or isinstance(other, EarlierAccess) or not _is_plain(other):
                 continue
             at = np.unique(cells[here])
             if self._same[here.any(1)].all():
@@ -447,14 +509,19 @@ def _record(me: GlobalAccess, lanes: Any) -> Any:
     return me.time << GLOBAL_TIME_BITS | me.warp.serial << SERIAL_BITS | lane_of(lanes)
 
 
+def _by(kernel: Kernel, instr: Instr, what: str, strong: int, generic: bool, late: bool) -> By:
+    return By(what, partial(place_of, kernel, instr), strong, generic, late)
+
+
 def _is_plain(write: Access | None) -> bool:
     """Return True if a completed write does not depend on the old contents, i.e. is not a reduction."""
-    parts = () if write is None else write.parts or (write,)
     return all(
+        isinstance(part, EarlierAccess)
+        or
         # A reduction adds to the old contents. The bits of a copy are known once it is complete
         # (test_the_bits_that_are_there_before_a_copy_comes_are_not_its_own).
-        not part.instr.kind.is_read_modify_write if part.generic else not part.strong and _was_made(part)
-        for part in parts
+        (not part.instr.kind.is_read_modify_write if part.generic else not part.strong and _was_made(part))
+        for part in parts_of(write)
     )
 
 

@@ -222,6 +222,11 @@ class Access:
     def __post_init__(self) -> None:
         self.issued = self.warp.time
 
+    @property
+    def combines_as(self) -> type[Access]:
+        """The class of an access that stands for this one and others."""
+        return type(self)
+
     def alone(self) -> Clock:
         """Return a clock that has seen this access alone, and no later access of other lanes."""
         clock = Clock(0, self.warp.cta.cluster_id)

@@ -265,7 +265,7 @@ class Shadow:
         """
         last, readers = self._last(number), self.reader[cells][hit]
         row = me.visible if last.generic and not me.generic else ORDERED
-        for part in _parts(self.history.accesses[number]):
+        for part in parts_of(self.history.accesses[number]):
             if me.orders(part, clock, row if part is last else ORDERED):
                 continue
             # Observation order goes through a chain of read-modify-writes, not through a plain store.
@@ -281,7 +281,7 @@ class Shadow:
         def saw(read: Access) -> bool:
             return read.morally_strong(other) and me.comes_after(read, clock)
 
-        return all(any(map(saw, _parts(self.history.accesses[number]))) for number in distinct(readers))
+        return all(any(map(saw, parts_of(self.history.accesses[number]))) for number in distinct(readers))
 
     def _with_replaced(self, writers: np.ndarray, readers: np.ndarray, mine: int, me: Access, clock: Clock) -> Any:
         """Return the numbers of the strong write `me` together with what it replaces in each cell.
@@ -297,13 +297,13 @@ class Shadow:
 
         These are weak accesses, and strong ones that `me` is not ordered after. mine: the number of `me` alone.
         """
-        last, reads = self.history.accesses[writer], _parts(self.history.accesses[reader])
+        last, reads = self.history.accesses[writer], parts_of(self.history.accesses[reader])
         seen = [r for r in reads if r.strong and r.instr is not me.instr and me.comes_after(r, clock)]
         # An atom whose result is read observes what it replaces; "reductions do not form acquire patterns"
         # (test_the_last_cta_reads_what_all_added).
         if me.instr.kind is Kind.ATOMIC and me.warp.cta.launch.result_used(me.instr):
             seen.append(me)
-        unseen = (w for w in _parts(last) if not (w.strong and any(r.morally_strong(w) for r in seen)))
+        unseen = (w for w in parts_of(last) if not (w.strong and any(r.morally_strong(w) for r in seen)))
         writes = _unsubsumed(unseen, me, clock)
         # A later access may race with a weak access that this write replaced
         # (test_atomics_do_not_hide_the_load_before_them).
@@ -313,7 +313,7 @@ class Shadow:
     def _recorded(self, parts: tuple[Access, ...], overwrote: tuple[Access, ...] = ()) -> int:
         """Record several unordered accesses as one, and return its number."""
         me = parts[-1]
-        combined = type(me)(-1, 0, me.generic, me.instr, me.warp, me.what, parts=parts, overwrote=overwrote)
+        combined = me.combines_as(-1, 0, me.generic, me.instr, me.warp, me.what, parts=parts, overwrote=overwrote)
         return self.history.record(combined)
 
     def _check_readers(self, cells: Any, here: Any, number: int, me: Access, lanes: Any, since: int) -> None:
@@ -382,6 +382,12 @@ class Shadow:
                 me.merge_lanes(others, _all_of(lanes), _all_of(before))
                 lanes = lanes | before
         _record_lanes(self.reader_lanes, cells, lanes)
+
+    def joined(self, readers: np.ndarray, me: Access) -> Any:
+        """Return the numbers of readers together with the reader `me`, which nothing orders with them."""
+        return _mapped(
+            readers, {n: self._recorded((*parts_of(self.history.accesses[n]), me)) for n in distinct(readers)}
+        )
 
     def _last_unsynced_since(self, number: int, me: Access, clock: Clock) -> int:
         return 0 if self.history.accesses[number] is None else me.unsynced_since(self._last(number), clock)
@@ -483,7 +489,8 @@ def _mapped(numbers: np.ndarray, to: Mapping[int, int]) -> Any:
     return new
 
 
-def _parts(access: Access | None) -> tuple[Access, ...]:
+def parts_of(access: Access | None) -> tuple[Access, ...]:
+    """Return the accesses that one stands for, none for None."""
     return () if access is None else access.parts or (access,)
 
 

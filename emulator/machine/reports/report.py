@@ -25,6 +25,7 @@ from ...ptx.kinds import Kind
 from ...ptx.syntax import Vector
 from ..order.access import Access, LaneAgent, TaintedStore
 from ..order.clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock, Unsynced
+from ..order.operations import EarlierAccess
 from ..order.shadow import MBARRIER, UNWRITTEN
 from ..synchronisation.mbarrier import MBarrier
 from ..synchronisation.pipe import Pipe
@@ -92,6 +93,14 @@ def _race(
     part: LoadedPart,
 ) -> bool:
     """Report a conflict with one other access. Return whether the report is deferred."""
+    if isinstance(other, EarlierAccess):
+        beside = other.race(me, clock, verb, cells, kind)
+        beside.grade(level)
+        if verb == "reads":
+            report_read(me, beside, part)
+        else:
+            me.warp.cta.launch.report(beside)
+        return False
     ordered = other.seen_by(clock)
     if ordered and not me.generic and other.generic and not other.seen_by(clock, me.visible):
         needed = "fence.proxy.async" + " (or .async.global)" * (me.visible == ASYNC_VISIBLE_OUTSIDE)

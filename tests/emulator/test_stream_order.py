@@ -1,0 +1,271 @@
+"""Order between launches, copies and frees of several streams, by programs with and without what orders them."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+from ptx_launch import kernel
+
+import emulator
+from emulator.errors import DataRace, EmulatorError, MissingProxyFence, StreamRace
+from emulator.host.session import emulated_host
+
+N = 64
+LONG = ctypes.c_uint64
+PUBLISHED = "bar.sync 0; griddepcontrol.launch_dependents;"
+TRIGGER, WAIT = "griddepcontrol.launch_dependents;", "griddepcontrol.wait;"
+USE = "setp.eq.u32 %p, %v, 99; @%p ret;"
+LOAD, STORE = f"ld.global.u32 %v, [%x]; {USE}", "st.global.u32 [%x], %v;"
+LOAD_FLAG, STORE_FLAG = f"ld.relaxed.gpu.global.u32 %v, [%x]; {USE}", "st.relaxed.gpu.global.u32 [%x], %v;"
+COPY = """
+.shared .align 16 .b8 tile[256]; .shared .b64 full;
+mbarrier.init.shared.b64 [full], 1; {fence} mbarrier.arrive.expect_tx.shared.b64 _, [full], 256;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [tile], [%start], 256, [full];
+W: mbarrier.try_wait.parity.shared.b64 %p, [full], 0; @!%p bra W;
+"""
+
+
+def ptx(body: str) -> bytes:
+    """Return a module with the kernel `k`: each of its 64 threads runs `body`, with %x the address of its word of x."""
+    one = "setp.ne.u32 %p, %i, 0; @%p ret;" if "mbarrier" in body else ""
+    return kernel(
+        "k",
+        ".param .u64 x",
+        f"""
+.reg .b64 %x, %at, %start; .reg .b32 %i, %v, %w; .reg .pred %p;
+ld.param.u64 %start, [x]; mov.u32 %i, %tid.x; mul.wide.u32 %at, %i, 4; add.u64 %x, %start, %at;
+mov.u32 %v, 7; {one} {body} ret;
+""",
+    ).encode()
+
+
+class Gpu:
+    """The driver's functions, and memory `x` of 64 words."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL("libcuda.so.1")
+        self.x = self.allocate()
+
+    def call(self, name: str, *arguments: object) -> None:
+        getattr(self.library, name)(*(LONG(a) if isinstance(a, int) else a for a in arguments))
+
+    def new(self, name: str, *arguments: object) -> int:
+        """Call a function that writes a handle to its first parameter."""
+        made = LONG()
+        self.call(name, ctypes.byref(made), *arguments)
+        return made.value
+
+    def allocate(self) -> int:
+        return self.new("cuMemAlloc_v2", 4 * N)
+
+    def stream(self, flags: int = 1) -> int:
+        return self.new("cuStreamCreate", flags)
+
+    def run(self, body: str, stream: int, x: int | None = None, after: bool = False) -> None:
+        """Launch 64 threads. after: as a programmatic dependent of the launch before."""
+        function = self.new("cuModuleGetFunction", self.new("cuModuleLoadData", ptx(body)), b"k")
+        attribute = ctypes.create_string_buffer(struct.pack("<I4xI", 6, after), 72)
+        given = (ctypes.POINTER(LONG) * 1)(ctypes.pointer(LONG(self.x if x is None else x)))
+        config = struct.pack("<7I4xQQI4x", 1, 1, 1, N, 1, 1, 0, stream, ctypes.addressof(attribute), 1)
+        self.call("cuLaunchKernelEx", config, function, given, None)
+
+    def fill(self, stream: int) -> None:
+        self.call("cuMemsetD32Async", self.x, 0, N, stream)
+
+    def order(self, first: int, second: int) -> None:
+        """Let a stream wait for what another one has been given so far."""
+        event = self.new("cuEventCreate", 0)
+        self.call("cuEventRecord", event, first)
+        self.call("cuStreamWaitEvent", second, event, 0)
+
+    def graph(self, stream: int, work: Callable[[], None]) -> int:
+        self.call("cuStreamBeginCapture_v2", stream, 0)
+        work()
+        return self.new("cuGraphInstantiateWithFlags", self.ended(stream), 0)
+
+    def ended(self, stream: int) -> int:
+        graph = LONG()
+        self.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+        return graph.value
+
+
+@pytest.fixture
+def device() -> Iterator[emulator.EmulatedDevice]:
+    with emulated_host(), emulator.emulate() as device:
+        yield device
+        device.error = None
+
+
+@pytest.fixture
+def gpu(device: emulator.EmulatedDevice) -> Gpu:
+    return Gpu()
+
+
+def found(device: emulator.EmulatedDevice) -> list[EmulatorError]:
+    return [failure.error for failure in device.failures]
+
+
+def two_streams(gpu: Gpu, between: Callable[[Gpu, int, int], None], first: int = 1, second: int = 1) -> None:
+    """Write on one stream, read on another. first, second: their flags; 1 does not wait for the default stream."""
+    one, two = gpu.stream(first), gpu.stream(second)
+    gpu.run(STORE, one)
+    between(gpu, one, two)
+    gpu.run(LOAD, two)
+
+
+def recorded_early(gpu: Gpu) -> None:
+    one, two = gpu.stream(), gpu.stream()
+    gpu.order(one, two)
+    gpu.run(STORE, one)
+    gpu.run(LOAD, two)
+
+
+def overwritten(gpu: Gpu, ordered: bool) -> None:
+    one, two = gpu.stream(), gpu.stream()
+    gpu.run(LOAD, one)
+    if ordered:
+        gpu.order(one, two)
+    gpu.fill(two)
+
+
+def default_and(gpu: Gpu, flags: int) -> None:
+    gpu.stream()
+    other = gpu.stream(flags)
+    gpu.run(STORE, 0)
+    gpu.run(LOAD, other)
+    gpu.run(STORE, 0)
+
+
+def freed(gpu: Gpu, by_stream: bool) -> None:
+    one, two = gpu.stream(), gpu.stream()
+    gpu.run(LOAD, one)
+    gpu.call("cuMemFreeAsync", gpu.x, two) if by_stream else gpu.call("cuMemFree_v2", gpu.x)
+
+
+def branches(gpu: Gpu, joined_between: bool) -> None:
+    """Replay a graph of two branches that both write."""
+    one, two = gpu.stream(), gpu.stream()
+
+    def capture() -> None:
+        gpu.order(one, two)
+        gpu.fill(one)
+        if joined_between:
+            gpu.order(one, two)
+        gpu.run(STORE, two)
+        gpu.order(two, one)
+
+    graph = gpu.graph(one, capture)
+    gpu.call("cuGraphLaunch", graph, one)
+    gpu.call("cuGraphLaunch", graph, one)
+
+
+def graph_beside(gpu: Gpu, ordered: bool) -> None:
+    one, two = gpu.stream(), gpu.stream()
+    graph = gpu.graph(one, lambda: gpu.fill(one))
+    gpu.call("cuGraphLaunch", graph, one)
+    if ordered:
+        gpu.order(one, two)
+    gpu.run(LOAD, two)
+
+
+def parts(gpu: Gpu, distance: int) -> None:
+    """Two streams write 16 words each, this many words apart."""
+    few = "setp.ge.u32 %p, %i, 16; @%p ret; mov.u32 %v, %i;"
+    for i in range(2):
+        gpu.run(few + STORE, gpu.stream(), gpu.x + 4 * distance * i)
+
+
+SYNCHRONISED: dict[str, Callable[[Gpu, int, int], None]] = {
+    "event": lambda gpu, one, two: gpu.order(one, two),
+    "stream": lambda gpu, one, two: gpu.call("cuStreamSynchronize", one),
+    "query": lambda gpu, one, two: gpu.call("cuStreamQuery", one),
+    "device": lambda gpu, one, two: gpu.call("cuCtxSynchronize"),
+    "free": lambda gpu, one, two: gpu.call("cuMemFree_v2", gpu.allocate()),
+}
+IN_ORDER: dict[str, Callable[[Gpu], None]] = {
+    **{name: partial(two_streams, between=between) for name, between in SYNCHRONISED.items()},
+    "overwritten": lambda gpu: overwritten(gpu, True),
+    "the default stream": lambda gpu: default_and(gpu, 0),
+    "freed": lambda gpu: freed(gpu, False),
+    "branches": lambda gpu: branches(gpu, True),
+    "graph": lambda gpu: graph_beside(gpu, True),
+    "parts": lambda gpu: parts(gpu, 16),
+    "through the default stream": lambda gpu: two_streams(gpu, lambda *_: gpu.fill(0), 0, 0),
+}
+NOT_IN_ORDER: dict[str, tuple[Callable[[Gpu], None], type[EmulatorError], str]] = {
+    "no event": (lambda gpu: two_streams(gpu, lambda *_: None), DataRace, "kernel k on stream"),
+    "blocking": (lambda gpu: two_streams(gpu, lambda *_: None, 0, 0), DataRace, "kernel k on stream"),
+    "wrong way": (lambda gpu: two_streams(gpu, lambda _, a, b: gpu.order(b, a)), DataRace, "cudaStreamWaitEvent"),
+    "recorded early": (recorded_early, DataRace, "an event of stream"),
+    "overwritten": (lambda gpu: overwritten(gpu, False), StreamRace, "which reads it"),
+    "the default stream": (lambda gpu: default_and(gpu, 1), DataRace, "kernel k on the default stream"),
+    "freed": (lambda gpu: freed(gpu, True), StreamRace, "cudaFreeAsync on stream"),
+    "branches": (lambda gpu: branches(gpu, False), DataRace, "cudaMemsetAsync"),
+    "graph": (lambda gpu: graph_beside(gpu, False), DataRace, "cudaMemsetAsync"),
+    "parts": (lambda gpu: parts(gpu, 15), DataRace, "which wrote it"),
+}
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_operations_in_order(name: str, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    IN_ORDER[name](gpu)
+    assert found(device) == []
+
+
+@pytest.mark.parametrize("name", NOT_IN_ORDER)
+def test_operations_without_order(name: str, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    program, kind, said = NOT_IN_ORDER[name]
+    program(gpu)
+    (error,) = found(device)
+    assert type(error) is kind and said in str(error), error
+
+
+FENCED, UNFENCED = (COPY.format(fence=fence) for fence in ("fence.proxy.async;", ""))
+
+
+@pytest.mark.parametrize(
+    ("bodies", "said"),
+    [
+        ((TRIGGER + STORE, WAIT + LOAD), ""),
+        ((TRIGGER + STORE, LOAD + WAIT), "griddepcontrol.wait before PTX line"),
+        ((TRIGGER + STORE, LOAD), "griddepcontrol.wait before PTX line"),
+        ((TRIGGER + LOAD, STORE + WAIT), "which reads it"),
+        ((TRIGGER + LOAD, LOAD + WAIT), ""),
+        ((STORE + PUBLISHED, LOAD), ""),
+        ((STORE + TRIGGER, LOAD), "griddepcontrol.wait before PTX line"),  # the other warp may not have stored yet
+        ((STORE, LOAD), ""),  # "if the prerequisite grid is using launch_dependents, the dependent grid must use wait"
+        ((TRIGGER + STORE, WAIT + UNFENCED), ""),
+        ((TRIGGER + STORE, UNFENCED), "griddepcontrol.wait before PTX line"),
+        ((STORE + PUBLISHED, UNFENCED), "fence.proxy.async"),
+        ((STORE + PUBLISHED, FENCED), ""),
+        ((TRIGGER + STORE_FLAG, LOAD_FLAG), ""),
+        # The launch between the two: its wait orders what comes after its trigger, its end, or nothing.
+        ((TRIGGER + STORE, WAIT + TRIGGER, LOAD), ""),
+        ((TRIGGER + STORE, TRIGGER + WAIT, LOAD), "griddepcontrol.wait before PTX line"),
+        ((TRIGGER + STORE, TRIGGER + WAIT, WAIT + LOAD), ""),
+        ((TRIGGER + STORE, TRIGGER, WAIT + LOAD), "griddepcontrol.wait in the launch between"),
+    ],
+)
+@pytest.mark.parametrize("captured", [False, True])
+def test_programmatic_dependents(
+    bodies: tuple[str, ...], said: str, captured: bool, gpu: Gpu, device: emulator.EmulatedDevice
+) -> None:
+    stream = gpu.stream()
+
+    def launches() -> None:
+        for i, body in enumerate(bodies):
+            gpu.run(body, stream, after=i > 0)
+
+    if captured:
+        gpu.call("cuGraphLaunch", gpu.graph(stream, launches), stream)
+    else:
+        launches()
+    gpu.run(LOAD, stream)  # an ordinary launch comes after all of them
+    errors = found(device)
+    assert [type(error) for error in errors] == ([] if not said else [type(errors[0])])
+    assert all(said in str(error) for error in errors)
+    assert said != "fence.proxy.async" or isinstance(errors[0], MissingProxyFence)
