@@ -9,10 +9,13 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32
 from cutlass.experimental import primitives
 
-from kernel.device.convert import KeysWarp
+from kernel.device.config import Ring
+from kernel.device.convert import KEYS, ConvertingWarp, Key, KeysWarp
+from kernel.device.cta import Cta
 from kernel.device.dequantise import BATCH, CODES, QuantisedWarp
 from kernel.device.load import wait_empty
-from kernel.hardware import WARP, WARPGROUP
+from kernel.device.operands import CHUNK
+from kernel.hardware import SWIZZLE_BYTES, WARP, WARPGROUP
 from kernel.sm90.load import AT_ONCE, LANES, RopePart
 
 
@@ -24,6 +27,40 @@ class LeanWarp(KeysWarp):
     def complete_copies(self, slot: Int32) -> None:
         """Let the copies arrive by themselves: the consumers cross proxies."""
         primitives.cp_async_mbarrier_arrive(self.cta.bars.at(self.ring.full, slot))
+
+
+class SharingWarp(ConvertingWarp):
+    """One of the load warps of a CTA pair with the same keys. Each converts some keys for both CTAs.
+
+    A warp writes its keys into its CTA's slot, and a bulk copy brings them to the same place of the other CTA.
+    """
+
+    def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
+        """Bind warp `warp` of a ring to a row tile. The warps of the second CTA follow those of the first."""
+        super().__init__(cta, ring, cute.arch.block_idx_in_cluster() * len(ring.warps) + warp)
+
+    @property
+    def warps_of_slice(self) -> int:
+        """Number of warps that convert the keys of a slice."""
+        return self.cta.config.loading_ctas * len(self.ring.warps)
+
+    def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
+        """Signal the consumers of both CTAs that the warp's keys of a slice are converted.
+
+        The mbarrier of a CTA counts its own warps, each with the bytes of a warp of the other CTA.
+        """
+        full, peer = self.cta.bars.at(self.ring.full, slot), cute.arch.block_idx_in_cluster() ^ 1
+        rows, chunks = self.steps * KEYS * SWIZZLE_BYTES, self.ring.box[1] // CHUNK
+        first = self.slot(slot).iterator.toint() + self.warp * rows
+        cute.arch.fence_view_async_shared()
+        cute.arch.sync_warp()
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive_and_expect_tx(full, chunks * rows)
+            arrived = cute.arch.map_dsmem_ptr(full, peer)
+            for c in range(chunks):
+                own = cute.make_ptr(Int32, first + self.row_offset(c, 0), cute.AddressSpace.smem, assumed_align=128)
+                others = cute.arch.map_dsmem_ptr(own, peer)
+                primitives.cp_async_bulk_shared_cluster_shared_cta(others, own, arrived, rows)
 
 
 class V32Warp(QuantisedWarp):

@@ -24,8 +24,8 @@ Warps of the CTA and the mbarriers between them. K and V come by rings of KV til
     consumer     ---named barriers -->  consumer      1 to 3: the turn of a warpgroup to issue its products;
                                                       4 and 5: P of a warpgroup at 512; 6: both
 
-Up to head_dim 256, CTAs with adjacent row tiles and the same KV tiles form a cluster: each multicasts a part of every
-slice, and consumers arrive at k_empty and v_empty of all of them.
+CTAs with adjacent row tiles and the same KV tiles form a cluster: up to head_dim 256 each multicasts a part of every
+slice, at 512 each converts half of the quantised keys for both. Consumers arrive at k_empty and v_empty of all of them.
 
 The producer crosses into the async proxy for TMA; consumers cross for keys that cp.async brought.
 """
@@ -50,7 +50,7 @@ from kernel.hardware import WARPGROUP
 from kernel.sm90.combine import Merge, Partial
 from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
-from kernel.sm90.dequantise import LeanWarp, V32Warp
+from kernel.sm90.dequantise import LeanWarp, SharingWarp, V32Warp
 from kernel.sm90.epilogue import Epilogue
 from kernel.sm90.load import MulticastWarp, PairWarp
 from kernel.sm90.operands import Fragments, Smem, multicast_keys
@@ -61,7 +61,9 @@ from kernel.sm90.wide import WideConsumer
 def load_role(config: HopperConfig) -> type[LoadWarp]:
     """Return the kind of warp that loads keys."""
     if config.quantised:
-        return LeanWarp if config.converts_all_columns else V32Warp
+        if not config.converts_all_columns:
+            return V32Warp
+        return SharingWarp if config.loading_ctas > 1 else LeanWarp
     if config.by_token:
         return PairWarp
     return MulticastWarp if config.loading_ctas > 1 else LoadWarp
@@ -73,7 +75,7 @@ class Hopper(Fmha):
     def copies(self, tensors: Operands) -> Copies:
         """Return the TMA loads and stores. CTAs that load KV tiles together multicast those of the window."""
         copies = super().copies(tensors)
-        if self.config.loading_ctas > 1:
+        if self.config.loading_ctas > 1 and not self.config.by_token:
             copies = copies._replace(window=multicast_keys(self.config, tensors))
         return copies
 

@@ -32,6 +32,7 @@ LONG = [
         "hd=512 B=3 T=2 H=64 bf16 20x64 table W=128 lens=300,1,1073741824 held=5 + bf16 5x64 top 133 sink",
     ),
     ("D6e", "hd=576 B=2 T=2 H=64 v32 4x61 top 133 gap=16 lens=0,133,5,64 empty=inf sink sms=2"),
+    ("D6g", "hd=512 B=2 v41_page_scales 2x64 top 128 + v41_fp4_page_scales 3x64 top 133 maxima sms=2"),
 ]
 INSTRUCTIONS, WITH_CACHES = 3_500, 6_000
 """PTX instructions of one configuration, without and with caches. Compile time follows them: 6 to 8 CPU seconds for

@@ -16,6 +16,9 @@ from kernel.sm90.config import HopperConfig
 REGISTERS_AN_SM, STEP = 64 * 1024, 8
 
 
+SERVED: dict[str, Any] = {"shared_kv": True, "partials": False}
+
+
 def every() -> list[HopperConfig]:
     """Return a configuration for each combination of features."""
     kinds = [(False, "none"), (True, "none"), (True, "blocks"), (True, "topk")]
@@ -37,7 +40,7 @@ def adjacent() -> list[HopperConfig]:
 
 def served(splits: int, rope_dim: int = 0) -> HopperConfig:
     """Return a configuration for two caches."""
-    features: dict[str, Any] = {"head_dim": 512, "shared_kv": True, "partials": False, "rope_dim": rope_dim}
+    features: dict[str, Any] = {"head_dim": 512, "rope_dim": rope_dim, **SERVED}
     caches = CacheKind("bf16", table=True, lens=True), CacheKind("bf16")
     return HopperConfig(**features, caches=caches, maxima=True, splits=splits)
 
@@ -77,6 +80,8 @@ def test_keys_are_split_if_row_tiles_are_fewer_than_sms(heads: int, keys: int, b
         ({"head_dim": 64, "heads": 1, "tokens": 64, "splits": 1}, 1, 1),
         ({"head_dim": 512, "heads": 128, "tokens": 1024, "shared_kv": True, "mask": "causal"}, 2, 1),
         ({"head_dim": 512, "heads": 64, "tokens": 1024, "shared_kv": True, "mask": "causal"}, 1, 1),
+        ({"head_dim": 512, "heads": 128, "batch": 64, **SERVED, "caches": (CacheKind("v4"),)}, 2, 2),
+        ({"head_dim": 512, "heads": 128, "batch": 64, **SERVED, "caches": (CacheKind("bf16"),)}, 2, 1),
     ],
 )
 def test_adjacent_ctas_have_the_same_keys(features: dict[str, Any], adjacent: int, loading: int) -> None:
