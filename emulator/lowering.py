@@ -14,6 +14,7 @@ from .engine.elected import Elections, Published
 from .engine.liveness import Liveness
 from .engine.load_store import load_stores
 from .engine.reach import Reaches
+from .engine.retried import is_strong, retried
 from .engine.static_fault import StaticFault
 from .engine.stored import stored
 from .engine.taint import OneByOne
@@ -42,7 +43,7 @@ class Lowered:
         self.kernel = kernel
         with locating_errors(kernel):
             self.effects = effects(kernel, variables, find)
-            waits = {(effect.instr.line, effect.instr.text) for effect in self.effects if effect.blocking}
+            waits = {(e.instr.line, e.instr.text) for e in self.effects if e.blocking or is_strong(e.instr)}
             flow = Flow(kernel, lambda instr: (instr.line, instr.text) in waits)
             liveness = Liveness(flow, self.effects)
             row = (kernel.reqntid or (0, 0, 0))[1:] == (1, 1)
@@ -53,6 +54,7 @@ class Lowered:
             layout = Layout.of(flow, liveness, self.effects, self._varying)
             self.accesses = load_stores(self.effects, layout.fetcher, kernel.global_cell, elections.overwriting())
             self.reach = Reaches(flow, self.effects, self.accesses.stores, variables.values())
+            self.retried = retried(flow, self.effects)
             self._instructions = self._of_instructions(flow, liveness, published)
             self.code = Code(layout, self._instructions, self.accesses.steps)
 

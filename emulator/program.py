@@ -22,6 +22,7 @@ from .isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from .lowering import Lowered
 from .machine.compiled.accesses import AccessPatterns, CompiledAccesses
 from .machine.launch.launch import Launch
+from .machine.order.strong import StrongOrder
 from .machine.reports.suspects import PendingOverwrites, SuspectLoad
 from .ptx.flow import EXIT
 from .ptx.syntax import Instr, Kernel, Reg, Special
@@ -142,6 +143,8 @@ class Program:
         if found is None:
             found = CompiledAccesses(launch, self.lowered.accesses.instrs, self._kept)
             launch.registry[CompiledAccesses] = found
+            if self.lowered.retried is not None:
+                launch.registry[StrongOrder] = StrongOrder(self.lowered.retried)
             launch.registry[PendingOverwrites] = PendingOverwrites(self.lowered.reach)
         return found
 

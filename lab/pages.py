@@ -23,7 +23,7 @@ from emulator.clock.chips import names as chips
 from emulator.coverage import families, read_forms
 from emulator.coverage import markdown as coverage_table
 from emulator.leniency import Leniency, Level
-from lab import hopper, race
+from lab import hopper, litmus, race
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = ROOT / "docs"
@@ -343,6 +343,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "silicon-times": lambda: hopper.table(hopper.rows()),
         "race": race.race,
         "race-ordered": race.ordered,
+        "litmus": litmus.table,
         "coverage": lambda: iter(coverage_table(families(read_forms())).splitlines()[2:]),
         **{f"clock-{chip}": partial(clock, chip) for chip in chips()},
         **{f"finding-{error}": partial(finding, error) for error in found_errors},

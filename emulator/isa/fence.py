@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..machine.order.access import GPU
 from ..machine.order.clocks import ASYNC_VISIBLE, ASYNC_VISIBLE_OUTSIDE
+from ..machine.order.strong import StrongOrder
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import REACH, SCOPE, Modifiers
@@ -29,6 +30,9 @@ def _fence(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any) -> None:
         warp.complete_used_loads(ins)
         warp.fence(semantics != "release", semantics != "acquire", REACH.get(scope, GPU))
+        # membar is fence.sc (test_litmus).
+        if semantics in ("sc", None) and (order := warp.cta.launch.registry.get(StrongOrder)) is not None:
+            order.fence(warp, REACH.get(scope, GPU))
 
     return run
 

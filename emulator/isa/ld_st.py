@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,7 +13,8 @@ from ..leniency import Leniency
 from ..machine.compiled.accesses import CompiledAccesses
 from ..machine.memory.shared import OFFSET_MASK, SharedMemory
 from ..machine.order.access import CTA, GPU
-from ..machine.order.flags import Flags
+from ..machine.order.flags import Flags, observed
+from ..machine.order.strong import StrongOrder, Value
 from ..ptx.syntax import Instr, Operand, Reg, Special, Vector
 from .lane_values import lane_rows, per_lane
 from .modifiers import REACH, SCOPE, SEMANTICS, SHARED, Modifiers
@@ -208,10 +209,28 @@ def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes:
         values = memory.load(offsets, op.width, op.count, op.access(warp), warp.clock, lane_bits, op.ins.used)
         warp.cta.launch.stats.access_shared(offsets, op.bytes)
     # Memory Consistency Model: "reductions do not form acquire patterns" (test_a_reduction_acquires_nothing).
-    if op.strong and op.ins.opcode != "red":
-        _acquire(op, warp, memory, places)
-        warp.poll(op.ins, places, values)
+    if op.strong:
+        older: dict[int, Value] = {}
+        if (order := warp.cta.launch.registry.get(StrongOrder)) is not None:
+            values, older = _read_in_order(op, warp, order, memory, places, values)
+        if op.ins.opcode != "red":
+            _acquire(op, warp, memory, places, older)
+            warp.poll(op.ins, places, values)
     return values
+
+
+def _read_in_order(
+    op: MemoryOp, warp: Warp, order: StrongOrder, memory: Any, places: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, dict[int, Value]]:
+    """Return what a strong read returns, and the older values among it by place."""
+    me = op.access(warp)
+    found = {at: order.read(me, memory, at, values[i], op.rewrites) for i, at in enumerate(places.tolist())}
+    older = {at: value for at, value in found.items() if value is not None}
+    if older:
+        values = np.array(
+            [older[at].row if at in older else row for at, row in zip(places.tolist(), values, strict=True)]
+        )
+    return values, older
 
 
 def store(op: MemoryOp, warp: Warp, addresses: np.ndarray, values: np.ndarray) -> None:
@@ -225,7 +244,12 @@ def store(op: MemoryOp, warp: Warp, addresses: np.ndarray, values: np.ndarray) -
             local[at], written[at] = chosen, int.from_bytes(b"\1" * op.width)
             continue
         if op.strong:
-            _release(op, warp, memory, places)
+            warp.yielded |= warp.cta.cluster.pauses
+            order: StrongOrder | None = warp.cta.launch.registry.get(StrongOrder)
+            if order is None:
+                _release(op, warp, _flags(warp, memory), memory, places)
+            else:
+                chosen = _write_in_order(op, warp, order, memory, places, chosen)
         if memory == "global":
             launch = warp.cta.launch
             warp.cta.cluster.outside.write(places, chosen, op.access(warp), warp.clock, op.lanes(warp, lanes))
@@ -237,9 +261,26 @@ def store(op: MemoryOp, warp: Warp, addresses: np.ndarray, values: np.ndarray) -
             warp.cta.launch.stats.access_shared(offsets, op.bytes)
 
 
-def _release(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
+def _write_in_order(
+    op: MemoryOp, warp: Warp, order: StrongOrder, memory: Any, places: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """Return what memory holds after a strong write: what it held before, where another write comes after this one."""
+    me = op.access(warp)
+    if memory == "global":
+        old = warp.cta.launch.memory.load(places, op.width, op.count, op.ins, warp, op.what)
+    else:
+        old = memory.views[op.width][(op.checked(memory, places, warp) // op.width)[:, None] + np.arange(op.count)]
+    rows = zip(places.tolist(), old, values, strict=True)
+    last = np.array([order.write(me, memory, at, was, row, op.rewrites) for at, was, row in rows])
+    for those, flags in ((last, _flags(warp, memory)), (~last, Flags())):
+        if those.any():
+            _release(op, warp, flags, memory, places[those])
+            order.released(warp, memory, places[those].tolist(), flags)
+    return np.where(last[:, None], values, old)
+
+
+def _release(op: MemoryOp, warp: Warp, flags: Flags, memory: Any, places: np.ndarray) -> None:
     """Attach the warp's clock to the values that it is about to write; for a relaxed write, the clock of its fences."""
-    flags = _flags(warp, memory)
     if not flags and not op.releases and warp.fenced[CTA] is None:
         return
     written = {(id(memory), place) for place in places.tolist()}
@@ -255,11 +296,12 @@ def _release(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
                 flags.release(written, warp, fenced, reach)
 
 
-def _acquire(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
-    """Acquire the clocks attached to the values at `places`: now, or at the next acquiring fence."""
+def _acquire(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, older: Mapping[int, Value]) -> None:
+    """Acquire the clocks attached to the values read at `places`: now, or at the next acquiring fence."""
     flags = _flags(warp, memory)
-    for place in {(id(memory), place) for place in places.tolist()} if flags else ():
-        for reach, seen in flags.at(place, warp, op.scope):
+    for place in set(places.tolist()) if flags else ():
+        released = older[place].released if place in older else flags.released((id(memory), place))
+        for reach, seen in observed(released, warp, op.scope):
             if op.acquires:
                 warp.acquire(seen)
             else:

@@ -53,7 +53,11 @@ def _reduce(part: Any, kept: Sequence[str]) -> None:
 class Cluster:
     """The CTAs that run together, the history of their accesses, and the queue of runnable warps."""
 
-    def __init__(self, launch: Launch, index: Dim3, completion: Completion, random: Random) -> None:
+    def __init__(
+        self, launch: Launch, index: Dim3, completion: Completion, random: Random, pauses: bool = False
+    ) -> None:
+        """Start a cluster. pauses: its warps and those of other clusters take turns by chance, in random mode."""
+        self.pauses, self.paused = pauses, False
         self.launch, self.index, self.random = launch, index, random
         cx, cy, cz = launch.cluster
         size = cx * cy * cz

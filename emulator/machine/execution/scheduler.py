@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 EARLY = 0.3
 """The probability, in random mode, of a completion between two time slices of warps."""
+PAUSE: Final = 0.3
+"""The probability, in random mode, that other clusters run after a time slice, and that a further cluster starts."""
 POLLS = 64
 """The number of consecutive rounds of failed polling, with no wait ending, that count as a deadlock."""
 PATIENCE = 4096
@@ -104,8 +106,10 @@ class Program(Protocol):
 def run(launch: Launch, program: Program, options: RunOptions, only: Dim3 | None = None) -> Stats:
     """Run a launch to its end, or one of its clusters. Raises subclasses of emulator.errors.EmulatorError."""
 
+    drawn = options.completion == "random" and not program.independent
+
     def start(index: Dim3) -> Cluster:
-        cluster = Cluster(launch, index, options.completion, Random(f"{options.seed}:{index}"))
+        cluster = Cluster(launch, index, options.completion, Random(f"{options.seed}:{index}"), drawn)
         for warp in cluster.warps:
             warp.budget = sys.maxsize if options.budget is None else options.budget
         program.start(cluster.warps)
@@ -122,7 +126,6 @@ def run(launch: Launch, program: Program, options: RunOptions, only: Dim3 | None
             elif options.processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
                 program.foreseen = spread(launch, run_cluster, options.processes, program.foreseen)
             else:
-                drawn = options.completion == "random" and not program.independent
                 clusters = launch.clusters(Random(options.seed) if drawn else None)
                 _run_clusters(launch, program, clusters, start, options.keeps_ended)
     except Interrupted:
@@ -145,7 +148,7 @@ def _run_clusters(
         while len(running) < launch.resident_clusters and (index := next(indices, None)) is not None:
             running.append(start(index))
             _run_cluster(running[-1], program)
-            if running[-1].ended:
+            if running[-1].ended or running[-1].pauses:
                 break
         return len(running) > held
 
@@ -156,7 +159,8 @@ def _run_clusters(
                 gc.collect(0)  # keeps a forked process from writing to shared pages
             if gone_on and running:
                 fruitless = 0
-                continue
+                if not running[0].pauses or running[0].random.random() > PAUSE:
+                    continue
             if start_more():
                 continue
             if not running:
@@ -191,7 +195,8 @@ def _run_cluster(cluster: Cluster, program: Program) -> bool:
     while True:
         went_on = _run_ready(cluster, program)
         gone_on |= went_on
-        if cluster.ended:
+        if cluster.ended or cluster.paused:
+            cluster.paused = False
             return gone_on
         if _unblock(cluster):
             gone_on = True
@@ -253,6 +258,9 @@ def _run_ready(cluster: Cluster, program: Program) -> bool:
                 raise BudgetExceeded(*stopped([cluster], program, f"the instruction budget is spent by {warp}"))
         if cluster.unchanged > UNCHANGED:
             return False
+        if cluster.pauses and cluster.random.random() < PAUSE:
+            cluster.paused = True
+            return gone_on
     return gone_on
 
 

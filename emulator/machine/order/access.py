@@ -73,6 +73,10 @@ class Issuer:
         """By scope: the clock of the last releasing fence of that scope or wider. Later relaxed writes release it."""
         self.seen: list[Clock | None] = [None] * (GPU + 1)
         """By scope: clocks observed by relaxed reads. The next acquiring fence of that scope or wider acquires them."""
+        self.observed: Clock | None = None
+        """Accesses before the strong writes that the warp's strong reads observed, see `strong.StrongOrder`."""
+        self.floor: Clock | None = None
+        """Accesses before the fence.sc of other warps that precede one of this warp, see `strong.StrongOrder`."""
         self.lane_syncs: list[tuple[int, int]] = []
         """Synchronisations of some of the lanes: (time up to which they see each other's accesses, lanes as bits)."""
         self.lanes: np.ndarray | None = None

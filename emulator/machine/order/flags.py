@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from .clocks import Clock
 
 
+Released = dict[Any, "Clock"]
+"""The clocks released at a location, by the CTA, cluster or device that may observe them."""
+
+
 class Flags:
     """The clocks released at each location (any key), by the CTA, cluster or device that may observe them.
 
@@ -20,7 +24,7 @@ class Flags:
     """
 
     def __init__(self) -> None:
-        self._released: dict[Any, dict[Any, Clock]] = {}
+        self._released: dict[Any, Released] = {}
         self._by: dict[Any, Issuer] = {}
 
     def overwrite(self, places: Iterable[Any], warp: Issuer) -> None:
@@ -33,7 +37,7 @@ class Flags:
 
     def release(self, places: Iterable[Any], warp: Issuer, clock: Clock, scope: int) -> None:
         """Attach `clock` of the warp to the values at `places`."""
-        released = [(key, clock.for_other_clusters() if key == GPU else clock) for _, key in _within(warp, scope)]
+        released = [(key, clock.for_other_clusters() if key == GPU else clock) for _, key in within(warp, scope)]
         for place in places:
             clocks = self._released.setdefault(place, {})
             self._by.setdefault(place, warp)
@@ -43,19 +47,22 @@ class Flags:
                 else:
                     clocks[key] = mine.copy()
 
-    def at(self, place: Any, warp: Issuer, scope: int) -> Iterator[tuple[int, Clock]]:
-        """Yield the clocks that a strong read of the warp observes at `place`, each with its scope."""
-        clocks = self._released.get(place)
-        if clocks is not None:
-            for reach, key in _within(warp, scope):
-                if key in clocks:
-                    yield reach, clocks[key]
+    def released(self, place: Any) -> Released | None:
+        """Return what is released at a location, for `observed`."""
+        return self._released.get(place)
 
     def __bool__(self) -> bool:
         return bool(self._released)
 
 
-def _within(warp: Issuer, scope: int) -> Iterator[tuple[int, Any]]:
+def observed(released: Released | None, warp: Issuer, scope: int) -> Iterator[tuple[int, Clock]]:
+    """Yield the clocks that a strong read of the warp observes of a released value, each with its scope."""
+    for reach, key in within(warp, scope):
+        if released is not None and key in released:
+            yield reach, released[key]
+
+
+def within(warp: Issuer, scope: int) -> Iterator[tuple[int, Any]]:
     """Return the scopes up to this one, each with a key for the warps in it."""
     keys = ((CTA, warp.cta.ctaid), (CLUSTER, (warp.cta.cluster_id,)), (GPU, GPU))
     # Morally strong: each of the two must be within the scope of the other (test_a_flag_that_lacks_something).
