@@ -17,7 +17,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -142,12 +141,19 @@ def dense(name: str, device: str, shape: tuple[int, ...], keys: int) -> Iterator
     by_head = q.transpose(1, 2)
     shared = [each[:, None].expand(shape[0], shape[2], keys, shape[3]) for each in (k, v)]
     peers: dict[str, Call] = {"SDPA": lambda: attention(by_head, *shared)}
-    if device == "cuda" and find_spec("flash_attn") and shape[3] <= 256:
-        from flash_attn.cute import flash_attn_func
-
-        peers["FA-4"] = lambda: flash_attn_func(q, k[:, :, None], v[:, :, None])
+    if device == "cuda" and shape[3] <= 256 and (flash_attention_4 := peer()) is not None:
+        peers["FA-4"] = lambda: flash_attention_4(q, k[:, :, None], v[:, :, None])
     yield name, lambda: kernel.fmha(q, k, v, partials=False), peers
     yield f"{name}, out=", lambda: kernel.fmha(q, k, v, partials=False, out=out), peers
+
+
+def peer() -> Callable[..., object] | None:
+    """Return FlashAttention-4's call, None if it is not installed."""
+    try:
+        from flash_attn.cute import flash_attn_func
+    except ImportError:
+        return None
+    return flash_attn_func  # type: ignore[no-any-return]
 
 
 def layers(device: str) -> Iterator[tuple[str, Call, dict[str, Call]]]:
