@@ -242,7 +242,10 @@ def sparse_planned(
     check_shape("kv", kv, (len(kv), q.shape[2]), "[S, D]")
     check_rank("indices", indices, (2,), "[T, K]")
     check_shape("indices", indices, (len(q), indices.shape[1]), "[T, K]")
-    return flat_planned(q, kv, indices, lens, sink, out, options, debug)
+    try:
+        return flat_planned(q, kv, indices, lens, sink, out, options, debug)
+    except ArgumentError as error:
+        raise error.renamed({"main.pages": "kv", "main.indices": "indices", "main.lens": "lens"}) from None
 
 
 SPARSE_PLANS = Plans(sparse_planned)
