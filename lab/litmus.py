@@ -125,7 +125,7 @@ def seen(test: Litmus, fence: str, scope: str, narrow: str = "", seeds: int = SE
     for seed in range(seeds):
         values, findings = outcome(test, text, scope, "formal", completion="random", seed=seed)
         shown, reported = shown or values == test.weak, reported or bool(findings)
-        if (shown and reported) or (seed >= FEW and (shown or reported)):
+        if shown and (reported or seed >= FEW):
             break
     return Seen(shown, reported)
 

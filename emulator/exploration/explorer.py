@@ -17,6 +17,7 @@ from ..errors import EmulatorError, Incomplete
 from ..garbage import uncollected
 from ..machine.execution.blas import one_thread
 from ..machine.launch.source import locating_errors
+from ..machine.topology import Cluster
 from ..modules import LoadedKernel, Runner
 from .events import Process, Step, Touch, happens_before, independent, set_clocks
 from .execution import Choose, Execution, Pruned
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 RUNS: Final = 1000
 """The most runs of one launch."""
+DENY: Final = "deny,"
+"""The beginning of the schedule of a run in which tests of mbarriers and requests for clusters are denied."""
 SECONDS: Final = 60.0
 """The time after which no further run of a launch begins."""
 
@@ -59,7 +62,7 @@ class Explorer:
         self.runs = 0
 
     def run(self) -> None:
-        """Run the launch in every order. Memory then holds the first run's results.
+        """Run the launch in every order, once with negative answers. Memory then holds the first run's results.
 
         Raises the errors of a run, and Incomplete if runs or time are used up.
         """
@@ -67,6 +70,11 @@ class Explorer:
         self._add_run(run_once(self._launch, self._program, self._choose, self._budget))
         self.runs, after = 1, Snapshot(self._launch)
         try:
+            if Cluster.denies in self._launch.registry:
+                before.restore()
+                denied = replace(self._launch, denies=True)
+                run_once(denied, self._program, by_schedule(""), self._budget)
+                self._add_findings(denied)
             while self._backtrack():
                 if self.runs == RUNS or time.monotonic() - began > SECONDS:
                     raise Incomplete(self._covered(), ())
@@ -74,11 +82,13 @@ class Explorer:
                 again = replace(self._launch)
                 self._add_run(run_once(again, self._program, self._choose, self._budget))
                 self.runs += 1
-                for fault in again.findings:
-                    if not any(known.same_cause(fault) for known in self._launch.findings):
-                        self._launch.findings.append(fault)
+                self._add_findings(again)
         finally:
             after.restore()
+
+    def _add_findings(self, run: Launch) -> None:
+        known = self._launch.findings
+        known += [fault for fault in run.findings if not any(each.same_cause(fault) for each in known)]
 
     def _covered(self) -> str:
         left = sum(len(choice.left()) for choice in self._stack)
@@ -138,7 +148,8 @@ def run_once(launch: Launch, program: Program, choose: Choose, budget: int | Non
     except Pruned:
         pass
     except EmulatorError as error:
-        error.add_note(f"this order again: completion='all', schedule={_written(execution.steps)!r}")
+        schedule = DENY * launch.denies + _written(execution.steps)
+        error.add_note(f"this order again: completion='all', schedule={schedule!r}")
         raise
     return execution
 
@@ -170,10 +181,11 @@ def runner(schedule: str) -> Runner:
 
     Raises ValueError for an invalid schedule.
     """
-    choose = by_schedule(schedule)
+    choose = by_schedule(schedule.removeprefix(DENY))
 
     def explore(launch: Launch, kernel: LoadedKernel, options: RunOptions) -> Mapping[str, Any]:
         if schedule:
+            launch.denies = schedule.startswith(DENY)
             run_once(launch, kernel.program, choose, options.budget)
         else:
             Explorer(launch, kernel.program, options.budget).run()

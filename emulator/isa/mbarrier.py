@@ -200,7 +200,11 @@ def _wait(ins: Instr) -> Action:
         # mbarrier.test_wait: only the current and the immediately preceding phase may be asked for.
         if barrier.phase > 1:
             _report_late_wait(ins, warp, barrier, wanted, parity is not None)
-        if _complete(barrier, wanted, parity is not None):
+        done = _complete(barrier, wanted, parity is not None)
+        known = done and barrier.phase <= warp.clock.at(barrier.over)
+        if not known and warp.wait_result is None and _says_false(ins, warp, barrier):
+            return False
+        if done:
             _observe(warp, barrier, acquire)
             return True
         return _suspend(ins, warp, barrier, wanted, parity is not None)
@@ -219,6 +223,16 @@ def _ignored_wait(ins: Instr) -> Action:
 
 def _complete(barrier: MBarrier, wanted: int, parity: bool) -> bool:
     return (barrier.phase & 1) != (wanted & 1) if parity else barrier.phase > wanted & PHASES
+
+
+def _says_false(ins: Instr, warp: Warp, barrier: MBarrier) -> bool:
+    """Return whether a test gets a negative answer. That of a wait that only repeats itself makes no difference."""
+    asked = (id(ins), barrier, barrier.phase, warp.time)
+    if warp.spin == asked or spins(ins, warp):
+        return False
+    if denied := warp.cta.cluster.denies():
+        warp.spin = asked
+    return denied
 
 
 def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:

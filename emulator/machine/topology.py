@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .launch.launch import Dim3, Launch
 
 DENIED = 0.3
-"""In random mode, the probability that clusterlaunchcontrol.try_cancel is denied although clusters are left."""
+"""In random mode, the probability of a negative answer that another timing would give."""
 Progress = Literal["went on", "polled", "slept"]
 """The activity of a warp in its last time slice. polled: it read again what it had read, and found the same."""
 
@@ -149,11 +149,15 @@ class Cluster:
             _reduce(cta, KEPT_OF_CTA)
         del self.barrier
 
+    def denies(self) -> bool:
+        """Return whether a test or a request is denied that another timing would deny."""
+        self.launch.registry[Cluster.denies] = True
+        return self.launch.denies or (self.agents.completion == "random" and self.random.random() < DENIED)
+
     def take_over(self) -> Dim3 | None:
         """Cancel the launch of the next cluster. Return its first CTA; None if none is left, and at random."""
         waiting = self.launch.waiting_clusters
-        by_chance = self.agents.completion == "random" and self.random.random() < DENIED
-        if by_chance or not waiting:
+        if not waiting or self.denies():
             return None
         x, y, z = (i * c for i, c in zip(waiting.popleft(), self.launch.cluster, strict=True))
         return x, y, z

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 EARLY = 0.3
 """The probability, in random mode, of a completion between two time slices of warps."""
-PAUSE: Final = 0.3
+PAUSE: Final = 0.5
 """The probability, in random mode, that other clusters run after a time slice, and that a further cluster starts."""
 POLLS = 64
 """The number of consecutive rounds of failed polling, with no wait ending, that count as a deadlock."""
@@ -141,17 +141,6 @@ def _run_clusters(
     """Run clusters in order, each until it ends or only polls."""
     running: list[Cluster] = []
     fruitless = 0
-
-    def start_more() -> bool:
-        """Start clusters until one ends, or the device holds no more. Return whether it started any."""
-        held = len(running)
-        while len(running) < launch.resident_clusters and (index := next(indices, None)) is not None:
-            running.append(start(index))
-            _run_cluster(running[-1], program)
-            if running[-1].ended or running[-1].pauses:
-                break
-        return len(running) > held
-
     try:
         while True:
             gone_on = max([False, *(_run_cluster(cluster, program) for cluster in running)])
@@ -161,20 +150,38 @@ def _run_clusters(
                 fruitless = 0
                 if not running[0].pauses or running[0].random.random() > PAUSE:
                     continue
-            if start_more():
+            if _start_more(running, program, indices, start):
                 continue
             if not running:
                 return
             fruitless += 1
-            if fruitless % ROUNDS_OF_AN_ARM == 0:
-                for cluster in running:
-                    change_arms(cluster, program, fruitless // ROUNDS_OF_AN_ARM - 1)
+            for cluster in running if fruitless % ROUNDS_OF_AN_ARM == 0 else ():
+                change_arms(cluster, program, fruitless // ROUNDS_OF_AN_ARM - 1)
             if fruitless * len(running) > PATIENCE:
                 raise Deadlock(*stopped(running, program, STUCK))
     except KeyboardInterrupt:
         if not running:
             raise
         raise Interrupted(*stopped(running, program, "interrupted")) from None
+
+
+def _start_more(
+    running: list[Cluster], program: Program, indices: Iterator[Dim3], start: Callable[[Dim3], Cluster]
+) -> bool:
+    """Start clusters until one ends, or the device holds no more. Return whether it started any."""
+    held = len(running)
+    most = running[0].launch.resident_clusters if running else 1
+    while len(running) < most and (index := next(indices, None)) is not None:
+        running.append(cluster := start(index))
+        most = cluster.launch.resident_clusters
+        if cluster.pauses:
+            if cluster.random.random() < PAUSE:
+                break
+            continue  # further ones start before it runs
+        _run_cluster(cluster, program)
+        if cluster.ended:
+            break
+    return len(running) > held
 
 
 def _finish_ended(running: list[Cluster], keep: bool) -> bool:

@@ -39,6 +39,7 @@ class Launch:
     finding that leaves memory unchanged, "report" records it and continues. cooperative: all CTAs must be resident at
     the same time. names: names of mbarriers, by byte offset from the start of dynamic shared memory. surroundings: the
     `machine.order.operations.Surroundings`, for which every access is recorded. None if nothing runs beside it.
+    denies: tests of mbarriers and requests for clusters get the negative answer that they may get.
     """
 
     kernel: Kernel
@@ -56,6 +57,7 @@ class Launch:
     cooperative: bool = False
     names: Mapping[int, str] = field(default_factory=dict)
     surroundings: Any = None
+    denies: bool = False
 
     def __post_init__(self) -> None:
         """Raise LaunchError for a configuration that the device would reject."""
