@@ -27,6 +27,7 @@ from flash_mla.metadata import FlashMLASchedMeta, get_mla_metadata
 from kernel.checks import check_rank, check_scale, check_shape
 from kernel.plan import Plan, Plans
 from kernel.serving import IndexedCache, TableCache, host, sparse_attention
+from kernel.tracing import buffers, traced
 
 __all__ = ["FlashMLASchedMeta", "flash_mla_sparse_fwd", "flash_mla_with_kvcache", "get_mla_metadata"]
 
@@ -66,6 +67,11 @@ def flash_mla_with_kvcache(
     Returns out [b, s_q, h_q, 512] bf16, and lse [b, h_q, s_q] fp32: natural logarithm, without the sink, +inf where no
     key is seen. Raises AssertionError or RuntimeError.
     """
+    if traced(q):
+        return traced_decode(
+            q, k_cache, block_table, cache_seqlens, softmax_scale, indices, attn_sink, extra_k_cache,
+            extra_indices_in_kvcache, topk_length, extra_topk_length, enable_batch_invariant, out, page_scales,
+        )  # fmt: skip
     q, sparse = rows_apart(q), indices is not None
     listed, lens = (indices, topk_length) if sparse else (block_table, cache_seqlens)
     options = (
@@ -133,6 +139,39 @@ def decode_planned(
 DECODE_PLANS = Plans(decode_planned)
 
 
+def traced_decode(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    block_table: torch.Tensor | None,
+    cache_seqlens: torch.Tensor | None,
+    softmax_scale: float | None,
+    indices: torch.Tensor | None,
+    attn_sink: torch.Tensor | None,
+    extra_k_cache: torch.Tensor | None,
+    extra_indices_in_kvcache: torch.Tensor | None,
+    topk_length: torch.Tensor | None,
+    extra_topk_length: torch.Tensor | None,
+    enable_batch_invariant: bool,
+    out: torch.Tensor | None,
+    page_scales: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Make a call of `flash_mla_with_kvcache` by an operator, whose checks are those of kernel.serving."""
+    main: IndexedCache | TableCache
+    if indices is not None:
+        main = IndexedCache(k_cache, indices, topk_length, page_scales)
+    else:
+        assert block_table is not None and cache_seqlens is not None, "block_table and cache_seqlens without indices"
+        main = TableCache(k_cache, block_table, cache_seqlens, page_scales=page_scales)
+    extra = None
+    if extra_k_cache is not None and extra_indices_in_kvcache is not None:
+        extra = IndexedCache(extra_k_cache, extra_indices_in_kvcache, extra_topk_length, page_scales)
+    made = buffers(q, D_V)
+    found = made if out is None else kernel.Attention(out, made.lse)
+    options = host.Options(softmax_scale, math.inf, batch_invariant=enable_batch_invariant)
+    host.traced_attention(q, main, extra, attn_sink, found, options)
+    return found.o, found.lse.mT
+
+
 def flash_mla_sparse_fwd(
     q: torch.Tensor,
     kv: torch.Tensor,
@@ -152,6 +191,8 @@ def flash_mla_sparse_fwd(
     Returns out, max_logits and lse [s_q, h_q] fp32, natural logarithms: where no key is seen max_logits is -inf and lse
     +inf. With indexer_topk also lse over the first indexer_topk indices, by a second launch. Raises RuntimeError.
     """
+    if traced(q):
+        return traced_prefill(q, kv, indices, sm_scale, attn_sink, topk_length, indexer_topk, out)
     q = rows_apart(q)
     call = q, kv, indices, topk_length, attn_sink, out, sm_scale, d_v, indexer_topk
     tensors = (*call[:6], None, None, None)
@@ -195,6 +236,28 @@ def prefill_planned(
 
 
 PREFILL_PLANS = Plans(prefill_planned)
+
+
+def traced_prefill(
+    q: torch.Tensor,
+    kv: torch.Tensor,
+    indices: torch.Tensor,
+    sm_scale: float,
+    attn_sink: torch.Tensor | None,
+    topk_length: torch.Tensor | None,
+    indexer_topk: int,
+    out: torch.Tensor | None,
+) -> tuple[torch.Tensor, ...]:
+    """Make a call of `flash_mla_sparse_fwd` by an operator, whose checks are those of kernel.serving."""
+    flat, listed, options = kv[:, 0], indices[:, 0], host.Options(sm_scale, math.inf, maxima=True)
+    made = buffers(q, D_V, maxima=True)
+    found = made if out is None else kernel.Attention(out, made.lse, m=made.m)
+    host.traced_sparse(q, flat, listed, topk_length, attn_sink, found, options)
+    assert found.m is not None
+    if indexer_topk == 0:
+        return found.o, found.m, found.lse
+    first = host.traced_sparse(q, flat, listed[:, :indexer_topk], topk_length, None, None, options)
+    return found.o, found.m, found.lse, first.lse
 
 
 def rows_apart(q: Any) -> Any:

@@ -1,6 +1,6 @@
 """Attention for DeepSeek-V4 on the tensor cores of Blackwell and Hopper: kernels, host call, float64 reference."""
 
-from kernel import dsv4, reference, serving
+from kernel import dsv4, operators, reference, serving
 from kernel.chips import configuration
 from kernel.compiled import CompiledFmha, compile
 from kernel.errors import ArgumentError
@@ -23,6 +23,7 @@ __all__ = [
     "dsv4",
     "fmha",
     "merge",
+    "operators",
     "reference",
     "serving",
 ]

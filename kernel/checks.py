@@ -12,6 +12,7 @@ import torch
 from kernel.arguments import TMA_ALIGN_BYTES
 from kernel.errors import ArgumentError
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
+from kernel.tracing import traced
 
 MAX_KEYS = 2**31 - 1024  # key and row numbers have 32 bits, also those of a tile that reaches past the end
 MAX_CTAS = 2**31 - 1  # gridDim.x
@@ -175,7 +176,7 @@ def check_tensor(name: str, tensor: Any, dtype: torch.dtype, rank: int, form: st
         return
     if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
         raise ArgumentError(f"{name}.stride(-1)", tensor.stride(-1), "1")
-    if rest := tensor.data_ptr() % (size := tensor.element_size()):
+    if not traced(tensor) and (rest := tensor.data_ptr() % (size := tensor.element_size())):
         raise ArgumentError(f"{name}.data_ptr() % {size}", rest, "0")
 
 

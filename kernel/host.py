@@ -24,6 +24,7 @@ from kernel.chips import chip_of, configuration
 from kernel.plan import RESULTS, Fill, Plan, Plans
 from kernel.problem import PPath, Problem, mask_of
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
+from kernel.tracing import OPERATORS, buffers, traced
 
 
 def fmha(
@@ -62,6 +63,10 @@ def fmha(
     indices out of range, which synchronizes with the device.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
+    if traced(q):
+        return traced_fmha(
+            q, k, v, scale, swa_lens, causal, window, compressed, sink, p_path, splits, sms, partials, out
+        )
     call = q, k, v, scale, swa_lens, causal, window, compressed, sink, p_path, splits, sms, partials, out, debug
     try:
         tensors = tensors_of(q, k, v, swa_lens, compressed, sink, out)
@@ -72,6 +77,32 @@ def fmha(
     plan = PLANS.find(call, options, tensors, debug)
     found = PLANS.launch(plan, call, tensors)
     return Attention(*found) if out is None else out
+
+
+def traced_fmha(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor | None,
+    scale: float | None,
+    swa_lens: torch.Tensor | None,
+    causal: bool,
+    window: int | None,
+    compressed: AllBlocks | TopkBlocks | None,
+    sink: torch.Tensor | None,
+    p_path: str,
+    splits: int | Literal["auto"],
+    sms: int | None,
+    partials: bool,
+    out: Attention | None,
+) -> Attention:
+    """Make a call of `fmha` by its operator."""
+    found = buffers(q, q.shape[-1], partials) if out is None else out
+    kv, which, counts = NO_BRANCH if compressed is None else compressed.tensors
+    ratio = compressed.ratio if isinstance(compressed, AllBlocks) else 0
+    number = 0 if splits == "auto" else splits
+    options = ratio, scale, causal, window, p_path, number, sms
+    OPERATORS.fmha(q, k, v, swa_lens, sink, kv, which, counts, *options, *found.tensors)
+    return found
 
 
 def tensors_of(
@@ -148,7 +179,7 @@ def planned(
     results = {"o": (torch.bfloat16, q.shape), "lse": (torch.float32, q.shape[:3])}
     results |= {"u": (torch.float32, q.shape), "m": (torch.float32, q.shape[:3])} if partials else {}
     plan = Plan(q.device, results if out is None else {})
-    if q.numel() == 0:
+    if q.numel() == 0 or q.is_meta:
         return plan
     stand_ins = plan.stand_ins(tensors_of(q, k, v, swa_lens, compressed, sink, out))
     q, k, v, swa_lens, sink, *branch = stand_ins[:-4]

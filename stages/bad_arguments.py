@@ -151,7 +151,6 @@ FMHA = (
     BadCall("keys of v", lambda a: a | {"v": a["v"][:, :3]}, "v.shape", "[B, S, D] = (2, 5, 64)"),
     BadCall("batch of k", lambda a: a | {"k": a["k"][:1]}, "k.shape", "(2, 5, 64)"),
     BadCall("head dim of k", lambda a: a | {"k": zeros(a, 2, 5, 128)}, "k.shape", "64"),
-    BadCall("device", lambda a: {name: each.to("meta") for name, each in a.items()}, "q.device", "a CUDA device"),
     BadCall("device mix", lambda a: a | {"k": a["k"].to("meta")}, "k.device", "q's device"),
     BadCall("gradient of q", lambda a: a | {"q": a["q"].clone().requires_grad_()}, "q.requires_grad", "no_grad"),
     BadCall("gradient of v", lambda a: a | {"v": a["v"].clone().requires_grad_()}, "v.requires_grad", "no_grad"),

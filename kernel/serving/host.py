@@ -25,6 +25,7 @@ from kernel.plan import RESULTS, Form, Plan, Plans
 from kernel.problem import Problem
 from kernel.serving.caches import HEAD_DIM, QK_DIMS, IndexedCache, TableCache, Values, flat_values
 from kernel.tensors import Attention
+from kernel.tracing import OPERATORS, buffers, traced
 
 MAX_HEADS = 128
 
@@ -38,6 +39,11 @@ class Options(NamedTuple):
     splits: int | Literal["auto"] = "auto"
     batch_invariant: bool = False
     sms: int | None = None
+
+    @property
+    def number_of_splits(self) -> int:
+        """The splits of an operator, whose arguments have one type: 0 is "auto"."""
+        return 0 if self.splits == "auto" else self.splits
 
 
 def attention(
@@ -70,6 +76,8 @@ def attention(
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
     options = Options(scale, empty_lse, maxima, splits, batch_invariant, sms)
+    if traced(q):
+        return traced_attention(q, main, extra, sink, out, options)
     call = q, main, extra, sink, out, options, debug
     try:
         tensors = tensors_of(q, main, extra, sink, out)
@@ -80,6 +88,42 @@ def attention(
     plan = PLANS.find(call, key, tensors, debug)
     found = PLANS.launch(plan, call, tensors)
     return Attention(*found) if out is None else out
+
+
+def traced_attention(
+    q: torch.Tensor,
+    main: IndexedCache | TableCache,
+    extra: IndexedCache | None,
+    sink: torch.Tensor | None,
+    out: Attention | None,
+    options: Options,
+) -> Attention:
+    """Make a call of `attention` by its operator."""
+    found = buffers(q, HEAD_DIM, maxima=options.maxima) if out is None else out
+    of_extra = host.NO_BRANCH if extra is None else extra.tensors
+    window = main.window if isinstance(main, TableCache) else None
+    scales = main.page_scales, extra is not None and extra.page_scales
+    OPERATORS.attention(
+        q, sink, *main.tensors, *of_extra, isinstance(main, TableCache), window, *scales, options.scale,
+        options.empty_lse, options.number_of_splits, options.batch_invariant, options.sms, found.o, found.lse, found.m,
+    )  # fmt: skip
+    return found
+
+
+def traced_sparse(
+    q: torch.Tensor,
+    kv: torch.Tensor,
+    indices: torch.Tensor,
+    lens: torch.Tensor | None,
+    sink: torch.Tensor | None,
+    out: Attention | None,
+    options: Options,
+) -> Attention:
+    """Make a call of `sparse_attention` by its operator."""
+    found = buffers(q, HEAD_DIM, maxima=options.maxima) if out is None else out
+    numbers = options.scale, options.empty_lse, options.number_of_splits, options.sms
+    OPERATORS.sparse_attention(q, kv, indices, lens, sink, *numbers, found.o, found.lse, found.m)
+    return found
 
 
 def tensors_of(
@@ -111,7 +155,7 @@ def planned(
     """
     config = checked(q, main, extra, sink, out, options, debug)
     plan = Plan(q.device, missing(q, out, options, made), about)
-    if q.numel() == 0:
+    if q.numel() == 0 or q.is_meta:
         return plan
     stand_ins = plan.stand_ins(tensors_of(q, main, extra, sink, out))
     q, sink, *rest = stand_ins
@@ -215,6 +259,8 @@ def sparse_attention(
     int32, how many indices count; None: all K. The rest is as of `attention`; results have no dimension B.
     """
     options = Options(scale, empty_lse, maxima, splits, False, sms)
+    if traced(q):
+        return traced_sparse(q, kv, indices, lens, sink, out, options)
     call = q, kv, indices, lens, sink, out, options, debug
     try:
         tensors = (q, kv, indices, lens, sink, *(host.NO_BUFFERS if out is None else out.tensors))
@@ -278,7 +324,7 @@ def flat_planned(
     cache = IndexedCache(kv.reshape(len(kv), 1, kv.shape[-1]), listed, None if lens is None else lens[None])
     config = checked(q[None], cache, None, sink, buffers, options, debug, flat=True)
     plan = Plan(q.device, missing(q, out, options, made))
-    if q.numel() == 0:
+    if q.numel() == 0 or q.is_meta:
         return plan
     stand_ins = plan.stand_ins((q, kv, indices, lens, sink, *(host.NO_BUFFERS if out is None else out.tensors)))
     q, kv, indices, lens, sink, *results = stand_ins

@@ -63,7 +63,7 @@ def decode(given: Arguments) -> object:
 
 def results(given: Arguments) -> kernel.Attention | None:
     found = {name.removeprefix("out."): each for name, each in given.items() if name.startswith("out.")}
-    return kernel.Attention(**found)
+    return kernel.Attention(**found) if found else None
 
 
 OUT: dict[str, Form] = {"out.o": ((*ROWS, 64), BF16, 0), "out.lse": (ROWS, FLOAT, 0)}
@@ -170,3 +170,8 @@ def test_strides(name: str) -> None:
             strides = {each: tensor.stride() for each, tensor in given.items()}
             assert not error and all(map(torch.equal, found, want)), strides
     assert rejected and accepted
+
+
+def drawn_plainly(name: str) -> Arguments:
+    """Return contiguous arguments of a call."""
+    return {each: drawn(form, Random(each)).contiguous() for each, form in CALLS[name][1].items()}
