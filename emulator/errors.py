@@ -7,7 +7,9 @@ EmulatorError
 +-- AssemblerError           NVIDIA's assembler is missing, or rejects the program
 +-- LaunchError              a launch that the device would reject
 |   +-- CooperativeLaunchTooLarge  more CTAs than the device can hold at a time
-+-- StreamRace               operations of streams or of the host that no event or synchronisation orders
++-- HostFault                an error around the launches
+|   +-- StreamRace           operations of streams or of the host that no event or synchronisation orders
+|   +-- UseAfterFree         an operator of a graph on memory that was freed
 +-- Fault                    an error of one warp: PTX line, warp, address or column, the conflicting warp
 |   +-- OutOfBounds          outside an allocation, a window or a warp's lane quarter
 |   +-- Misaligned           an address that is not a multiple of the required alignment
@@ -125,11 +127,19 @@ class CooperativeLaunchTooLarge(LaunchError):
     """A cooperative launch of more CTAs than the device can hold at a time: CUDA's error 720."""
 
 
-class StreamRace(EmulatorError):
-    """Two operations of streams or of the host on the same bytes, one of them a write, that nothing orders."""
+class HostFault(EmulatorError):
+    """An error around the launches. `lines` are (label, text) pairs printed under the sentence `what`."""
 
     def __init__(self, what: str, lines: Iterable[tuple[str, str]]) -> None:
         super().__init__("\n".join((what, *_table(lines))))
+
+
+class StreamRace(HostFault):
+    """Two operations of streams or of the host on the same bytes, one of them a write, that nothing orders."""
+
+
+class UseAfterFree(HostFault):
+    """An operator of a graph on memory that was freed after the capture."""
 
 
 class Fault(EmulatorError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final
 
@@ -21,10 +21,14 @@ _CAPSULE_NAMES = (b"dltensor", b"used_dltensor")
 
 @dataclass(frozen=True)
 class Memory:
-    """The allocations that a launch may access, as far as they are known. closed: it may access nothing else."""
+    """The allocations that a launch may access, as far as they are known. closed: it may access nothing else.
+
+    freed_at: describes the freed allocation that contained an address; empty if none is known.
+    """
 
     allocations: tuple[Allocation, ...] = ()
     closed: bool = False
+    freed_at: Callable[[int], str] = lambda address: ""
 
 
 class _DLTensor(ctypes.Structure):

@@ -238,7 +238,7 @@ class LaunchingDevice:
             names=self.names(loaded.name),
             surroundings=self.surroundings(loaded, config),
         )
-        launch.memory.name_of = _name_in_program
+        launch.memory.name_of, launch.memory.freed_at = _name_in_program, seen.freed_at
         started = time.perf_counter()
         found: Mapping[str, Any] = {}
         try:

@@ -13,18 +13,32 @@ from torch.autograd.function import BackwardCFunction, Function
 from torch.autograd.graph import saved_tensors_hooks
 
 from ..patching import Patches
+from .captures import Captures
+from .streams import Current
 from .tensors import EmulatedTensors, is_emulated
 
 _MARK: Final = "_of_emulated_device"
 
 
-def install(patches: Patches, tensors: EmulatedTensors) -> None:
+def install(patches: Patches, tensors: EmulatedTensors, captures: Captures) -> None:
     """Run torch's engine with `tensors` active; place gradients on the same device as the function's results."""
-    patches.set(torch.autograd, "_engine_run_backward", tensors.enabled_in(torch.autograd._engine_run_backward))
+    patches.set(torch.autograd, "_engine_run_backward", _seen(torch.autograd._engine_run_backward, tensors, captures))
     patches.set(Function, "apply", classmethod(_marking_results(vars(Function)["apply"])))
     patches.set(saved_tensors_hooks, "__init__", _with_mode_in_hooks(saved_tensors_hooks.__init__, tensors))
     for name in ("apply", "apply_boxed"):
         patches.set(BackwardCFunction, name, _placing_gradients(getattr(BackwardCFunction, name), tensors))
+
+
+def _seen(original: Callable[..., Any], tensors: EmulatedTensors, captures: Captures) -> Callable[..., Any]:
+    """Return torch's engine with `tensors` active, which places the results of its operators in device memory."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        # torch's engine works on the streams of the forward pass, and orders them itself.
+        captures.order.wait_for_all(Current.stream.cuda_stream)
+        with tensors.operators:
+            return tensors.enabled_in(original)(*args, **kwargs)
+
+    return run
 
 
 def _with_mode_in_hooks(original: Callable[..., None], tensors: EmulatedTensors) -> Callable[..., None]:

@@ -20,12 +20,13 @@ from ..bridge.driver import callback, code_of, is_sticky, put
 from ..bridge.prototypes import Prototype, prototype
 from ..bridge.sharedobject import RETURN_ZERO, TABLE, shared_object
 from ..errors import EmulatorError
+from .callers import PROGRAMS
 from .errors import NO_DEVICE, CudaError
 from .properties import PROPERTIES
 from .state import DriverState
 
 INT, UINT, LONG, FLOAT = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_float
-_folder = tempfile.TemporaryDirectory(prefix="emulator-cuda-")
+_folder = tempfile.TemporaryDirectory(prefix=PROGRAMS)
 FOLDER: Final = Path(_folder.name)
 """The folder of the libraries, for linkers and for programs that open them by path."""
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
 
+from ..bridge.elf import symbols
 from ..tensors import PACKAGE, is_the_users
 
 _FRAMES: Final = 64
-_NOT_THE_PROGRAMS: Final = ("libpython", "python", "libffi", "_ctypes", "libc.so", "libcudart", "libcuda.so")
+PROGRAMS: Final = "emulator-cuda-"
+"""Prefix of the folder with the emulated libraries and the C++ programs that run."""
 
 
 class _Symbol(ctypes.Structure):
@@ -57,14 +59,24 @@ def _is_the_programs(file: str) -> bool:
     return not inside and is_the_users(file)
 
 
-def _c_caller() -> str:
+class _CPlace(NamedTuple):
+    """A call in a C++ program: its file, and the offset of the call. str() shows the function."""
+
+    file: str
+    offset: int
+
+    def __str__(self) -> str:
+        known = [symbol for symbol in symbols(Path(self.file).read_bytes()) if 0 < symbol.address <= self.offset]
+        function = max(known, key=lambda symbol: symbol.address).name if known else "a function"
+        return f"{function} in {os.path.basename(self.file)}, offset {self.offset:#x}"
+
+
+def _c_caller() -> object:
     libc, addresses = ctypes.CDLL(None), (ctypes.c_void_p * _FRAMES)()
     for address in addresses[: libc.backtrace(addresses, _FRAMES)]:
         found = _Symbol()
-        if not address or not libc.dladdr(ctypes.c_void_p(address), ctypes.byref(found)) or not found.file:
-            continue
-        file = os.path.basename(found.file.decode())
-        if not file.startswith(_NOT_THE_PROGRAMS):
-            name = found.name.decode() if found.name else "a function"
-            return f"{name} of {file}, at offset {address - (found.base or 0):#x}"
+        if address and libc.dladdr(ctypes.c_void_p(address), ctypes.byref(found)) and found.file:
+            file = found.file.decode()
+            if f"/{PROGRAMS}" in file and not os.path.basename(file).startswith("lib"):
+                return _CPlace(file, address - (found.base or 0))
     return "an unknown place"

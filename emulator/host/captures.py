@@ -44,6 +44,8 @@ class Graph:
 
     nodes: list[Node] = field(default_factory=list)
     handle: int = field(default_factory=new_handle)
+    pool: list[Any] = field(default_factory=list)
+    """Memory that was allocated during the capture. The graph keeps it."""
 
     def replay(self, order: Order, stream: int) -> None:
         """Do all the work once, on a stream."""

@@ -6,8 +6,9 @@ the two kinds of tensors is registered as the CPU kernel. If it has one, a dispa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import torch
@@ -16,20 +17,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..patching import Patches
 from .streams import DEVICE
-from .tensors import CPU, EmulatedTensors, is_emulated, tensors_in
+from .tensors import CPU, EmulatedTensors, is_emulated, shares_memory, tensors_in
 
 _Kernels = dict[str, Callable[..., Any]]
 
 
 def install(patches: Patches, tensors: EmulatedTensors) -> None:
     """Dispatch tensors of the emulated device to kernels that are registered for CUDA."""
-    overrides = _CudaOverrides(tensors)
+    overrides = tensors.operators = DeviceOperators(tensors)
     patches.set(Library, "impl", _library_impl(Library.impl, tensors, overrides))
     patches.set(Library, "_destroy", _library_destroy(Library._destroy, overrides))
 
 
-class _CudaOverrides(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that replaces an operator's CPU kernel by its CUDA kernel for tensors of the emulated device."""
+class DeviceOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """torch's operators on tensors of the emulated device, below autograd.
+
+    It places results in device memory before autograd sees them, because autograd saves some for the backward pass. It
+    records what each operator accesses, by its schema. And it replaces an operator's CPU kernel by its CUDA kernel.
+    """
 
     def __init__(self, tensors: EmulatedTensors) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -38,7 +43,7 @@ class _CudaOverrides(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def add(self, library: Library, name: str, kernel: Callable[..., Any]) -> None:
         self._kernels.setdefault(library, {})[name] = kernel
-        self._tensors.dispatching = self
+        self._tensors.overridden = True
 
     def forget(self, library: Library) -> None:
         self._kernels.pop(library, None)
@@ -46,20 +51,43 @@ class _CudaOverrides(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         inputs = list(tensors_in((args, kwargs)))
-        if inputs and not any(map(is_emulated, inputs)):
-            return func(*args, **kwargs)
-        kernel = next((kernels[func.name()] for kernels in self._kernels.values() if func.name() in kernels), None)
-        if kernel is not None and inputs:
+        on_device = not inputs or any(map(is_emulated, inputs))
+        name = func.name()
+        kernel = next((kernels[name] for kernels in self._kernels.values() if name in kernels), None)
+        if kernel is not None and inputs and on_device:
             if kwargs.get("device") == CPU:  # torch itself names the CPU, where it believes the tensors to be
                 kwargs = {**kwargs, "device": DEVICE}
             return self._tensors.enabled_in(kernel)(*args, **kwargs)
         result = func(*args, **kwargs)
         given = {id(tensor) for tensor in inputs}
-        self._tensors.place_on_device(tensor for tensor in tensors_in((result,)) if id(tensor) not in given)
+        made = [tensor for tensor in tensors_in((result,)) if id(tensor) not in given]
+        if on_device:
+            self._tensors.place_on_device(made)
+        reads, writes = _accessed(func._schema, args, kwargs)
+        if not _UNWRITTEN.match(func._schema.name):
+            writes += [tensor for tensor in made if not any(shares_memory(tensor, other) for other in inputs)]
+        self._tensors.record(name.partition(".")[0].removeprefix("aten::"), reads, writes, on_device)
         return result
 
 
-def _library_destroy(original: Callable[..., None], overrides: _CudaOverrides) -> Callable[..., None]:
+_UNWRITTEN: Final = re.compile(r"aten::(new_)?empty|aten::(set|resize)_")
+_UNREAD: Final = re.compile(r"aten::new_|.*_like$")
+
+
+def _accessed(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Return the tensors that an operator reads and those that it writes, of its arguments."""
+    reads, writes = list[Any](), list[Any]()
+    if _UNWRITTEN.match(schema.name) or _UNREAD.match(schema.name):
+        return reads, writes
+    for i, argument in enumerate(schema.arguments):
+        value = args[i] if i < len(args) else kwargs.get(argument.name)
+        alias = argument.alias_info
+        if alias is None or alias.is_write:  # else the result is a view of it
+            (reads if alias is None else writes).extend(tensors_in((value,)))
+    return reads, writes
+
+
+def _library_destroy(original: Callable[..., None], overrides: DeviceOperators) -> Callable[..., None]:
     """Return Library._destroy that also removes the library's CUDA overrides."""
 
     def destroy(library: Library) -> None:
@@ -70,7 +98,7 @@ def _library_destroy(original: Callable[..., None], overrides: _CudaOverrides) -
 
 
 def _library_impl(
-    original: Callable[..., None], tensors: EmulatedTensors, overrides: _CudaOverrides
+    original: Callable[..., None], tensors: EmulatedTensors, overrides: DeviceOperators
 ) -> Callable[..., None]:
     """Return Library.impl that makes CUDA kernels available to tensors of the emulated device."""
     registered: dict[str, _Kernels] = {}

@@ -40,6 +40,7 @@ class graph:
         self._graph, self._stream = cuda_graph, stream or Stream()
 
     def __enter__(self) -> None:
+        Current.captures.synchronize()  # as torch does
         self._stream.__enter__()
         self._graph.capture_begin()
 

@@ -20,7 +20,7 @@ from .order import Order
 
 def install(patches: Patches, memory: Allocations, captures: Captures) -> None:
     """Give the emulated device the host's allocations, and submit its launches through `captures`."""
-    patches.set(LaunchingDevice, "launch", _capturing(LaunchingDevice.launch, captures))
+    patches.set(LaunchingDevice, "launch", _capturing(LaunchingDevice.launch, captures, memory))
     patches.set(LaunchingDevice, "memory", _with_host_memory(LaunchingDevice.memory, memory))
     patches.set(LaunchingDevice, "surroundings", _surroundings(captures.order))
     patches.set(LaunchingDevice, "ended", lambda device, launch, config: captures.order.end(launch, config.stream))
@@ -61,7 +61,7 @@ def _with_host_memory(
     def memory(device: LaunchingDevice) -> Memory:
         seen = original(device)
         closed = seen.closed or not device.nested
-        return Memory(tuple(named_ranges(host.ranges(), seen.allocations)), closed)
+        return Memory(tuple(named_ranges(host.ranges(), seen.allocations)), closed, host.freed_at)
 
     return memory
 
@@ -83,12 +83,21 @@ def _inside(address: int, size: int, visible: Sequence[Allocation]) -> str | Non
     return next((name for start, _, name in visible if address <= start < address + size), None)
 
 
-def _capturing(original: Callable[..., None], captures: Captures) -> Callable[..., None]:
+def _capturing(original: Callable[..., None], captures: Captures, host: Allocations) -> Callable[..., None]:
+    """Return LaunchingDevice.launch that a graph replays without what took the place of freed arguments."""
+
     def launch(device: LaunchingDevice, kernel: int, config: LaunchConfig, arguments: int) -> None:
         if not captures.capturing(config.stream):
             original(device, kernel, config, arguments)
             return
-        kept = Arguments(values_at(arguments, device.parameter_bytes(kernel)))
-        captures.submit(config.stream, lambda: original(device, kernel, config, kept.address))
+        values = values_at(arguments, device.parameter_bytes(kernel))
+        kept, words = Arguments(values), (value[i : i + 8] for value in values for i in range(0, len(value) - 7, 8))
+        pointed = [piece for word in words if (piece := host.containing(int.from_bytes(word, "little"))) is not None]
+
+        def replay() -> None:
+            with host.without([piece for piece in pointed if piece.freed]):
+                original(device, kernel, config, kept.address)
+
+        captures.submit(config.stream, replay)
 
     return launch

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
@@ -36,16 +37,24 @@ class Kind(IntEnum):
 
 @dataclass(eq=False)
 class Piece:
-    """An allocation. host: pinned or managed memory. freed: by what it was freed, and where; empty while it is live."""
+    """An allocation. host: pinned or managed memory. stream: that for which torch allocated it, None if not torch.
+
+    recorded: the names of other streams, by record_stream. freed: by what, and where; empty while it lives.
+    """
 
     address: int
     size: int
     host: bool = False
+    stream: int | None = None
+    recorded: set[str] = field(default_factory=set)
     freed: str = ""
 
     @property
     def end(self) -> int:
         return self.address + self.size
+
+    def __str__(self) -> str:
+        return f"{self.address:#x} to {self.end - 1:#x} ({self.size} bytes), {self.freed or 'not freed'}"
 
 
 class Allocations:
@@ -60,6 +69,7 @@ class Allocations:
         self._registered: dict[int, Piece] = {}
         self._freed: deque[Piece] = deque(maxlen=FREED_KEPT)
         self._variable = variable
+        self._gone: Sequence[Piece] = ()
         self.on_free: Callable[[Piece], None] = lambda piece: None
 
     def allocate(self, size: int, host: bool = False) -> int:
@@ -76,9 +86,13 @@ class Allocations:
             self._live[address].freed = by
         return address == 0 or self._buffers.pop(address, None) is not None
 
-    def storage(self, size: int, host: bool = False) -> torch.UntypedStorage:
+    def storage(self, size: int, host: bool = False, stream: int | None = None) -> torch.UntypedStorage:
         """Allocate `size` uninitialised bytes for a torch storage, which owns them."""
-        return torch.from_numpy(self._aligned_buffer(size, host)).untyped_storage()
+        return torch.from_numpy(self._aligned_buffer(size, host, stream)).untyped_storage()
+
+    def at(self, address: int) -> Piece | None:
+        """Return the allocation that begins at an address, None if there is none."""
+        return self._live.get(address)
 
     def register(self, address: int, size: int) -> None:
         """Let the device access a range of host memory until `unregister`."""
@@ -94,7 +108,21 @@ class Allocations:
 
     def ranges(self) -> list[Range]:
         """Return the ranges of all live allocations and of registered host memory."""
-        return [(piece.address, piece.size) for piece in self.pieces()]
+        gone = self._gone
+        return [
+            (piece.address, piece.size)
+            for piece in self.pieces()
+            if not any(piece.address < other.end and other.address < piece.end for other in gone)
+        ]
+
+    @contextmanager
+    def without(self, gone: Sequence[Piece]) -> Iterator[None]:
+        """Leave what lies where these freed allocations were out of `ranges` while the context is open."""
+        self._gone = gone
+        try:
+            yield
+        finally:
+            self._gone = ()
 
     def containing(self, address: int) -> Piece | None:
         """Return the allocation that contains an address, None if there is none."""
@@ -102,9 +130,10 @@ class Allocations:
             return self._live[address]
         return next((one for one in self.pieces() if one.address <= address < one.address + max(one.size, 1)), None)
 
-    def freed_at(self, address: int) -> Piece | None:
-        """Return the allocation that contained an address and was freed last, None if none is known."""
-        return next((one for one in reversed(self._freed) if one.address <= address < one.end), None)
+    def freed_at(self, address: int) -> str:
+        """Describe the allocation that contained an address and was freed last; empty if none is known."""
+        piece = next((one for one in reversed(self._freed) if one.address <= address < one.end), None)
+        return "" if piece is None else str(piece)
 
     def copy(self, destination: Any, source: Any, size: Any, kind: int = Kind.DEFAULT) -> None:
         """Copy `size` bytes between any two of host and device memory. Raises CudaError."""
@@ -139,16 +168,16 @@ class Allocations:
         piece = self.containing(address)
         found = self._variable(address) if piece is None else (piece.address, piece.size)
         if address + size > sum(found) if found else on_device or not address:
-            freed = self.freed_at(address) if on_device and piece is None else None
-            why = f" any more: {freed.freed}" if freed else ""
+            freed = self.freed_at(address) if on_device and piece is None else ""
+            why = freed and f" any more: {freed}"
             raise CudaError(INVALID_VALUE, f": {size} bytes at {address:#x} are not the device's{why}")
 
-    def _aligned_buffer(self, size: int, host: bool) -> np.ndarray:
+    def _aligned_buffer(self, size: int, host: bool, stream: int | None = None) -> np.ndarray:
         buffer = np.empty(max(size, 1) + ALIGNMENT, np.uint8)
         start = -buffer.ctypes.data % ALIGNMENT
         piece = buffer[start : start + max(size, 1)]
         address = piece.ctypes.data
-        self._live[address] = Piece(address, size, host)
+        self._live[address] = Piece(address, size, host, stream)
         weakref.finalize(piece, self._end, address).atexit = False
         return piece
 

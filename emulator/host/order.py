@@ -6,7 +6,7 @@ happen before whatever they do next. What the host has waited for happens before
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..bridge.driver import current
-from ..errors import StreamRace
+from ..errors import HostFault, StreamRace
 from ..machine.memory.global_shadow import GlobalShadow
-from ..machine.order.operations import By, Operation, Runs, Surroundings
+from ..machine.order.operations import NOTHING, By, Operation, Runs, Surroundings
+from ..tensors import place, tensors_of_callers
 from .callers import caller
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Launch
+    from .memory import Piece
 
 KEPT: Final = 1024
 """The number of operations without synchronisation that are remembered."""
+SMALL: Final = 1 << 20
+"""torch's allocator serves requests up to this size, and larger ones, from memory of their own."""
 LEGACY: Final = (0, 1)
 """The handles of the default stream, which waits for all blocking streams, as they do for it."""
 
@@ -52,8 +56,11 @@ class Order:
 
     def __init__(self) -> None:
         self._live: dict[int, Operation] = {}
+        self._freed: list[tuple[int, int, Operation]] = []
+        """Bytes that were freed while there were operations: start, end, the last operation before."""
+        self._reusable: list[_Reusable] = []
         self._next = 0
-        self._host = 0
+        self._alive = self._host = self._on_host = 0
         self._tails: dict[int, Tail] = {0: Tail()}
         self._events: dict[int, int] = {}
         self._node: Tail | None = None
@@ -82,12 +89,20 @@ class Order:
 
     def _unordered(self, before: int) -> list[Operation]:
         """Return the operations that are not among those that come before, the newest first."""
-        return [operation for number, operation in reversed(self._live.items()) if not before >> number & 1]
+        found, left = [], self._alive & ~before
+        while left:
+            number = left.bit_length() - 1
+            left ^= 1 << number
+            found.append(self._live[number])
+        for operation in found if self._freed else ():
+            operation.forget((low, high) for low, high, last in self._freed if last.number >= operation.number)
+        return found
 
-    def _add(self, name: str, stream: int, footprint: Runs, triggers: bool = False) -> int:
+    def _add(self, name: str, stream: int, find: Callable[[], Runs], triggers: bool = False, at: object = None) -> int:
         """Remember an operation. Return it as a set."""
         number, self._next = self._next, self._next + 1
-        self._live[number] = Operation(number, name, stream_name(stream), caller(), footprint, triggers)
+        self._alive |= 1 << number
+        self._live[number] = Operation(number, name, stream_name(stream), at or caller(), find, triggers)
         return 1 << number
 
     def _forget_oldest(self) -> None:
@@ -96,9 +111,12 @@ class Order:
             number = next(iter(self._live))
             del self._live[number]
             self._host |= 1 << number
+            self._alive &= ~(1 << number)
         if self._next > 8 * KEPT and self._node is None:
             first = next(iter(self._live), self._next)
-            self._next, self._host = self._next - first, self._host >> first
+            self._next -= first
+            self._alive, self._host, self._on_host = (s >> first for s in (self._alive, self._host, self._on_host))
+            self._freed = [span for span in self._freed if span[2].number >= first]
             self._events = {event: seen >> first for event, seen in self._events.items()}
             for tail in self._tails.values():
                 tail.submitted, tail.done, tail.begun = (s >> first for s in (tail.submitted, tail.done, tail.begun))
@@ -108,39 +126,49 @@ class Order:
 
     # Operations
 
-    def submit(self, stream: int, name: str, footprint: Runs) -> None:
-        """Check an operation that is not a launch against those beside it, and remember it."""
+    def submit(
+        self, stream: int, name: str, find: Callable[[], Runs], at: object = None, on_host: bool = False
+    ) -> None:
+        """Check an operation that is not a launch against those beside it, and remember it.
+
+        find: returns its footprint. at: where the program submitted it, if not here. on_host: in pinned memory too.
+        """
         self._forget_oldest()
         before = self._before(stream)
-        self._check(name, stream_name(stream), footprint, before)
-        tail = self._tail(stream)
-        tail.follow(before | self._add(name, stream, footprint))
+        unordered = self._unordered(before) if self.concurrent or self._on_host else []
+        self._check(name, stream_name(stream), find() if unordered else NOTHING, unordered)
+        made = self._add(name, stream, find, at=at)
+        self._on_host |= made * on_host
+        self._tail(stream).follow(before | made)
 
     def access(self, name: str, footprint: Runs) -> None:
         """Check what the host accesses now."""
-        self._check(name, "the host", footprint, self._host)
+        self._check(name, "the host", footprint, self._unordered(self._host))
 
-    def _check(self, name: str, by: str, footprint: Runs, before: int) -> None:
-        if not footprint.starts.size:
-            return
-        for other in self._unordered(before):
+    @property
+    def on_host(self) -> bool:
+        """True while there are operations in pinned memory that the host has not waited for."""
+        return bool(self._on_host & ~self._host)
+
+    def _check(self, name: str, by: str, footprint: Runs, unordered: Iterable[Operation]) -> None:
+        for other in unordered if footprint.starts.size else ():
             found = footprint.conflict(other.footprint)
             if found is not None:
-                _report(self._race(name, by, footprint, other, *found))
+                report(self._race(name, by, footprint, other, *found))
 
     def _race(self, name: str, by: str, footprint: Runs, other: Operation, mine: int, theirs: int) -> StreamRace:
         first = max(footprint.starts[mine], other.footprint.starts[theirs])
         last = min(footprint.ends[mine], other.footprint.ends[theirs]) - 1
         access = other.footprint.by[other.footprint.which[theirs]]
         did, verb = ("wrote", "written") if other.footprint.writes[theirs] else ("reads", "read")
-        what = f"{name} on {by}" if by != "the host" else f"the host's {name}"
+        what = f"{name} on {by}"
         return StreamRace(
-            f"{what} {'writes' if footprint.writes[mine] else 'reads'} memory {first:#x} to {last:#x}, "
-            f"not ordered after {access.what} of {other}, which {did} it",
+            f"{what} {'writes' if footprint.writes[mine] else 'reads'} memory {first:#x} to {last:#x}{_named(first)}, "
+            f"not ordered after {access.of(other)}, which {did} it",
             (
                 ("at", str(caller())),
                 (f"{verb} at", str(access.place())),
-                ("submitted at", str(other.at)),
+                *((("submitted at", str(other.at)),) if access.place() is not other.at else ()),
                 ("missing", missing_between(other.stream, by)),
             ),
         )
@@ -161,7 +189,7 @@ class Order:
             outside = begun & ~tail.submitted | self._host
             begun, waited = tail.begun | outside, tail.done | outside
         operations, missing = [], []
-        for operation in reversed(self._live.values()):
+        for operation in self._unordered(self._host):
             if not begun >> operation.number & 1:
                 needed = missing_between(operation.stream, stream_name(stream))
                 if tail.submitted >> operation.number & 1:
@@ -169,7 +197,7 @@ class Order:
                     needed = "griddepcontrol.wait" if waits else "griddepcontrol.wait in the launch between them"
                 operations.append(operation)
                 missing.append(needed)
-            elif programmatic and operation.triggers and not self._host >> operation.number & 1:
+            elif programmatic and operation.triggers:
                 operations.append(operation)
                 missing.append("griddepcontrol.wait")
         return Surroundings(operations, missing, begun, waited)
@@ -179,13 +207,14 @@ class Order:
         around, shadow, tail = launch.surroundings, GlobalShadow.of(launch), self._tail(stream)
         name, before = f"kernel {launch.kernel.name}", self._before(stream)
         if around is None:
-            tail.follow(before | self._add(name, stream, shadow.written()))
+            written = shadow.written()
+            tail.follow(before | self._add(name, stream, lambda: written))
             return
         made = shadow.accessed()
         late = np.array([by.late for by in made.by], bool)[made.which] if made.by else made.writes
         completes = around.waited if around.has_waited else around.begun
-        first = self._add(name, stream, made.part(~late), bool(around.triggered))
-        rest = self._add(name, stream, made.part(late)) if late.any() else 0
+        first = self._add(name, stream, lambda: made.part(~late), bool(around.triggered))
+        rest = self._add(name, stream, lambda: made.part(late)) if late.any() else 0
         tail.submitted = before | first | rest
         tail.done = completes | first | rest
         tail.begun = tail.done
@@ -202,6 +231,10 @@ class Order:
         """Let a stream wait for an event."""
         self._tail(int(stream)).follow(self._events.get(int(event), 0))
 
+    def wait_for_all(self, stream: int) -> None:
+        """Let a stream wait for all others."""
+        self._tail(stream).follow((1 << self._next) - 1)
+
     def synchronize(self, stream: Any = None) -> None:
         """Let the host wait for a stream, None for all."""
         if stream is None:
@@ -215,13 +248,46 @@ class Order:
 
     def _wait_for(self, operations: int) -> None:
         self._host |= operations
-        for number in [number for number in self._live if operations >> number & 1]:
+        ended = self._alive & operations
+        self._alive ^= ended
+        while ended:
+            number = ended.bit_length() - 1
+            ended ^= 1 << number
             del self._live[number]
         if not self._live:  # numbers start again
-            self._next = self._host = 0
+            self._next = self._host = self._on_host = 0
+            self._freed.clear()
+            self._reusable.clear()
             self._events.clear()
             for tail in self._tails.values():
                 tail.submitted = tail.done = tail.begun = 0
+
+    # Memory
+
+    def freed(self, piece: Piece) -> None:
+        """Record that memory was freed. Memory of torch is then used for new tensors of the same stream."""
+        if not self._live:
+            return
+        last = self._live[next(reversed(self._live))]
+        if self.concurrent and piece.stream is not None:
+            span = Runs.of([(np.array([piece.address]), np.array([piece.end]), True, 0)], ())
+            unordered = self._unordered(self._before(piece.stream))
+            users = [one for one in unordered if span.conflict(one.footprint) and one.stream not in piece.recorded]
+            if users:
+                self._reusable.append(_Reusable(piece, users))
+        self._freed.append((piece.address, piece.end, last))
+
+    def allocated(self, size: int, stream: int) -> None:
+        """Check new memory of torch: it may have been freed while another stream still uses it."""
+        before = self._before(stream)
+        for one in list(self._reusable):
+            one.users = [user for user in one.users if user.number in self._live and not before >> user.number & 1]
+            small = max(size, one.piece.size) <= SMALL
+            if not one.users:
+                self._reusable.remove(one)
+            elif one.piece.stream == stream and size <= one.piece.size and (small or size > SMALL):
+                self._reusable.remove(one)
+                report(_race_of_reuse(one, size, stream))
 
     # Graphs
 
@@ -245,6 +311,55 @@ class Order:
             self._node = outer
 
 
+Extent = tuple[int, tuple[int, ...], tuple[int, ...], int]
+"""A tensor's address, sizes, strides in elements, and bytes of an element."""
+
+
+def extent_of(tensor: Any) -> Extent:
+    """Return where a torch tensor lies."""
+    return tensor.data_ptr(), tuple(tensor.size()), tuple(tensor.stride()), tensor.element_size()
+
+
+def runs_of(name: str, at: object, extents: Iterable[tuple[Extent, bool]]) -> Runs:
+    """Return the footprint of an operator on tensors, each with whether it is written."""
+    runs = []
+    for (address, sizes, strides, width), write in extents:
+        if 0 in sizes:
+            continue
+        starts = np.array([address])
+        for stride, size in sorted((stride * width, size) for stride, size in zip(strides, sizes, strict=True)):
+            if size == 1 or not stride:
+                continue
+            if starts.size == 1 and stride <= width:  # the dimensions so far have no gaps
+                width += stride * (size - 1)
+            else:
+                starts = (starts[:, None] + stride * np.arange(size)).reshape(-1)
+        runs.append((starts, starts + width, write, 0))
+    return Runs.of(runs, [By(name, lambda: at)])
+
+
+@dataclass
+class _Reusable:
+    """Freed memory of torch, and the operations of other streams that may still use it."""
+
+    piece: Piece
+    users: list[Operation]
+
+
+def _race_of_reuse(found: _Reusable, size: int, stream: int) -> StreamRace:
+    piece, user = found.piece, found.users[0]
+    return StreamRace(
+        f"a new tensor of {size} bytes on {stream_name(stream)} may get the memory of a tensor of {piece.size} bytes "
+        f"that was freed while {user} may still use it",
+        (
+            ("at", str(caller())),
+            ("freed", str(piece)),
+            ("used at", str(user.at)),
+            ("missing", f"record_stream of the freed tensor for {user.stream}, or a wait for it before the new tensor"),
+        ),
+    )
+
+
 def missing_between(other: str, me: str) -> str:
     """Describe what would order an operation of one stream before another."""
     synchronized = f"a synchronisation with {other} (cudaStreamSynchronize, torch's synchronize)"
@@ -262,9 +377,8 @@ Rows = tuple[int, int, int, int]
 """The address of the first row, the bytes from one row to the next, the bytes of a row, the number of rows."""
 
 
-def footprint_of(name: str, reads: Iterable[Rows] = (), writes: Iterable[Rows] = ()) -> Runs:
-    """Return the footprint of an operation that the program submits here."""
-    at = caller()
+def footprint_of(name: str, at: object, reads: Iterable[Rows] = (), writes: Iterable[Rows] = ()) -> Runs:
+    """Return the footprint of an operation. at: where the program submitted it."""
     runs = []
     for rows, write in ((reads, False), (writes, True)):
         for address, pitch, width, height in rows:
@@ -273,8 +387,14 @@ def footprint_of(name: str, reads: Iterable[Rows] = (), writes: Iterable[Rows] =
     return Runs.of(runs, [By(name, lambda: at)])
 
 
-def _report(race: StreamRace) -> None:
-    """Raise a race, or record it if the device continues after findings."""
+def _named(address: int) -> str:
+    """Return the variable of the program that holds a tensor there, for a report."""
+    found = place(tensors_of_callers(), address)
+    return "" if found is None else f" of {found[0].name}"
+
+
+def report(race: HostFault) -> None:
+    """Raise an error, or record it if the device continues after findings."""
     device = current()
     if device is not None:
         device.fail(race)

@@ -34,10 +34,10 @@ def emulated_host() -> Iterator[DeviceProperties]:
     tensors_there = tensors.EmulatedTensors(state.allocations, state.captures)
     with Patches() as patches, c_hosts.c_hosts(state), tensors_there as mode:
         patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
-        autograd.install(patches, mode)
+        autograd.install(patches, mode, state.captures)
         custom_ops.install(patches, mode)
         transforms.install(patches, mode)
-        torch_cuda.install(patches, state.captures)
+        torch_cuda.install(patches, state.captures, mode)
         _install_bindings(patches)
         tvm_ffi.install(patches)
         saved_modules.install(patches)

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from . import code
+from .callers import caller
 from .captures import Captures, Work, new_handle
 from .memory import Allocations, Kind, address_of
 from .order import Order, footprint_of
@@ -18,6 +19,7 @@ class DriverState:
         self.allocations = Allocations(code.variable_around)
         self.context = new_handle()
         self.captures = Captures()
+        self.allocations.on_free = self.captures.order.freed
         self.event_times: dict[int, float] = {}
         self.last_error = 0
         self.sticky_error = 0
@@ -36,11 +38,12 @@ class DriverState:
         rows = [(at, step, int(width), height) for at, step in zip(ends, (to_pitch, pitch), strict=True)]
 
         name = "cudaMemcpy" if stream is None else "cudaMemcpyAsync"
-        accessed = footprint_of(name, rows[1:] if read else (), rows[:1] if written else ())
+        at, on_host = caller(), "host" in (read, written)
+        accessed = footprint_of(name, at, rows[1:] if read else (), rows[:1] if written else ())
 
         def work() -> None:
             self.allocations.copy_rows(to, to_pitch, source, pitch, width, height, kind)
-            self.order.submit(int(stream or 0), name, accessed)
+            self.order.submit(int(stream or 0), name, lambda: accessed, at, on_host)
 
         self._submit(stream, work)
         # API synchronization behavior: a copy without a stream returns when it is complete, except within device
@@ -52,11 +55,12 @@ class DriverState:
     def fill(self, destination: Any, value: int, count: Any, width: int, stream: Any = None) -> None:
         """Write `count` values of `width` bytes, at the same time as `copy` would."""
         name = "cudaMemset" if stream is None else "cudaMemsetAsync"
-        accessed = footprint_of(name, writes=[(address_of(destination), 0, width * int(count), 1)])
+        at = caller()
+        accessed = footprint_of(name, at, writes=[(address_of(destination), 0, width * int(count), 1)])
 
         def work() -> None:
             self.allocations.fill(destination, value, count, width)
-            self.order.submit(int(stream or 0), name, accessed)
+            self.order.submit(int(stream or 0), name, lambda: accessed, at)
 
         self._submit(stream, work)
 
@@ -65,7 +69,8 @@ class DriverState:
         if stream is None:
             self.order.synchronize()
         elif (piece := self.allocations.containing(address_of(pointer))) is not None:
-            self.order.submit(int(stream), by, footprint_of(by, writes=[(piece.address, 0, piece.size, 1)]))
+            whole = footprint_of(by, caller(), writes=[(piece.address, 0, piece.size, 1)])
+            self.order.submit(int(stream), by, lambda: whole)
         return self.allocations.free(pointer, by)
 
     @property

@@ -8,15 +8,20 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
+from torch.utils._pytree import tree_map
 
 from ..bridge.ffi import cuda_capsule
+from ..errors import UseAfterFree
+from .callers import caller
 from .captures import Captures
 from .errors import not_emulated
-from .memory import POISON, Allocations
+from .memory import POISON, Allocations, Piece
+from .order import extent_of, report, runs_of, stream_name
 from .scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm
-from .streams import DEVICE, Current
+from .streams import DEVICE, Current, Stream
 
 CPU: Final = torch.device("cpu")
 _MARK: Final = "_on_emulated_device"
@@ -25,12 +30,26 @@ _UNINITIALIZED: Final = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )
 _TO_THE_HOST: Final = frozenset({"to", "cpu", "copy_"})
+_FROM_THE_HOST: Final = frozenset({"tensor", "as_tensor", "asarray", "cuda"})
+_READS_ON_THE_HOST: Final = frozenset({"numpy", "__array__"})
 _READS_VALUES: Final = frozenset(
     {"item", "tolist", "is_nonzero", "equal", "nonzero", "unique", "masked_select"}
     | {"__bool__", "__int__", "__float__", "__complex__", "__index__", "__repr__", "__format__", "__contains__"}
 )
 """Functions that synchronise with the device because the host needs a tensor's values."""
 _ALIASING: Final = frozenset({"to", "cuda", "cpu", "as_tensor", "asarray"})
+
+
+def _alias(tensor: torch.Tensor, piece: Piece) -> torch.Tensor:
+    """Return a tensor of the emulated device with the same memory, which it does not own."""
+    with torch._C.DisableTorchFunction():
+        owner = (ctypes.c_uint8 * piece.size).from_address(piece.address)
+        home = torch.frombuffer(owner, dtype=torch.uint8).untyped_storage()
+        setattr(home, _MARK, True)
+        alias = torch.empty(0, dtype=tensor.dtype, device=CPU)
+        alias.set_(home, tensor.storage_offset(), tensor.size(), tensor.stride())
+    mark(alias, True)
+    return alias
 
 
 def is_emulated(value: object) -> bool:
@@ -80,8 +99,10 @@ class EmulatedTensors(TorchFunctionMode):
         super().__init__()
         self._memory = memory
         self._captures = captures
-        self.dispatching: AbstractContextManager[Any] = nullcontext()
-        """The dispatch mode that selects kernels for operators on the device's tensors."""
+        self.operators: AbstractContextManager[Any] = nullcontext()
+        """The dispatch mode for operators on the device's tensors (`custom_ops.DeviceOperators`)."""
+        self.overridden = False
+        """True if it replaces kernels of operators."""
 
     def enabled_in(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that runs `function` with this mode active, for callers that turn function modes off."""
@@ -124,33 +145,133 @@ class EmulatedTensors(TorchFunctionMode):
             func = scaled_mm
         if name == "_scaled_grouped_mm_v2":
             func = scaled_grouped_mm
+        blocking = not kwargs.get("non_blocking") and all(value is not True for value in args[2:])
         target, args, kwargs = _target(name, func, args, kwargs, bool(emulated))
         if emulated and _synchronizes(name, args, kwargs, target):
             self._captures.synchronize(Current.stream.cuda_stream)
         captured = target and self._captures.capturing(Current.stream.cuda_stream)
         before = _Contents(emulated) if captured else None
+        watched = self._watches(emulated, inputs, target) and not captured
         try:
-            with self.dispatching if emulated and target else nullcontext():
+            with self.operators if watched else nullcontext():
                 result = func(*args, **kwargs)
         except NotImplementedError as error:
             if not target:
                 raise
             raise not_emulated(f"torch's {name} on the device", "torch has no CPU kernel for it") from error
         result = self._place(name, args, result, inputs, target)
-        if pinned:
-            self._move_to_device_memory(result, [])
+        crosses = name in _TO_THE_HOST and is_emulated(args[0]) != is_emulated(args[1] if name == "copy_" else result)
+        if pinned or (crosses and name == "to" and not target and not blocking):
+            self._move_to_device_memory(result, [], host=True)
         if before is not None:
             before.restore()
             if name not in _UNINITIALIZED:
-                self._captures.submit(Current.stream.cuda_stream, _replay_of(func, args, kwargs, result, inputs))
+                work = self._replay_of(func, args, kwargs, result, inputs)
+                self._captures.submit(Current.stream.cuda_stream, work)
+            return result
+        if not watched or (crosses and name != "copy_") or name in _READS_VALUES or name in _READS_ON_THE_HOST:
+            self._record_function(name, args, kwargs, result, inputs)
+        waits = (crosses and blocking) or (target and name in _FROM_THE_HOST) or (emulated and name in _READS_VALUES)
+        if waits:
+            self._captures.order.synchronize(Current.stream.cuda_stream)
         return result
+
+    def _watches(self, emulated: list[torch.Tensor], inputs: list[torch.Tensor], target: bool) -> bool:
+        """Return whether `operators` has to see the operators of a function."""
+        order = self._captures.order
+        if emulated or target:
+            saves = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in emulated)
+            return saves or order.concurrent or order.on_host or (self.overridden and bool(emulated) and target)
+        return order.on_host and any(self._piece(tensor) is not None for tensor in inputs)
+
+    def _record_function(self, name: str, args: Any, kwargs: Any, result: Any, inputs: list[torch.Tensor]) -> None:
+        """Record what a function accessed whose operators were not seen."""
+        on_device = any(map(is_emulated, inputs)) or is_emulated(result)
+        if not (on_device or self._captures.order.on_host) or any(map(is_functorch_wrapped_tensor, inputs)):
+            return
+        known = {id(tensor) for tensor in inputs}
+        made = [tensor for tensor in tensors_in((result,)) if id(tensor) not in known]
+        fresh = [tensor for tensor in made if not any(shares_memory(tensor, other) for other in inputs)]
+        in_place = (name.endswith("_") and not name.endswith("__")) or name == "__setitem__" or name.startswith("__i")
+        writes = [*fresh, *tensors_in((args[:1] if in_place and name != "__int__" else (), kwargs.get("out")))]
+        if name in _UNINITIALIZED or not (writes or name in _READS_VALUES or name in _READS_ON_THE_HOST):
+            return
+        reads = [] if name.startswith("new_") or name.endswith("_like") else inputs
+        self.record(name, reads, writes, on_device)
+
+    def record(self, name: str, reads: Iterable[Any], writes: Iterable[Any], on_device: bool) -> None:
+        """Record the accesses of an operator on the current stream or, if it has no tensor there, of the host."""
+        extents, on_host = [], False
+        with torch._C.DisableTorchFunction():
+            for tensors, write in ((reads, False), (writes, True)):
+                for tensor in tensors:
+                    piece = self._piece(tensor)
+                    if piece is not None:
+                        on_host |= piece.host
+                        extents.append((extent_of(tensor), write))
+        if not extents or self._captures.capturing(Current.stream.cuda_stream):
+            return
+        order, what, at = self._captures.order, f"torch's {name}", caller()
+        if on_device:
+            order.submit(Current.stream.cuda_stream, what, lambda: runs_of(what, at, extents), at, on_host)
+        elif on_host:
+            order.access(what, runs_of(what, at, extents))
+
+    def _piece(self, tensor: torch.Tensor) -> Piece | None:
+        """Return the allocation of device or pinned memory that holds a tensor; None for other memory."""
+        with torch._C.DisableTorchFunction():
+            there = type(tensor) in _PLAIN and torch._C._has_storage(tensor)
+            return self._memory.at(tensor.untyped_storage().data_ptr()) if there else None
+
+    def record_stream(self, tensor: torch.Tensor, stream: Stream) -> None:
+        """Keep a tensor's memory from being used again before the stream's present work is done."""
+        piece = self._piece(tensor)
+        if piece is not None:
+            piece.recorded.add(stream_name(stream.cuda_stream))
+
+    def _replay_of(
+        self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any, inputs: list[torch.Tensor]
+    ) -> Callable[[], None]:
+        """Return the work that a graph replays: the operator on the same arguments, into the first results' memory.
+
+        The graph keeps memory that was allocated during its capture, and no other: the allocator may use that again.
+        """
+        graph = self._captures.graph_of(Current.stream.cuda_stream)
+        pool = {home.data_ptr() for home in graph.pool} if graph is not None else set[int]()
+        borrowed = dict[int, tuple[Piece, torch.Tensor]]()
+
+        def borrow(value: Any) -> Any:
+            piece = self._piece(value) if isinstance(value, torch.Tensor) else None
+            if piece is None or piece.host or piece.address in pool:
+                return value
+            alias = borrowed[id(value)][1] if id(value) in borrowed else _alias(value, piece)
+            borrowed[id(value)] = piece, alias
+            return alias
+
+        result, args, kwargs = (tree_map(borrow, part) for part in (result, args, kwargs))
+        inputs = [borrow(tensor) for tensor in inputs]
+        pieces, name, at = [piece for piece, _ in borrowed.values()], _name(func), caller()
+
+        def work() -> None:
+            for piece in pieces:
+                if piece.freed:
+                    missing = "a reference to the tensor as long as the graph is replayed"
+                    lines = ("captured at", str(at)), ("freed", str(piece)), ("missing", missing)
+                    report(UseAfterFree(f"a graph replays torch's {name} on memory that was freed", lines))
+            seen = self.operators if self._captures.order.concurrent else nullcontext()
+            with torch._C.DisableTorchFunction(), torch.inference_mode(), seen:
+                for old, new in zip(tensors_in((result,)), tensors_in((func(*args, **kwargs),)), strict=True):
+                    if not any(shares_memory(new, tensor) for tensor in inputs):
+                        old.detach().copy_(new)
+
+        return work
 
     def _place(self, name: str, args: tuple[Any, ...], result: Any, inputs: list[torch.Tensor], target: bool) -> Any:
         """Place a result on its device. Inputs that are returned (in-place operations, `out=`) stay on theirs."""
         if name in _ALIASING and isinstance(result, torch.Tensor):
             source = args[0] if args else None
             crossed = is_emulated(source) != target
-            if crossed and _shares_memory(result, source):
+            if crossed and shares_memory(result, source):
                 result = result.clone()
         known = {id(tensor) for tensor in inputs}
         for tensor in tensors_in((result,)):
@@ -162,16 +283,26 @@ class EmulatedTensors(TorchFunctionMode):
                     )
         return result
 
-    def _move_to_device_memory(self, tensor: torch.Tensor, inputs: list[torch.Tensor], unwritten: bool = False) -> None:
-        """Move a new tensor's memory to device memory, and poison it if the tensor is uninitialised."""
+    def _move_to_device_memory(
+        self, tensor: torch.Tensor, inputs: list[torch.Tensor], unwritten: bool = False, host: bool = False
+    ) -> None:
+        """Move a new tensor's memory to device memory, and poison it if the tensor is uninitialised.
+
+        host: move it to pinned memory.
+        """
         if type(tensor) not in _PLAIN or tensor.device != CPU:
             return
         if not torch._C._has_storage(tensor) or _in_device_memory(tensor):
             return
         storage = tensor.untyped_storage()
-        if storage.nbytes() == 0 or any(_shares_memory(tensor, other) for other in inputs):
+        if storage.nbytes() == 0 or any(shares_memory(tensor, other) for other in inputs):
             return
-        home = self._memory.storage(storage.nbytes())
+        stream, captures = Current.stream.cuda_stream, self._captures
+        if captures.order.concurrent and not host and not captures.capturing(stream):
+            captures.order.allocated(storage.nbytes(), stream)
+        home = self._memory.storage(storage.nbytes(), host, None if host else stream)
+        if (graph := captures.graph_of(stream)) is not None and not host:
+            graph.pool.append(home)
         if _MARK in tensor.__dict__:  # a pinned tensor has no mark: it stays on the CPU
             setattr(home, _MARK, True)
         if unwritten:
@@ -206,20 +337,6 @@ class _Contents:
 def _version(tensor: torch.Tensor) -> int | None:
     """Return a tensor's version counter, None for inference tensors, which have none."""
     return None if tensor.is_inference() else tensor._version
-
-
-def _replay_of(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, inputs: list[torch.Tensor]
-) -> Callable[[], None]:
-    """Return the work that a graph replays: the operator on the same arguments, into the first results' memory."""
-
-    def work() -> None:
-        with torch._C.DisableTorchFunction(), torch.inference_mode():
-            for old, new in zip(tensors_in((result,)), tensors_in((func(*args, **kwargs),)), strict=True):
-                if not any(_shares_memory(new, tensor) for tensor in inputs):
-                    old.detach().copy_(new)
-
-    return work
 
 
 def _synchronizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], target: bool) -> bool:
@@ -297,7 +414,7 @@ def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], index: int, name: s
     return args[index] if len(args) > index else kwargs.get(name)
 
 
-def _shares_memory(result: torch.Tensor, source: object) -> bool:
+def shares_memory(result: torch.Tensor, source: object) -> bool:
     if isinstance(source, torch.Tensor):
         there = torch._C._has_storage(source)
         return there and result.untyped_storage().data_ptr() == source.untyped_storage().data_ptr()

@@ -13,11 +13,11 @@ from torch.profiler import ProfilerActivity, profiler
 
 from ..patching import Patches
 from . import graphs
-from .captures import Captures
+from .captures import Captures, new_handle
 from .errors import not_emulated, unsupported
 from .properties import PROPERTIES
 from .streams import DEFAULT_STREAM, Current, Event, ExternalStream, Generator, Stream, StreamContext
-from .tensors import is_cuda_device
+from .tensors import EmulatedTensors, is_cuda_device
 
 _EXTENSION: Final = "torch's C++ code sees CPU tensors; use tvm_ffi.cpp.load_inline for the same kernels"
 
@@ -46,13 +46,14 @@ def count_gpus() -> None:
         count()
 
 
-def install(patches: Patches, captures: Captures) -> None:
+def install(patches: Patches, captures: Captures, tensors: EmulatedTensors) -> None:
     """Make torch.cuda report the emulated device. Functions that are not replaced raise NotEmulated when called."""
     patches.update(torch.cuda, _functions(captures))
     patches.update(torch.cuda.nvtx, dict.fromkeys(_NVTX, _nothing))
     patches.set(torch, "Generator", Generator)
     patches.set(Current, "captures", captures)
-    patches.set(torch.Tensor, "record_stream", _nothing)  # torch checks the stream's type before any mode sees the call
+    # torch checks the stream's type before any mode sees the call
+    patches.set(torch.Tensor, "record_stream", lambda tensor, stream: tensors.record_stream(tensor, stream))
     version = PROPERTIES.driver_version
     patches.set(torch.version, "cuda", f"{version // 1000}.{version % 1000 // 10}")
     extensions = partial(
@@ -104,6 +105,7 @@ def _functions(captures: Captures) -> dict[str, Any]:
         "set_stream": lambda stream: setattr(Current, "stream", stream),
         "CUDAGraph": graphs.CUDAGraph,
         "graph": graphs.graph,
+        "graph_pool_handle": lambda: (0, new_handle()),
         "is_current_stream_capturing": lambda: captures.capturing(Current.stream.cuda_stream),
         "make_graphed_callables": unsupported("torch.cuda.make_graphed_callables", "use torch.cuda.graph"),
         "empty_cache": lambda: gc.collect() and None,

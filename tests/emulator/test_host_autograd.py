@@ -1,6 +1,8 @@
 """torch's autograd on the emulated device: Python backward functions receive tensors of the device."""
 
-from collections.abc import Iterator
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -95,3 +97,59 @@ def test_a_class_method_in_c_is_wrapped_like_one_in_python() -> None:
     """torch 2.15 has Function.apply in C; the lock's torch has it in Python."""
     apply = _marking_results(vars(dict)["fromkeys"])
     assert apply(dict, "ab", 1) == {"a": 1, "b": 1}
+
+
+SAVING = frozenset(
+    {"exp", "tanh", "softmax", "sqrt", "logsumexp", "cumprod", "norm", "qr", "svd", "eigh", "elu_", "inv"}
+)
+"""Some functions of torch that save a result for the backward pass."""
+
+
+def saved_results(function: Callable[..., Any], device: str, *more: Any) -> set[tuple[str, int]]:
+    """Return what the node of a function's first result saved that is one of the results: its name and their number."""
+    x = torch.linspace(0.1, 0.9, 32, device=device).reshape(2, 1, 4, 4).requires_grad_()
+    try:
+        result = function(x * 1, *more)
+        results = [each for each in (result if isinstance(result, tuple) else (result,)) if each.numel()]
+        node = results[0].grad_fn
+        saved = {name: getattr(node, name) for name in dir(node) if name.startswith("_saved_")}
+        at = {name: each.data_ptr() for name, each in saved.items() if isinstance(each, torch.Tensor)}
+        return {(name, i) for name, one in at.items() for i, each in enumerate(results) if one == each.data_ptr()}
+    except Exception:  # it needs other arguments, or has another kind of result
+        return set()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_operator_saves_its_result_as_it_is() -> None:
+    """What a kernel writes to a result is what the backward pass reads, as on the CPU: it is no copy."""
+    saving = set()
+    for owner in (torch, torch.nn.functional, torch.linalg, torch.special):
+        functions = {name: value for name, value in vars(owner).items() if callable(value)}
+        for name, function in functions.items():
+            for more in ((), (-1,), (2,)) if not isinstance(function, type) else ():
+                if expected := saved_results(function, "cpu", *more):
+                    saving.add(name)
+                    assert saved_results(function, "cuda", *more) == expected, name
+    assert saving.issuperset(SAVING), sorted(saving)
+
+
+def zeroed(result: torch.Tensor) -> torch.Tensor:
+    """Write zeros as a kernel does, which autograd does not see. Return the result."""
+    ctypes.memset(result.data_ptr(), 0, result.numel() * result.element_size())
+    return result
+
+
+@pytest.mark.parametrize("through", ["itself", "view", "alias", "hook", "function"])
+def test_a_kernel_over_a_saved_result_changes_the_gradient(through: str) -> None:
+    x = torch.rand(8, device="cuda").requires_grad_()
+    packed: list[torch.Tensor] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        packed.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t) if through == "hook" else nullcontext():
+        y = Squares.apply(x).sigmoid() if through == "function" else x.sigmoid()
+    target = {"view": lambda: y[:8].view(2, 4), "alias": y.detach, "hook": lambda: packed[0]}.get(through, lambda: y)()
+    zeroed(target)
+    assert grad(y.sum(), x).tolist() == [0] * 8

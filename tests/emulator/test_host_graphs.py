@@ -29,7 +29,9 @@ def test_a_captured_memset_runs_at_each_replay():
     _, executable = runtime.cudaGraphInstantiate(graph, 0)
     for _ in range(2):
         buffer.zero_()
+        torch.cuda.synchronize()
         runtime.cudaGraphLaunch(executable, stream)
+        torch.cuda.synchronize()
         assert buffer.tolist() == [7, 7, 0, 0]
 
 
@@ -87,6 +89,7 @@ def test_the_runtimes_events_fork_a_capture():
     _, event = runtime.cudaEventCreate()
     runtime.cudaEventRecord(event, first)
     runtime.cudaStreamWaitEvent(second, event, 0)
+    torch.cuda.synchronize()
     runtime.cudaStreamBeginCapture(first, mode)
     driver.cuMemsetD32Async(buffer.data_ptr(), 1, 1, second)
     driver.cuStreamSynchronize(second)
@@ -100,6 +103,7 @@ def test_the_runtimes_events_fork_a_capture():
     _, graph = runtime.cudaStreamEndCapture(first)
     assert buffer.tolist() == [1, 0] and driver.cuStreamGetCaptureInfo(second)[1].value == 0
     runtime.cudaGraphLaunch(runtime.cudaGraphInstantiate(graph, 0)[1], first)
+    torch.cuda.synchronize()
     assert buffer.tolist() == [7, 7]
 
 

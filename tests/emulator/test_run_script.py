@@ -101,6 +101,7 @@ LAUNCHES = {
     "on a stream": """
         import cuda.bindings.driver as driver
         stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
         handle = driver.CUstream(stream.cuda_stream)
         compiled = cute.compile(add_on, *map(from_dlpack, (a, b, c)), handle)
         with torch.cuda.stream(stream):
@@ -122,6 +123,7 @@ LAUNCHES = {
         from cutlass.cute.testing import JitArguments, benchmark
         stream = driver.CUstream(torch.cuda.Stream().cuda_stream)
         tensors = [from_dlpack(t) for t in (a, b, c)]
+        torch.cuda.synchronize()
         compiled = cute.compile(add_on, *tensors, stream)
         for graphs in (False, True):
             assert benchmark(

@@ -66,6 +66,8 @@ class GlobalMemory:
         """Called with each allocation that becomes tracked."""
         self.name_of: Callable[[Allocation], str] = lambda allocation: allocation.name
         """Returns the name of an allocation for a report."""
+        self.freed_at: Callable[[int], str] = lambda address: ""
+        """Describes the freed allocation that contained an address; empty if none is known."""
         self._recent: Allocation | None = None
         self._mappings: dict[str, list[Allocation]] = {}
 
@@ -188,15 +190,15 @@ class GlobalMemory:
         distance = {a.address: min(abs(low - a.address), abs(low - a.address - a.size)) for a in self.allocations}
         near = sorted(self.allocations, key=lambda a: distance[a.address])[:3]
         near = [a for a in near if a is near[0] or distance[a.address] <= MARGIN[1]]
-        return OutOfBounds(
-            f"{what} touches global memory {low:#x} to {high - 1:#x}, outside every allocation",
-            instr,
-            warp,
-            tuple(
-                ("near", f"{self.name_of(a)}: {a.address:#x} to {a.address + a.size - 1:#x} ({_apart(low, a)})")
-                for a in near
-            ),
-        )
+        lines = [
+            ("near", f"{self.name_of(a)}: {a.address:#x} to {a.address + a.size - 1:#x} ({_apart(low, a)})")
+            for a in near
+        ]
+        where = "outside every allocation"
+        if freed := self.freed_at(low):
+            where, lines = "which was freed", [("freed", freed)]
+        what = f"{what} touches global memory {low:#x} to {high - 1:#x}, {where}"
+        return OutOfBounds(what, instr, warp, tuple(lines))
 
 
 def rows_of(first: int, there: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,10 @@ class By:
     strong: int = 0
     generic: bool = True
     late: bool = False
+
+    def of(self, operation: Operation) -> str:
+        """Describe the access with its operation."""
+        return str(operation) if self.what == operation.name else f"{self.what} of {operation}"
 
 
 @dataclass(frozen=True)
@@ -102,19 +107,31 @@ def _overlap(one: Runs, own: np.ndarray, other: Runs, others: np.ndarray) -> tup
 class Operation:
     """A launch, copy, operator or free. number: its bit in sets of operations.
 
-    name: what it is. stream: its stream, as reports name it. at: where the program submitted it. triggers: it is the
-    part of a launch before griddepcontrol.launch_dependents.
+    name: what it is. stream: its stream, as reports name it. at: where the program submitted it. find: returns its
+    footprint. triggers: it is the part of a launch before griddepcontrol.launch_dependents.
     """
 
     number: int
     name: str
     stream: str
     at: object
-    footprint: Runs = NOTHING
+    find: Callable[[], Runs]
     triggers: bool = False
+
+    @cached_property
+    def footprint(self) -> Runs:
+        return self.find()
 
     def __str__(self) -> str:
         return f"{self.name} on {self.stream}"
+
+    def forget(self, spans: Iterable[tuple[int, int]]) -> None:
+        """Remove these bytes from the footprint: they were freed later, and may hold something else by now."""
+        for low, high in spans:
+            own = self.footprint
+            outside = (own.ends <= low) | (own.starts >= high)
+            if not outside.all():
+                self.footprint = own.part(outside)
 
 
 class EarlierAccess(GlobalAccess):
@@ -132,7 +149,7 @@ class EarlierAccess(GlobalAccess):
     def race(self, me: Access, clock: Clock, verb: str, cells: str, kind: str) -> Fault:
         """Return the fault of an access `me` of the launch that conflicts with this one."""
         did = "wrote" if kind == "write" else "reads"
-        what = f"{me.what} {verb} {cells}, not ordered after {self.what} of {self.operation}, which {did} it"
+        what = f"{me.what} {verb} {cells}, not ordered after {self.by.of(self.operation)}, which {did} it"
         missing, fault = self.missing, DataRace
         if self.seen_by(clock):
             fault = MissingProxyFence
