@@ -29,7 +29,15 @@ from kernel.plan import Plan, Plans
 from kernel.serving import IndexedCache, TableCache, host, sparse_attention
 from kernel.tracing import buffers, traced
 
-__all__ = ["FlashMLASchedMeta", "flash_mla_sparse_fwd", "flash_mla_with_kvcache", "get_mla_metadata"]
+__all__ = [
+    "FlashMLASchedMeta",
+    "flash_attn_varlen_func",
+    "flash_attn_varlen_kvpacked_func",
+    "flash_attn_varlen_qkvpacked_func",
+    "flash_mla_sparse_fwd",
+    "flash_mla_with_kvcache",
+    "get_mla_metadata",
+]
 
 
 def flash_mla_with_kvcache(
@@ -263,3 +271,11 @@ def traced_prefill(
 def rows_apart(q: Any) -> Any:
     """Return q, or a copy if rows share memory, as those of an expanded tensor do: tensor maps have no strides of 0."""
     return q.contiguous() if isinstance(q, torch.Tensor) and 0 in q.stride() else q
+
+
+def flash_attn_varlen_func(*args: Any, **options: Any) -> None:
+    """Raise NotImplementedError: dense attention with keys of each head is not built. Engines import the name."""
+    raise NotImplementedError("flash_attn_varlen functions are not built; allowed: FlashMLA's own or torch's attention")
+
+
+flash_attn_varlen_kvpacked_func = flash_attn_varlen_qkvpacked_func = flash_attn_varlen_func
