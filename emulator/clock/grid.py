@@ -129,7 +129,7 @@ class Grid:
         self._misses: dict[int, float] = {}
         self._first_misses: dict[int, float] = {}
         self._merged: dict[int, float] = {}
-        self._ordinary = 1.0, 1.0
+        self._ordinary = 1.0, 1.0, 1.0
         self._shares: dict[str, float] = {}
         self.registers: Registers | None = None
         """The registers of a thread, if something else does not limit an SM to one CTA."""
@@ -162,12 +162,13 @@ class Grid:
             self._misses[tensor.address], self._first_misses[tensor.address] = missed / loaded, missed / distinct
             self._merged[tensor.address] = (distinct - missed) / loaded
         if whole.loaded_by_warps:
-            total, there = clusters * whole.loaded_by_warps, float(sum(a.size for a in self._launch.memory.allocations))
-            self._ordinary = min(1.0, self._chip.sms * there / total), min(1.0, there / total)
+            total = clusters * whole.loaded_by_warps
+            there = min(self._accessible(()), float(sum(a.size for a in self._launch.memory.allocations)))
+            self._ordinary = self._misses_of_warps(total, there, occupancy.slots / clusters)
             touched += min(total, there)
         self.touched = min(touched, self._accessible(whole.loaded))
         if self._warm and self.touched <= self._chip.l2_bytes:
-            self._ordinary = self._ordinary[0], 0.0
+            self._ordinary = self._ordinary[0], 0.0, 0.0
             self._holds = True
             self._misses = dict.fromkeys(self._misses, 0.0)
             self._first_misses = dict.fromkeys(self._first_misses, 0.0)
@@ -265,6 +266,23 @@ class Grid:
         """True if L2 holds all that the launch reads and writes."""
         self._probed  # noqa: B018
         return self._holds
+
+    def loading(self, chip: Chip) -> Chip:
+        """Return a chip for segments, whose loads have the mean latency of this launch's."""
+        self._probed  # noqa: B018
+        l2, _, wait = self._ordinary
+        return replace(chip, global_latency=chip.load_latency(l2, wait))
+
+    def _misses_of_warps(self, total: float, there: float, a_wave: float) -> tuple[float, float, float]:
+        """Return the shares of the bytes of warps' own loads from L2 and from HBM, and of those that wait for HBM.
+
+        Each SM reads each byte from L2 at most once. The clusters of a wave read the same bytes at the same time, so
+        that all of them wait for HBM; those of later waves wait for bytes that no wave has read.
+        total: the bytes that all clusters load. there: those of the launch's memory. a_wave: the share of a wave.
+        """
+        clusters, once = len(self._indices), min(1.0, there / total)
+        l2 = min(1.0, min(self._chip.sms, clusters * self._size) * there / total)
+        return l2, once, min(l2, there * clusters / total, max(once, a_wave))
 
     @property
     def shares(self) -> dict[str, float]:

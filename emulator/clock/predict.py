@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -78,8 +78,8 @@ def predict(
         trace.source = places.source
     recording, figures = reading(chip)
     grid = Grid(recording, launch, program, skeleton, conditions)
-    if grid.holds:
-        skeleton, program = skeletons(_warm(chip))
+    if (loading := grid.loading(chip)) != chip:
+        skeleton, program = skeletons(loading)
         grid = grid.on(recording, program, skeleton)
     timed = Timed(recording, grid, conditions)
     time = timed.grid.time(timed.ghz, trace)
@@ -115,11 +115,6 @@ def predict(
     )
 
 
-def _warm(chip: Chip) -> Chip:
-    """Return a chip for segments of instructions whose loads hit L2."""
-    return replace(chip, global_latency=chip.l2_latency)
-
-
 def _ranges(
     chip: Chip, timed: Timed, skeletons: Skeletons, time: GridTime, pace: Pace
 ) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -129,7 +124,7 @@ def _ranges(
     """
     cycles, seconds = [time.cycles], [pace.seconds, timed.fastest(time).seconds]
     for wrong in extremes(chip) if timed.conditions.ranges else ():
-        skeleton, program = skeletons(_warm(wrong) if timed.grid.holds else wrong)
+        skeleton, program = skeletons(timed.grid.loading(wrong))
         other = Timed(wrong, timed.grid.on(wrong, program, skeleton), timed.conditions)
         found = other.grid.time(timed.ghz)
         cycles.append(found.cycles)

@@ -109,12 +109,13 @@ class Scheduler:
         """Return True if an effect is an operation that a warp waits for at the first use of its value."""
         return waits_at_first_use(effect.instr) and (id(effect) in self._operations)
 
-    def block(self, effects: Sequence[Effect]) -> list[Between]:
+    def block(self, effects: Sequence[Effect], others: Set[int] = NOTHING) -> list[Between]:
         """Return the segments and waits before each operation, and those after the last.
 
-        A wait for a load directly precedes its first use.
+        A wait for a load directly precedes its first use. others: identities of the effects of second sides of
+        branches: what they write may be what the first side wrote.
         """
-        nodes, first = self._nodes(effects), effects[0].instr.line if effects else 0
+        nodes, first = self._nodes(effects, others), effects[0].instr.line if effects else 0
         issued = _issue(nodes)
         needed = {before for node in nodes for before, cycles in node.after.items() if cycles is None}
         _give_slack(nodes, issued)
@@ -145,7 +146,7 @@ class Scheduler:
         parts += segments(pending, start, end, first, awaits)
         return [*between, parts]
 
-    def _nodes(self, effects: Sequence[Effect]) -> list[Node]:
+    def _nodes(self, effects: Sequence[Effect], others: Set[int]) -> list[Node]:
         """Return a node for each instruction that ptxas does not fold away, with its predecessors."""
         nodes: list[Node] = []
         made: dict[Reg, frozenset[int]] = {}
@@ -174,12 +175,15 @@ class Scheduler:
             sources = NOTHING.union(*(made.get(r) or self._loaded.get(r, NOTHING) for r in registers))
             if folding.removes(effect):
                 for register in effect.writes:
-                    made[register] = sources
+                    made[register] = sources | (made.get(register, NOTHING) if id(effect) in others else NOTHING)
                     if loaded := [of for of in sources if of < 0]:
                         self._loaded[register] = frozenset(loaded)
                 continue
             after: dict[int, float | None] = {node(of): None for of in sources}
             operation = id(effect) in self._operations
+            if not operation and (first := folding.vector(effect)) is not None:
+                made |= dict.fromkeys(effect.writes, made[first])
+                continue
             if operation or instr.kind is Kind.EXIT:
                 after = behind | after | dict.fromkeys(map(node, self._waited))
                 self._waited = []
@@ -202,7 +206,9 @@ class Scheduler:
                 arrivals.pop(number, None)
             if instr.kind is Kind.TENSOR_LOAD:
                 self._issued.append(number)
-            made |= dict.fromkeys(effect.writes, frozenset({number if is_load else last}))
+            for register in effect.writes:
+                earlier = made.get(register, NOTHING) if id(effect) in others else NOTHING
+                made[register] = earlier | {number if is_load else last}
         _rank(nodes)
         return nodes
 

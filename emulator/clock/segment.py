@@ -29,6 +29,8 @@ FLOATS: Final = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x
 OTHER_SPACES: Final = ("shared", "local", "param", "const")
 """The state spaces other than global memory."""
 BITS_A_TEST: Final = 8
+MERGED: Final = 4
+"""The maximum number of adjacent loads that become one (ptxas 13.0: four 16-bit loads become LDS.64)."""
 MOST_OPERANDS: Final = 3
 """The maximum operands of max and min."""
 ISSUE, FMA, ALU, MUFU, LSU, WARP_MMA, TMEM = range(7)
@@ -110,6 +112,7 @@ class Folding:
         self._joined: set[Reg] = set()
         self._tested: set[Reg] = set()
         self._tests = 0
+        self._vectors: dict[tuple[Operand, int, int], Reg] = {}
 
     def removes(self, effect: Effect) -> bool:
         """Return True if ptxas leaves nothing of an instruction."""
@@ -119,6 +122,27 @@ class Folding:
         self._tests += is_test
         folded = not self._tested.isdisjoint(effect.writes) or (is_test and self._tests % BITS_A_TEST != 1)
         return folded or _timing(effect) is Timing.FREE or _joins_next(effect, self._uses, self._joined, self._chip)
+
+    def vector(self, effect: Effect) -> Reg | None:
+        """Return the register of the first of up to four adjacent loads of shared memory that ptxas makes one.
+
+        It does so if it can prove the alignment; here, if all lanes load the same bytes. Stores and barriers between
+        the loads prevent it. None for the first load and for anything else.
+        """
+        instr = effect.instr
+        if instr.kind is Kind.STORE or instr.kind.is_barrier:
+            self._vectors = {}
+        if instr.kind is not Kind.LOAD or instr.guard or len(effect.writes) != 1 or not _is_shared(instr, self._lanes):
+            return None
+        count, width = _shape(instr)
+        address = instr.operands[1]
+        if count > 1 or not isinstance(address, Address) or "volatile" in instr.modifiers:
+            return None
+        lanes = self._lanes.of(address)
+        if lanes is None or lanes.any():
+            return None
+        first = self._vectors.setdefault((address.base, address.offset // (MERGED * width), width), effect.writes[0])
+        return None if first == effect.writes[0] else first
 
     def cost(self, effect: Effect, operation: bool) -> tuple[int, float, float]:
         """Return (pipe, cycles of use, latency) of an instruction that remains."""

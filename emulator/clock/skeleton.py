@@ -28,6 +28,9 @@ from .spins import repeats
 
 PREDICATED = 8
 """The maximum length of a skipped block that ptxas is assumed to predicate instead of branching around it."""
+PREDICATED_SIDE = 16
+"""The maximum length of each side of a branch with two that ptxas is assumed to predicate. It does so with guarded loads
+of ThunderKittens of 13 PTX instructions (four of them moves and branches), and loads all before it stores one."""
 LOADS = frozenset({Kind.LOAD, Kind.ATOMIC})
 MATRICES = frozenset({Kind.TENSOR_LOAD, Kind.MATRIX_LOAD, Kind.WARP_MMA})
 
@@ -135,10 +138,11 @@ def _listed(
     scheduler = Scheduler(found, {id(found[i]) for i in operations}, chip)
     before: dict[int, Between] = {}
     after: dict[int, Between] = {}
-    for region in _regions(flow, alone):
+    for region in _regions(flow, alone, operations):
         whole = region.whole
-        inner = [i for i in whole if i not in region.skips and id(flow.kernel.instrs[i]) not in alone]
-        *parts, rest = scheduler.block([found[i] for i in inner])
+        inner = [i for i in whole if i not in region.branches and id(flow.kernel.instrs[i]) not in alone]
+        others = {id(found[i]) for body in region.others for i in body}
+        *parts, rest = scheduler.block([found[i] for i in inner], others)
         for i, part in zip((i for i in inner if i in operations), parts, strict=True):
             before[region.place(i)] = [*before.get(region.place(i), ()), *part]
         if inner and found[inner[-1]].instr.kind.ends_block:
@@ -152,18 +156,24 @@ def _listed(
 class _Region:
     """Instructions that are scheduled together.
 
-    skips: by the index of a branch, the instructions that it may skip.
+    skips: by the index of a branch, the instructions that it may skip. others: the second sides of branches with two.
     """
 
     whole: range
     skips: Mapping[int, range]
+    others: Sequence[range]
+
+    @property
+    def branches(self) -> Set[int]:
+        """The branches that ptxas removes: those that skip, and the ends of first sides."""
+        return {*self.skips, *(other.start - 1 for other in self.others)}
 
     def place(self, operation: int) -> int:
         """Return the place of the instructions before an operation: before a branch that may skip it."""
         return next((branch for branch, body in self.skips.items() if operation in body), operation)
 
 
-def _regions(flow: Flow, alone: Set[int]) -> Iterator[_Region]:
+def _regions(flow: Flow, alone: Set[int], operations: Set[int]) -> Iterator[_Region]:
     """Yield runs of blocks that ptxas would merge."""
     blocks, instrs = flow.blocks, flow.kernel.instrs
     into = predecessors(flow.ways)
@@ -174,11 +184,19 @@ def _regions(flow: Flow, alone: Set[int]) -> Iterator[_Region]:
     first = 0
     while first < len(blocks):
         skips: dict[int, range] = {}
+        others: list[range] = []
         last = first
         while last + 1 < len(blocks):
             here, body, *rest = blocks[last : last + 3]
             if here.successors == (last + 1,) and not is_new(body, last):
                 last += 1
+                continue
+            if (other := _other_side(blocks, last, instrs, operations)) and not (
+                is_new(body, last) or is_new(rest[0], last) or is_new(blocks[last + 3], last + 1, last + 2)
+            ):
+                skips[here.end - 1] = range(body.start, other.stop)
+                others.append(other)
+                last += 3
                 continue
             is_short = body.end - body.start <= PREDICATED and body.successors == (last + 2,)
             if not rest or here.successors != (last + 2, last + 1) or not is_short or is_new(body, last):
@@ -187,8 +205,22 @@ def _regions(flow: Flow, alone: Set[int]) -> Iterator[_Region]:
                 break
             skips[here.end - 1] = range(body.start, body.end)
             last += 2
-        yield _Region(range(blocks[first].start, blocks[last].end), skips)
+        yield _Region(range(blocks[first].start, blocks[last].end), skips, others)
         first = last + 1
+
+
+def _other_side(blocks: Sequence[BasicBlock], at: int, instrs: Sequence[Instr], operations: Set[int]) -> range | None:
+    """Return the second side of the branch that ends a block, if both are short, meet, and have no operations."""
+    if at + 3 >= len(blocks) or blocks[at].successors != (at + 2, at + 1):
+        return None
+    sides = blocks[at + 1 : at + 3]
+    if any(side.successors != (at + 3,) or side.end - side.start > PREDICATED_SIDE for side in sides):
+        return None
+    if not operations.isdisjoint(range(sides[0].start, sides[1].end)):
+        return None
+    if instrs[sides[0].end - 1].kind is not Kind.BRANCH or instrs[sides[1].end - 1].kind.ends_block:
+        return None
+    return range(sides[1].start, sides[1].end)
 
 
 def _zeros(instr: Instr, written: Sequence[Reg]) -> Iterator[Instr]:

@@ -62,7 +62,8 @@ class Timeline:
     first_misses: the L2 miss rate of a cluster's first load of bytes, by tensor address, default 1.
     merged: the share of a tensor's loaded bytes that another SM is fetching from HBM at the same time, default 0.
     holds: L2 holds all that the launch reads and writes.
-    ordinary_misses: the shares of the bytes of warps' own loads that come from L2 and from HBM.
+    ordinary_misses: the shares of the bytes of warps' own loads that come from L2 and from HBM, and of those that wait
+    for HBM.
     outcomes: of comparisons of data; without them they are false.
     has_code: earlier clusters have run on the SMs, so that their instruction caches hold the code.
     """
@@ -80,7 +81,7 @@ class Timeline:
         first_misses: Mapping[int, float] = MappingProxyType({}),
         merged: Mapping[int, float] = MappingProxyType({}),
         holds: bool = False,
-        ordinary_misses: tuple[float, float] = (1.0, 1.0),
+        ordinary_misses: tuple[float, float, float] = (1.0, 1.0, 1.0),
         outcomes: Outcomes | None = None,
         has_code: bool = False,
     ) -> None:
@@ -88,7 +89,7 @@ class Timeline:
         self.misses, self.first_misses, self.merged = misses, first_misses, merged
         self.trace, self.holds, self.outcomes = trace, holds, outcomes
         self.fetch_cycles = 0.0 if has_code else chip.fetch_cycles
-        self.ordinary_l2, self.ordinary_hbm = ordinary_misses
+        self.ordinary_l2, self.ordinary_hbm, self.ordinary_wait = ordinary_misses
         self.ghz = ghz or chip.max_clock_ghz
         self.hbm_share = min(chip.hbm_share(sharers, self.ghz), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
@@ -306,7 +307,7 @@ class Timeline:
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + in_hbm / self.hbm_share
         sm.use("L2 bytes", in_l2)
         sm.use("HBM bytes", in_hbm)
-        return max(sm.l2, sm.hbm if in_hbm else 0.0) - (chip.l2_latency if self.holds else chip.global_latency)
+        return max(sm.l2, sm.hbm if in_hbm else 0.0) - chip.load_latency(self.ordinary_l2, self.ordinary_wait)
 
     def _multiply_by_warp(self, sm: Sm, flops: float) -> None:
         """Count the products of mma.sync."""

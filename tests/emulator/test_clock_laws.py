@@ -279,11 +279,46 @@ def test_a_warm_l2_holds_the_memory_of_a_launch_if_that_fits(
     assert any("L2 is cold" in text for text in found.assumptions) != fits
 
 
-def test_loads_of_warps_come_sooner_from_a_warm_l2() -> None:
+def test_loads_of_warps_come_sooner_from_a_warm_l2_and_from_l1() -> None:
+    """A chain of four loads in a large array, and in one word that L1 has after the first."""
     chained = "".join("ld.global.u64 %d2, [%d1]; add.u64 %d1, %d2, %d1;" for _ in range(4))
     text = bench.entry("u64 data", f"ld.param.u64 %d1, [data]; {chained} st.global.u64 [%d1], %d2; ret;")
-    cold, warm = (predicted(text, [np.zeros(8, np.uint64)], 1, l2=state).cycles for state in ("cold", "warm"))
-    assert cold - warm == pytest.approx(4 * (B200.global_latency - B200.l2_latency), rel=0.02)
+    far, warm, near = (
+        predicted(text, [np.zeros(words, np.uint64)], 1, l2=state).cycles
+        for words, state in ((4096, "cold"), (4096, "warm"), (1, "cold"))
+    )
+    assert far - warm == pytest.approx(4 * (B200.global_latency - B200.l2_latency), rel=0.02)
+    assert near < warm
+
+
+@pytest.mark.parametrize(("side", "batched"), [("", True), ("mov.u32 %r9, 1; " * 17, False)])
+def test_guarded_loads_with_two_sides_are_issued_together(side: str, batched: bool) -> None:
+    """ptxas predicates both sides if they are short, and loads all before it stores one."""
+    guarded = "".join(
+        f"setp.lt.u32 %p1, %r1, %r3; @%p1 bra LOAD{i}; mov.b32 %r{10 + i}, 0; {side} bra.uni NEXT{i};"
+        f"LOAD{i}: ld.global.u32 %r{10 + i}, [%d1+{4096 * i}]; NEXT{i}: st.shared.u32 [%r2+{4 * i}], %r{10 + i};"
+        for i in range(4)
+    )
+    text = bench.entry(
+        "u64 data,u32 most",
+        f".shared .align 16 .b8 pool[16]; ld.param.u64 %d1, [data]; ld.param.u32 %r3, [most]; mov.u32 %r1, %tid.x; "
+        f"mov.b32 %r2, pool; {guarded} ret;",
+    )
+    latencies = (predicted(text, [np.zeros(1 << 16, np.uint8), 32], 1).cycles - B200.cta_launch) / B200.global_latency
+    assert (latencies < 1.5) == batched and (latencies > 3.5) != batched
+
+
+@pytest.mark.parametrize(("stride", "loads"), [(0, 4), (8, 16)])
+def test_adjacent_loads_of_what_all_lanes_read_are_one(stride: int, loads: int) -> None:
+    """Of sixteen 16-bit loads ptxas makes four, if it knows the alignment."""
+    body = "".join(f"\nld.shared.u16 %h{i % 4}, [%r2+{2 * i}];\nxor.b16 %h0, %h0, %h{i % 4};" for i in range(16))
+    text = bench.entry(
+        "u32 n",
+        f".shared .align 16 .b8 pool[512]; mov.u32 %r1, %tid.x; mov.b32 %r3, pool; "
+        f"mad.lo.u32 %r2, %r1, {stride}, %r3; {body} st.shared.u16 [%r2], %h0; ret;",
+    )
+    found = predicted(text, [1], 148)
+    assert found.issued["ld.shared"] == loads
 
 
 @pytest.mark.long
