@@ -10,7 +10,7 @@ inputs are ready, while other instructions fill the latencies. They cut the sche
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from math import ceil, inf
 from typing import Final
@@ -86,6 +86,23 @@ class Node:
     awaits: str = ""
 
 
+class Producers:
+    """The producers of each register: numbers of nodes and negated lines of loads.
+
+    others: identities of the effects of second sides of branches, which do not replace what the first sides wrote.
+    """
+
+    def __init__(self, others: Set[int]) -> None:
+        self.of: dict[Reg, frozenset[int]] = {}
+        self._others = others
+
+    def write(self, effect: Effect, producers: frozenset[int]) -> None:
+        """Note the producers of the registers that an effect writes."""
+        for register in effect.writes:
+            earlier = self.of.get(register, NOTHING) if id(effect) in self._others else NOTHING
+            self.of[register] = earlier | producers
+
+
 Between = Sequence[Segment | AwaitedLoad]
 
 
@@ -149,8 +166,7 @@ class Scheduler:
     def _nodes(self, effects: Sequence[Effect], others: Set[int]) -> list[Node]:
         """Return a node for each instruction that ptxas does not fold away, with its predecessors."""
         nodes: list[Node] = []
-        made: dict[Reg, frozenset[int]] = {}
-        """The producers of each register: numbers of nodes and negated lines of loads."""
+        made = Producers(others)
         loads: dict[int, int] = {}
         arrivals: dict[int, int] = {}
         behind: dict[int, float | None] = {}
@@ -172,24 +188,23 @@ class Scheduler:
                 self._issued = []
                 continue
             registers = [r for r in effect.reads if isinstance(r, Reg)]
-            sources = NOTHING.union(*(made.get(r) or self._loaded.get(r, NOTHING) for r in registers))
+            sources = NOTHING.union(*(made.of.get(r) or self._loaded.get(r, NOTHING) for r in registers))
             if folding.removes(effect):
-                for register in effect.writes:
-                    made[register] = sources | (made.get(register, NOTHING) if id(effect) in others else NOTHING)
-                    if loaded := [of for of in sources if of < 0]:
-                        self._loaded[register] = frozenset(loaded)
+                made.write(effect, sources)
+                if loaded := frozenset(of for of in sources if of < 0):
+                    self._loaded |= dict.fromkeys(effect.writes, loaded)
                 continue
             after: dict[int, float | None] = {node(of): None for of in sources}
             operation = id(effect) in self._operations
             if not operation and (first := folding.vector(effect)) is not None:
-                made |= dict.fromkeys(effect.writes, made[first])
+                made.write(effect, made.of[first])
                 continue
             if operation or instr.kind is Kind.EXIT:
                 after = behind | after | dict.fromkeys(map(node, self._waited))
                 self._waited = []
             accesses = not operation and _is_ordered(effect)
             if accesses:
-                after |= {i: 1.0 for i in behind if nodes[i].operation}
+                after |= _ordered_behind(effect, behind, nodes)
             nodes.append(Node(*folding.cost(effect, operation), after, operation, line=instr.line))
             last = len(nodes) - 1
             nodes[last].loaded, nodes[last].wasted = folding.loaded(effect)
@@ -206,9 +221,7 @@ class Scheduler:
                 arrivals.pop(number, None)
             if instr.kind is Kind.TENSOR_LOAD:
                 self._issued.append(number)
-            for register in effect.writes:
-                earlier = made.get(register, NOTHING) if id(effect) in others else NOTHING
-                made[register] = earlier | {number if is_load else last}
+            made.write(effect, frozenset({number if is_load else last}))
         _rank(nodes)
         return nodes
 
@@ -228,6 +241,13 @@ def _is_ordered(effect: Effect) -> bool:
     """Return True for an access to shared state in memory, which must not move across an operation."""
     in_memory = effect.entry is not None and effect.entry.timing is Timing.MEMORY
     return in_memory and {*effect.instr.modifiers}.isdisjoint({"nc", "param", "const", "local"})
+
+
+def _ordered_behind(effect: Effect, behind: Iterable[int], nodes: Sequence[Node]) -> dict[int, float | None]:
+    """Return the predecessors of an access to memory: operations, and what an acquire load waits for to arrive."""
+    acquires = "acquire" in effect.instr.modifiers
+    after: dict[int, float | None] = {i: None for i in behind if acquires and nodes[i].remote}
+    return after | {i: 1.0 for i in behind if nodes[i].operation}
 
 
 def segments(

@@ -36,6 +36,8 @@ MOST_OPERANDS: Final = 3
 ISSUE, FMA, ALU, MUFU, LSU, WARP_MMA, TMEM = range(7)
 PIPES: Final = ("issue slots", "FMA", "ALU", "MUFU", "LSU", "mma.sync")
 """TMEM, the path to tensor memory, is modelled by the timeline: segments do not use it."""
+PAST_L1: Final = frozenset({"relaxed", "acquire", "volatile", "mmio", "cg", "cv"})
+"""Modifiers of loads that L1 does not answer."""
 SUB_PARTITIONS: Final = 4
 BF16_BITS: Final = 16
 OPERAND_BITS: Final = {"tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
@@ -313,7 +315,10 @@ def _memory_cost(instr: Instr, chip: Chip, lanes: LaneAddresses) -> tuple[int, f
         return LSU, cycles, cycles
     if peer:
         return LSU, cycles, chip.peer_latency
-    latency = chip.shared_latency if near or local else chip.global_latency
+    far = chip.global_latency
+    if instr.kind is not Kind.LOAD or not PAST_L1.isdisjoint(instr.modifiers):
+        far = max(far, chip.l2_latency)
+    latency = chip.shared_latency if near or local else far
     return LSU, cycles, latency + max(cycles - least, 0.0)
 
 

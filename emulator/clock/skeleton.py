@@ -29,8 +29,8 @@ from .spins import repeats
 PREDICATED = 8
 """The maximum length of a skipped block that ptxas is assumed to predicate instead of branching around it."""
 PREDICATED_SIDE = 16
-"""The maximum length of each side of a branch with two that ptxas is assumed to predicate. It does so with guarded loads
-of ThunderKittens of 13 PTX instructions (four of them moves and branches), and loads all before it stores one."""
+"""The maximum length of each side of a branch with two that ptxas is assumed to predicate. It does so with guarded
+loads of ThunderKittens of 13 PTX instructions (four of them moves and branches), and loads all before it stores one."""
 LOADS = frozenset({Kind.LOAD, Kind.ATOMIC})
 MATRICES = frozenset({Kind.TENSOR_LOAD, Kind.MATRIX_LOAD, Kind.WARP_MMA})
 
