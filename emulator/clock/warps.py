@@ -36,6 +36,7 @@ class Tensor:
 
     bytes, box_bytes, row_bytes: the sizes of the tensor, of a TMA box and of the box's rows.
     box_lines: the box's lines of 128 bytes. spread: the probability that these are in both halves of L2.
+    box: its sizes, innermost first.
     """
 
     address: int
@@ -44,6 +45,7 @@ class Tensor:
     box_lines: int
     row_bytes: int = 0
     spread: float = 0.0
+    box: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)

@@ -52,7 +52,7 @@ def _tensor(warp: TimedWarp, ins: Instr, address: int) -> Tensor:
         row = tensor.box[0] * tensor.width
         lines = lines_of(row) * prod(tensor.box[1:]) * pixels
         size = tensor.box_bytes * pixels
-        known[address] = Tensor(tensor.address, tensor_bytes(tensor), size, lines, row, _spread(tensor, row))
+        known[address] = Tensor(tensor.address, tensor_bytes(tensor), size, lines, row, _spread(tensor, row), tensor.box)
     return known[address]
 
 
@@ -92,7 +92,7 @@ def _tma(ins: Instr) -> Action:
             tensor = _tensor(warp, ins, of_lane(at, lane))
             chosen = of_lane(rest[0], lane) if multicast else None
             destinations = _destinations(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, paired)
-            place = (of_lane(each, lane) for each in rest[box])
+            place = (of_lane(each, lane) // size for each, size in zip(rest[box], tensor.box, strict=False))
             rows = _gathered(*rest[-1 - TMA_ROWS :], lane=lane) if gathers else ()
             how = GATHERS if gathers else NARROW if tensor.row_bytes < NARROW_BYTES else ""
             size = tensor.box_bytes * boxes
