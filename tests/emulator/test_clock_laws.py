@@ -467,7 +467,7 @@ def test_what_an_earlier_wave_loaded_comes_from_l2() -> None:
     """A panel that eight CTAs load is fetched once. If they are of one wave they all wait for HBM."""
     loads, count = 64, 8 * PANELS
     data = np.zeros((PANELS * PANEL_ROWS, 32 * (loads + 1)), np.float32)
-    raw = np.frombuffer(bytearray(tensor_map(data, (PANEL_ROWS, 32), 0)), np.uint8)
+    raw = np.frombuffer(bytearray(tensor_map(data, (32, PANEL_ROWS), 0)), np.uint8)
     given = [raw, 4 * 32 * PANEL_ROWS, loads]
     near = predicted(panels("shr.u32 %r20, %r20, 3;"), given, count)
     far = predicted(panels(f"rem.u32 %r20, %r20, {PANELS};"), given, count)
@@ -481,7 +481,7 @@ def test_what_an_earlier_wave_loaded_comes_from_l2() -> None:
 def test_boxes_that_a_persistent_cta_loads_again_come_from_l2_if_that_holds_them(loads: int, held: bool) -> None:
     """Also if nobody else loads them. All panels are 74 and 148 MiB; L2 has 126."""
     data = np.zeros((148 * PANEL_ROWS, 32 * loads), np.float32)
-    raw = np.frombuffer(bytearray(tensor_map(data, (PANEL_ROWS, 32), 0)), np.uint8)
+    raw = np.frombuffer(bytearray(tensor_map(data, (32, PANEL_ROWS), 0)), np.uint8)
     again = panels("").replace(
         "add.u32 %r10, %r10, 32;", f"add.u32 %r10, %r10, 32; and.b32 %r10, %r10, {32 * loads - 1};"
     )
