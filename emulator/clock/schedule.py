@@ -205,12 +205,8 @@ class Scheduler:
             accesses = not operation and _is_ordered(effect)
             if accesses:
                 after |= _ordered_behind(effect, behind, nodes)
-            nodes.append(Node(*folding.cost(effect, operation), after, operation, line=instr.line))
-            last = len(nodes) - 1
-            nodes[last].loaded, nodes[last].wasted = folding.loaded(effect)
-            nodes[last].flops = folding.flops(effect)
-            nodes[last].remote = not operation and folding.is_remote(effect)
-            nodes[last].conflicts = 0.0 if operation else folding.conflicts(effect, nodes[last].width)
+            last = len(nodes)
+            nodes.append(_node(effect, after, operation, folding))
             if operation:
                 behind = {last: 1.0}
             if accesses:
@@ -224,6 +220,16 @@ class Scheduler:
             made.write(effect, frozenset({number if is_load else last}))
         _rank(nodes)
         return nodes
+
+
+def _node(effect: Effect, after: dict[int, float | None], operation: bool, folding: Folding) -> Node:
+    """Return the node of an instruction that remains."""
+    node = Node(*folding.cost(effect, operation), after, operation, line=effect.instr.line)
+    node.loaded, node.wasted = folding.loaded(effect)
+    node.flops = folding.flops(effect)
+    if not operation:
+        node.remote, node.conflicts = folding.is_remote(effect), folding.conflicts(effect, node.width)
+    return node
 
 
 def _rank(nodes: Sequence[Node]) -> None:

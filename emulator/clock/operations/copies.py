@@ -52,7 +52,9 @@ def _tensor(warp: TimedWarp, ins: Instr, address: int) -> Tensor:
         row = tensor.box[0] * tensor.width
         lines = lines_of(row) * prod(tensor.box[1:]) * pixels
         size = tensor.box_bytes * pixels
-        known[address] = Tensor(tensor.address, tensor_bytes(tensor), size, lines, row, _spread(tensor, row), tensor.box)
+        known[address] = Tensor(
+            tensor.address, tensor_bytes(tensor), size, lines, row, _spread(tensor, row), tensor.box
+        )
     return known[address]
 
 
