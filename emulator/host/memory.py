@@ -39,7 +39,7 @@ class Kind(IntEnum):
 class Piece:
     """An allocation. host: pinned or managed memory. stream: that for which torch allocated it, None if not torch.
 
-    recorded: the names of other streams, by record_stream. freed: by what, and where; empty while it lives.
+    recorded: the names of other streams, by record_stream. freed: by what; empty while it lives. at: where.
     """
 
     address: int
@@ -48,13 +48,14 @@ class Piece:
     stream: int | None = None
     recorded: set[str] = field(default_factory=set)
     freed: str = ""
+    at: object = None
 
     @property
     def end(self) -> int:
         return self.address + self.size
 
     def __str__(self) -> str:
-        return f"{self.address:#x} to {self.end - 1:#x} ({self.size} bytes), {self.freed or 'not freed'}"
+        return f"{self.address:#x} to {self.end - 1:#x} ({self.size} bytes), freed by {self.freed} at {self.at}"
 
 
 class Allocations:
@@ -184,7 +185,7 @@ class Allocations:
     def _end(self, address: int) -> None:
         """Record that an allocation is gone: freed by CUDA's call, or by the end of its last tensor."""
         piece = self._live.pop(address)
-        piece.freed = f"freed by {piece.freed or 'the end of its last tensor'} at {caller()}"
+        piece.freed, piece.at = piece.freed or "the end of its last tensor", caller()
         self._freed.append(piece)
         self.on_free(piece)
 

@@ -56,8 +56,9 @@ class Order:
 
     def __init__(self) -> None:
         self._live: dict[int, Operation] = {}
-        self._freed: list[tuple[int, int, Operation]] = []
-        """Bytes that were freed while there were operations: start, end, the last operation before."""
+        self._freed: list[tuple[int, int]] = []
+        self._forgotten = 0
+        """Bytes that were freed since: start, end. And how many of them are no longer listed."""
         self._reusable: list[_Reusable] = []
         self._next = 0
         self._alive = self._host = self._on_host = 0
@@ -75,7 +76,10 @@ class Order:
     def _tail(self, stream: int) -> Tail:
         if self._node is not None:
             return self._node
-        return self._tails.setdefault(0 if stream in LEGACY else stream, Tail())
+        known = self._tails.get(0 if stream in LEGACY else stream)
+        if known is None:
+            known = self._tails[stream] = Tail()
+        return known
 
     def _before(self, stream: int) -> int:
         """Return the operations that come before a stream's next one."""
@@ -94,8 +98,9 @@ class Order:
             number = left.bit_length() - 1
             left ^= 1 << number
             found.append(self._live[number])
-        for operation in found if self._freed else ():
-            operation.forget((low, high) for low, high, last in self._freed if last.number >= operation.number)
+        for operation in found:
+            operation.forget(self._freed[operation.frees - self._forgotten :])
+            operation.frees = self._forgotten + len(self._freed)
         return found
 
     def _add(self, name: str, stream: int, find: Callable[[], Runs], triggers: bool = False, at: object = None) -> int:
@@ -103,6 +108,7 @@ class Order:
         number, self._next = self._next, self._next + 1
         self._alive |= 1 << number
         self._live[number] = Operation(number, name, stream_name(stream), at or caller(), find, triggers)
+        self._live[number].frees = self._forgotten + len(self._freed)
         return 1 << number
 
     def _forget_oldest(self) -> None:
@@ -116,13 +122,14 @@ class Order:
             first = next(iter(self._live), self._next)
             self._next -= first
             self._alive, self._host, self._on_host = (s >> first for s in (self._alive, self._host, self._on_host))
-            self._freed = [span for span in self._freed if span[2].number >= first]
-            self._events = {event: seen >> first for event, seen in self._events.items()}
+            self._events = {event: seen >> first for event, seen in self._events.items() if seen >> first}
             for tail in self._tails.values():
                 tail.submitted, tail.done, tail.begun = (s >> first for s in (tail.submitted, tail.done, tail.begun))
             for operation in self._live.values():
                 operation.number -= first
             self._live = {operation.number: operation for operation in self._live.values()}
+            kept = min((operation.frees for operation in self._live.values()), default=self._forgotten)
+            self._freed, self._forgotten = self._freed[kept - self._forgotten :], kept
 
     # Operations
 
@@ -256,6 +263,7 @@ class Order:
             del self._live[number]
         if not self._live:  # numbers start again
             self._next = self._host = self._on_host = 0
+            self._forgotten += len(self._freed)
             self._freed.clear()
             self._reusable.clear()
             self._events.clear()
@@ -268,14 +276,13 @@ class Order:
         """Record that memory was freed. Memory of torch is then used for new tensors of the same stream."""
         if not self._live:
             return
-        last = self._live[next(reversed(self._live))]
         if self.concurrent and piece.stream is not None:
             span = Runs.of([(np.array([piece.address]), np.array([piece.end]), True, 0)], ())
             unordered = self._unordered(self._before(piece.stream))
             users = [one for one in unordered if span.conflict(one.footprint) and one.stream not in piece.recorded]
             if users:
                 self._reusable.append(_Reusable(piece, users))
-        self._freed.append((piece.address, piece.end, last))
+        self._freed.append((piece.address, piece.end))
 
     def allocated(self, size: int, stream: int) -> None:
         """Check new memory of torch: it may have been freed while another stream still uses it."""

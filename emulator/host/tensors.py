@@ -170,7 +170,7 @@ class EmulatedTensors(TorchFunctionMode):
                 self._captures.submit(Current.stream.cuda_stream, work)
             return result
         if not watched or (crosses and name != "copy_") or name in _READS_VALUES or name in _READS_ON_THE_HOST:
-            self._record_function(name, args, kwargs, result, inputs)
+            self._record_function(name, args, kwargs, result, inputs, bool(emulated or target))
         waits = (crosses and blocking) or (target and name in _FROM_THE_HOST) or (emulated and name in _READS_VALUES)
         if waits:
             self._captures.order.synchronize(Current.stream.cuda_stream)
@@ -184,9 +184,10 @@ class EmulatedTensors(TorchFunctionMode):
             return saves or order.concurrent or order.on_host or (self.overridden and bool(emulated) and target)
         return order.on_host and any(self._piece(tensor) is not None for tensor in inputs)
 
-    def _record_function(self, name: str, args: Any, kwargs: Any, result: Any, inputs: list[torch.Tensor]) -> None:
+    def _record_function(
+        self, name: str, args: Any, kwargs: Any, result: Any, inputs: list[torch.Tensor], on_device: bool
+    ) -> None:
         """Record what a function accessed whose operators were not seen."""
-        on_device = any(map(is_emulated, inputs)) or is_emulated(result)
         if not (on_device or self._captures.order.on_host) or any(map(is_functorch_wrapped_tensor, inputs)):
             return
         known = {id(tensor) for tensor in inputs}
@@ -205,8 +206,7 @@ class EmulatedTensors(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             for tensors, write in ((reads, False), (writes, True)):
                 for tensor in tensors:
-                    piece = self._piece(tensor)
-                    if piece is not None:
+                    if (piece := self._piece_of(tensor)) is not None:
                         on_host |= piece.host
                         extents.append((extent_of(tensor), write))
         if not extents or self._captures.capturing(Current.stream.cuda_stream):
@@ -220,8 +220,11 @@ class EmulatedTensors(TorchFunctionMode):
     def _piece(self, tensor: torch.Tensor) -> Piece | None:
         """Return the allocation of device or pinned memory that holds a tensor; None for other memory."""
         with torch._C.DisableTorchFunction():
-            there = type(tensor) in _PLAIN and torch._C._has_storage(tensor)
-            return self._memory.at(tensor.untyped_storage().data_ptr()) if there else None
+            return self._piece_of(tensor)
+
+    def _piece_of(self, tensor: torch.Tensor) -> Piece | None:
+        there = type(tensor) in _PLAIN and torch._C._has_storage(tensor)
+        return self._memory.at(tensor.untyped_storage().data_ptr()) if there else None
 
     def record_stream(self, tensor: torch.Tensor, stream: Stream) -> None:
         """Keep a tensor's memory from being used again before the stream's present work is done."""

@@ -108,7 +108,8 @@ class Operation:
     """A launch, copy, operator or free. number: its bit in sets of operations.
 
     name: what it is. stream: its stream, as reports name it. at: where the program submitted it. find: returns its
-    footprint. triggers: it is the part of a launch before griddepcontrol.launch_dependents.
+    footprint. triggers: it is the part of a launch before griddepcontrol.launch_dependents. frees: how many frees of
+    memory it takes into account.
     """
 
     number: int
@@ -117,6 +118,7 @@ class Operation:
     at: object
     find: Callable[[], Runs]
     triggers: bool = False
+    frees: int = 0
 
     @cached_property
     def footprint(self) -> Runs:
