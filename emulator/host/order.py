@@ -34,10 +34,10 @@ LEGACY: Final = (0, 1)
 
 @dataclass
 class Tail:
-    """What a stream's next operation comes after.
+    """The sets of operations that come before a stream's next one.
 
-    submitted: all its operations and what they came after. done: what has completed when its last operation has. begun:
-    what comes before a launch that may start when the last one allows it. last: the last operation is a launch.
+    submitted: all its operations, and those before them. done: those that are complete when its last operation is.
+    begun: those before a launch that may start when the last one allows it.
     """
 
     blocking: bool = True
