@@ -8,20 +8,23 @@ of NaN to the last columns of its key. Its logits are NaN then, and so is P.
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Boolean, Int32, Int64
+from cutlass import Boolean, Float32, Int32, Int64
 from cutlass._mlir.dialects import llvm
 from cutlass.cute.nvgpu import cpasync
 from cutlass.cutlass_dsl import dsl_user_op
 
 from kernel.device.config import Ring
 from kernel.device.cta import Cta
-from kernel.device.dequantise import CODES, WORD_BYTES
+from kernel.device.dequantise import CODES, WORD_BYTES, rounded_products
 from kernel.device.load import GatherWarp, wait_empty
 from kernel.device.operands import CHUNK
 from kernel.device.tiles import LoopInvariant
@@ -35,6 +38,8 @@ ONES = 0x3F803F80  # 1 in bf16, twice
 E4M3_UNIT = 0x7B807B80  # 2^120 in bf16, twice
 UE8M0_UNIT = 0x78787878  # added to four ue8m0 from 0 to 127, it multiplies them by 2^120
 UE8M0_ONES = 0xF7F7F7F7  # 2^120 in ue8m0, four times
+FP32_UNIT = 120 << 23  # added to an fp32 up to 2^7, it multiplies it by 2^120
+MAX_FAST = 134 << 23  # 2^7 in fp32
 TOP_BITS = 0x80808080  # of four bytes; set in a ue8m0 above 1
 NANS = 0x7FFF7FFF  # of bf16, twice
 VECTORS = 2  # of a lane's 16 columns in bf16
@@ -123,7 +128,7 @@ class ConvertingWarp(GatherWarp):
 
         indices: those of the keys, number `entries`. cache: number of the tile's cache, or of one with the same layout.
         """
-        self.convert(Part(cache, range(self.cta.config.head_dim // CHUNK)), entries, indices, number)
+        self.convert(Part(cache, range(self.cta.config.qk_dim // CHUNK)), entries, indices, number)
 
     @cute.jit
     def convert(self, part: cutlass.Constexpr[Part], entries: list[Int32], indices: list[Int32], number: Int32) -> None:
@@ -139,8 +144,7 @@ class ConvertingWarp(GatherWarp):
             first = self.slot(slot).iterator.toint() + self.first_column
             for c in cutlass.range_constexpr(per_slice):
                 if cutlass.const_expr(keys[0].holds(chunks[c])):
-                    columns = [key.columns(chunks[c]) for key in keys]
-                    scale_large(keys, chunks[c], columns)
+                    columns = columns_of(keys, chunks[c])
                     for step in cutlass.range_constexpr(self.steps):
                         self.write(first, self.row_offset(c, step), columns[step])
                     self.store_chunk(n, c, columns, number)
@@ -148,6 +152,9 @@ class ConvertingWarp(GatherWarp):
                 for key in keys:
                     key.load_codes([chunk + self.ahead for chunk in chunks])
             self.publish_slice(n, keys, slot, number)
+        # 3. Then the rotary columns, which are read last.
+        if cutlass.const_expr(len(part.chunks) * CHUNK > self.cta.config.head_dim):
+            self.load_rope(keys, number)
 
     def slice_number(self, n: int) -> Any:
         """Return the number of the slice that the warp converts as its `n`-th of a KV tile."""
@@ -155,6 +162,10 @@ class ConvertingWarp(GatherWarp):
 
     def begin_slice(self, slice_: int, chunks: range, keys: list[Key], slot: Int32, number: Int32) -> None:
         """Start a slice of `chunks` of the CTA's KV tile `number` in a free slot."""
+
+    def load_rope(self, keys: list[Key], number: Int32) -> None:
+        """Bring the rotary columns of the CTA's KV tile `number` into their slot, if they are not in the ring of K."""
+        raise NotImplementedError
 
     def store_chunk(self, slice_: int, c: int, columns: list[list[cute.Tensor]], number: Int32) -> None:
         """Use the columns of chunk `c` of a slice of the CTA's KV tile `number` otherwise."""
@@ -245,7 +256,8 @@ class Key(LoopInvariant):
         self.scales = self.loaded_scales(scales + Int64(self.first_scale * layout.scale_size) + Int64(moved))
         bits = CODE_BITS[layout.code]
         self.first = self.place + Int64(self.unit * (CODES * bits // 8)) + Int64(part.moved * (CHUNK * bits // 8))
-        self.marks = Int32(0)
+        self.marks = cute.make_rmem_tensor(1, Int32)
+        self.marks[0] = Int32(0)
         self.codes: dict[int, cute.Tensor] = {}
         self.load_codes(part.chunks[: warp.ahead])
         first = self.place + Int64(layout.others_offset + self.unit * (CODES * BF16_BYTES))
@@ -271,7 +283,7 @@ class Key(LoopInvariant):
     @property
     def finds_nan(self) -> bool:
         """True if codes of NaN are looked for: not in a half of a key, which is V, because P is NaN there already."""
-        return len(self.chunks) * CHUNK == self.layout.columns
+        return len(self.chunks) * CHUNK >= self.layout.code_columns
 
     @property
     def first_scale(self) -> int:
@@ -281,13 +293,14 @@ class Key(LoopInvariant):
     def loaded_scales(self, address: Any) -> list[Int32]:
         """Load the scales of the part as words of four bytes; 0 if there is no key.
 
-        large: a scale of ue8m0 is above 1. Unless one is, those of ue8m0 are returned times 2^120.
+        large: a scale of ue8m0 is above 1. Unless one is, those of ue8m0 are returned times 2^120. fast: no key of the
+        warp has a scale of fp32 that is no power of two up to 2^7, or 0.
         """
         layout = self.layout
         if layout.scale == "none":
             return [cutlass.select_(self.exists, Int32(UE8M0_ONES), Int32(0))]
         end = min(self.chunks.stop * CHUNK, layout.code_columns)
-        count = end // layout.scale_columns - self.first_scale
+        count = (end // layout.scale_columns - self.first_scale) * layout.scale_size
         size = -(-count // WORD_BYTES) * WORD_BYTES
         width = min(size, VECTOR_BYTES)
         parts = [loaded(address + Int64(at), width // WORD_BYTES) for at in range(0, size, width)]
@@ -298,7 +311,12 @@ class Key(LoopInvariant):
                 bits |= word & (TOP_BITS >> 8 * max(WORD_BYTES * (w + 1) - count, 0))
             self.large = self.exists & (bits != 0)
             words = [cutlass.select_(self.large, word, word + UE8M0_UNIT) for word in words]
-        return [cutlass.select_(self.exists, word, Int32(0)) for word in words]
+        words = [cutlass.select_(self.exists, word, Int32(0)) for word in words]
+        if layout.scale == "fp32":
+            magnitudes = [word & 0x7FFFFFFF for word in words]
+            powers = [(each & 0x7FFFFF == 0) & (each <= MAX_FAST) for each in magnitudes]
+            self.fast = cute.arch.vote_all_sync(functools.reduce(operator.and_, powers))
+        return words
 
     def or_zeros(self, words: cute.Tensor) -> cute.Tensor:
         """Return the words, or zeros if the key does not exist."""
@@ -313,9 +331,9 @@ class Key(LoopInvariant):
         codes, factor = self.codes[chunk], self.factor(chunk)
         if self.layout.code == "e4m3" and self.finds_nan:
             for w in range(cute.size(codes)):
-                self.marks = marked(self.marks, codes[w])
+                self.marks[0] = marked(self.marks[0], codes[w])
         if (chunk + 1) * CHUNK == self.layout.code_columns and self.finds_nan:
-            nan = self.exists & (self.marks & TOP_BITS != 0)
+            nan = self.exists & (self.marks[0] & TOP_BITS != 0)
             factor = cutlass.select_(nan, Int32(NANS), factor)
         converted = scaled_e4m3 if self.layout.code == "e4m3" else scaled_e2m1
         vectors = [cute.make_rmem_tensor(WORDS, Int32) for _ in range(VECTORS)]
@@ -324,13 +342,22 @@ class Key(LoopInvariant):
             vectors[n // WORDS][n % WORDS] = pair
         return vectors
 
+    def rounded_columns(self, chunk: int) -> list[cute.Tensor]:
+        """Return the lane's 16 columns of a chunk, multiplied by a scale in fp32, as two vectors of bf16."""
+        scale = Int32(self.scales[self.place_of_scale(chunk)[0]]).bitcast(Float32)
+        words = cute.recast_tensor(rounded_products(self.codes[chunk], scale, self.exists), Int32)
+        return [cute.logical_divide(words, cute.make_layout(WORDS))[None, j] for j in range(VECTORS)]
+
     def factor(self, chunk: int) -> Int32:
         """Return the factor of the lane's codes of a chunk, a pair of bf16: the scale, for e4m3 codes times 2^120."""
         if self.layout.scale == "e4m3":
             scale = permuted(self.scales[chunk - self.chunks.start], self.unit * 0x1111)
             if self.finds_nan:
-                self.marks = marked(self.marks, scale)
+                self.marks[0] = marked(self.marks[0], scale)
             return bf16_of_e4m3(scale)
+        if self.layout.scale == "fp32":
+            scale = self.scales[self.place_of_scale(chunk)[0]]
+            return permuted(cutlass.select_(scale == 0, scale, scale + FP32_UNIT), 0x3232)
         word, byte = self.place_of_scale(chunk)
         scales = self.scales[word]
         if self.layout.scale == "ue8m0":
@@ -338,10 +365,31 @@ class Key(LoopInvariant):
         return normal_ue8m0(scales, 0x4040 + byte * 0x0101)
 
     def place_of_scale(self, chunk: int) -> tuple[int, Int32]:
-        """Return the number of the word with the ue8m0 of the lane's codes of a chunk, and that of its byte there."""
+        """Return the number of the word with the scale of the lane's codes of a chunk, and that of a ue8m0's byte."""
         first = chunk * CHUNK // self.layout.scale_columns - self.first_scale
         second_half = self.layout.scale_columns < CHUNK
-        return first // WORD_BYTES, first % WORD_BYTES + (self.unit // 2 if second_half else Int32(0))
+        return first * self.layout.scale_size // WORD_BYTES, first % WORD_BYTES + (
+            self.unit // 2 if second_half else Int32(0)
+        )
+
+
+@cute.jit
+def columns_of(keys: list[Key], chunk: int) -> list[list[cute.Tensor]]:
+    """Return the lane's columns of a chunk of each key.
+
+    A scale of fp32 rounds a product, and bf16 has too few bits for most of them. So unless all are powers of two, codes
+    are multiplied in fp32.
+    """
+    if cutlass.const_expr(keys[0].layout.scale == "fp32" and keys[0].is_coded(chunk)):
+        columns = [[cute.make_rmem_tensor(WORDS, Int32) for _ in range(VECTORS)] for _ in keys]
+        if functools.reduce(operator.and_, (key.fast for key in keys)):
+            copy_words(columns, [key.columns(chunk) for key in keys])
+        else:
+            copy_words(columns, [key.rounded_columns(chunk) for key in keys])
+    else:
+        columns = [key.columns(chunk) for key in keys]
+        scale_large(keys, chunk, columns)
+    return columns
 
 
 @cute.jit
@@ -359,6 +407,12 @@ def scale_large(keys: list[Key], chunk: int, columns: list[list[cute.Tensor]]) -
                 for vector in vectors:
                     for w in cutlass.range_constexpr(WORDS):
                         vector[w] = product(vector[w], scale)
+
+
+def copy_words(columns: list[list[cute.Tensor]], found: list[list[cute.Tensor]]) -> None:
+    """Copy the vectors of each key in registers."""
+    for vector, other in zip(itertools.chain(*columns), itertools.chain(*found), strict=True):
+        vector.store(other.load())
 
 
 def words_at(address: Any, count: int, space: cute.AddressSpace) -> cute.Tensor:

@@ -95,25 +95,26 @@ class QuantisedWarp(GatherWarp):
         at = column % self.ring.box[1] // CODES * vectors
         for key, place, code, scale in zip(keys, places, codes, scales, strict=True):
             row = cute.logical_divide(self.slot(slot)[key, None], vector)
-            values = cute.logical_divide(self.converted(code, scale, place != 0), vector)
+            values = cute.logical_divide(rounded_products(code, scale, place != 0, packed=True), vector)
             for j in range(vectors):
                 cute.autovec_copy(values[None, j], row[None, at + j])
 
-    def converted(self, codes: cute.Tensor, scale: Float32, valid: Any) -> cute.Tensor:
-        """Return the bf16 of 16 codes, four words, times a scale, with one rounding; zeros unless `valid`."""
-        values = cute.make_rmem_tensor(CODES, Float32)
-        for w in range(CODES // WORD_BYTES):
-            floats = floats_of_e4m3(cutlass.select_(valid, codes[w], Int32(0)))
-            for j in range(0, WORD_BYTES, 2):
-                product = self.scaled((floats[j], floats[j + 1]), scale)
-                values[WORD_BYTES * w + j], values[WORD_BYTES * w + j + 1] = product
-        rounded = cute.make_rmem_tensor(CODES, BFloat16)
-        rounded.store(values.load().to(BFloat16))
-        return rounded
 
-    def scaled(self, pair: tuple[Float32, Float32], scale: Float32) -> tuple[Float32, Float32]:
-        """Return two values times a scale."""
-        return cute.arch.mul_packed_f32x2(pair, (scale, scale))
+def rounded_products(codes: cute.Tensor, scale: Float32, valid: Any, packed: bool = False) -> cute.Tensor:
+    """Return the bf16 of 16 codes, four words, times a scale, with one rounding; zeros unless `valid`.
+
+    packed: by instructions for two fp32, which sm_90 does not have.
+    """
+    values = cute.make_rmem_tensor(CODES, Float32)
+    for w in range(CODES // WORD_BYTES):
+        floats = floats_of_e4m3(cutlass.select_(valid, codes[w], Int32(0)))
+        for j in range(0, WORD_BYTES, 2):
+            pair = floats[j], floats[j + 1]
+            product = cute.arch.mul_packed_f32x2(pair, (scale, scale)) if packed else [each * scale for each in pair]
+            values[WORD_BYTES * w + j], values[WORD_BYTES * w + j + 1] = product
+    rounded = cute.make_rmem_tensor(CODES, BFloat16)
+    rounded.store(values.load().to(BFloat16))
+    return rounded
 
 
 @dsl_user_op

@@ -179,11 +179,6 @@ class HopperConfig(DeviceConfig):
         return self.by_token and not self.quantised
 
     @property
-    def converts_all_columns(self) -> bool:
-        """True if every load warp converts some keys of all columns: not those with scales in fp32."""
-        return self.quantised and self.rope_dim == 0
-
-    @property
     def stores_by_tma(self) -> bool:
         """True if TMA stores the results: not those that the CTAs of a cluster merge."""
         return self.splits == 1
@@ -232,7 +227,7 @@ class HopperConfig(DeviceConfig):
 
         Keys in bf16 at head_dim 512 are loaded up to 3% faster if the second CTA finds them in L2.
         """
-        together = self.converts_all_columns if self.head_dim == 512 else not self.by_token
+        together = self.quantised if self.head_dim == 512 else not self.by_token
         return self.adjacent_ctas if together and self.splits == 1 else 1
 
     @property
@@ -288,7 +283,7 @@ class HopperConfig(DeviceConfig):
     def barriers(self) -> tuple[Barrier, ...]:
         """Every mbarrier of the kernel, in the order in which they are in shared memory."""
         slots, warps = self.smem.depth * self.slices, len(self.roles.consumers)
-        loading = len(self.roles.load) if self.copies_pairs or self.converts_all_columns else 1
+        loading = len(self.roles.load) if self.by_token else 1
         readers = WARPGROUP if self.variant.shares_rows else warps  # warps of a CTA that read a slice last
         readers *= self.loading_ctas
         return (
@@ -300,6 +295,6 @@ class HopperConfig(DeviceConfig):
             Barrier("v_empty", slots * self.loads_v, readers, "consumers", "values"),
             # Of even and odd KV tiles: a warpgroup does not wait for those of the other.
             Barrier("rope_full", 2 * (self.rope_dim > 0), len(self.roles.load), "load", "consumers"),
-            Barrier("rope_empty", int(self.rope_dim > 0), WARPGROUP, "consumers", "load"),
+            Barrier("rope_empty", int(self.rope_dim > 0), readers, "consumers", "load"),
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),
         )

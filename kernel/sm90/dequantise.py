@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int32
+from cutlass import Int32
 from cutlass.experimental import primitives
 
 from kernel.device.config import Ring
 from kernel.device.convert import KEYS, ConvertingWarp, Key, KeysWarp
 from kernel.device.cta import Cta
-from kernel.device.dequantise import BATCH, CODES, QuantisedWarp
 from kernel.device.load import wait_empty
 from kernel.device.operands import CHUNK
-from kernel.hardware import SWIZZLE_BYTES, WARP, WARPGROUP
-from kernel.sm90.load import AT_ONCE, LANES, RopePart
+from kernel.hardware import SWIZZLE_BYTES
 
 
 class LeanWarp(KeysWarp):
@@ -27,6 +24,15 @@ class LeanWarp(KeysWarp):
     def complete_copies(self, slot: Int32) -> None:
         """Let the copies arrive by themselves: the consumers cross proxies."""
         primitives.cp_async_mbarrier_arrive(self.cta.bars.at(self.ring.full, slot))
+
+    def load_rope(self, keys: list[Key], number: Int32) -> None:
+        """Copy the rotary columns of the warp's keys into their slot."""
+        ring = self.cta.config.rope_ring
+        wait_empty(self.cta, ring, 0, number)
+        for step, key in enumerate(keys):
+            self.copy_others(key, self.cta.smem.sRope.iterator.toint() + self.row_offset(0, step))
+        primitives.cp_async_mbarrier_arrive(self.cta.bars.at(ring.full, number & 1))
+        self.cta.bars.arrive_warp(ring.full, number & 1)
 
 
 class SharingWarp(ConvertingWarp):
@@ -45,13 +51,25 @@ class SharingWarp(ConvertingWarp):
         return self.cta.config.loading_ctas * len(self.ring.warps)
 
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
-        """Signal the consumers of both CTAs that the warp's keys of a slice are converted.
+        """Signal the consumers of both CTAs that the warp's keys of a slice are converted."""
+        self.share(self.slot(slot), self.ring, slot)
+
+    def load_rope(self, keys: list[Key], number: Int32) -> None:
+        """Write the rotary columns of the warp's keys into their slot of both CTAs."""
+        ring, slot = self.cta.config.rope_ring, self.cta.smem.sRope
+        wait_empty(self.cta, ring, 0, number)
+        for step, key in enumerate(keys):
+            self.write(slot.iterator.toint() + self.first_column, self.row_offset(0, step), key.others)
+        self.share(slot, ring, number & 1)
+
+    def share(self, slot: cute.Tensor, ring: Ring, stage: Any) -> None:
+        """Copy the warp's keys in a slot to the other CTA, and arrive at stage `stage` of the ring's mbarrier.
 
         The mbarrier of a CTA counts its own warps, each with the bytes of a warp of the other CTA.
         """
-        full, peer = self.cta.bars.at(self.ring.full, slot), cute.arch.block_idx_in_cluster() ^ 1
-        rows, chunks = self.steps * KEYS * SWIZZLE_BYTES, self.ring.box[1] // CHUNK
-        first = self.slot(slot).iterator.toint() + self.warp * rows
+        full, peer = self.cta.bars.at(ring.full, stage), cute.arch.block_idx_in_cluster() ^ 1
+        rows, chunks = self.steps * KEYS * SWIZZLE_BYTES, ring.box[1] // CHUNK
+        first = slot.iterator.toint() + self.warp * rows
         cute.arch.fence_view_async_shared()
         cute.arch.sync_warp()
         with cute.arch.elect_one():
@@ -61,78 +79,3 @@ class SharingWarp(ConvertingWarp):
                 own = cute.make_ptr(Int32, first + self.row_offset(c, 0), cute.AddressSpace.smem, assumed_align=128)
                 others = cute.arch.map_dsmem_ptr(own, peer)
                 primitives.cp_async_bulk_shared_cluster_shared_cta(others, own, arrived, rows)
-
-
-class V32Warp(QuantisedWarp):
-    """A load warp that converts its slice of keys of DeepSeek-V3.2, and copies the rotary columns of a quarter of them.
-
-    It converts some after the other in a loop: unrolled, loads of several turns would be in registers. The codes of two
-    turns are in flight: the first two are asked for before a slot is free, and those of each other turn as soon as the
-    registers of an earlier one are free.
-    """
-
-    vectors = BATCH // 2
-    """Vectors of codes that a lane converts in a turn of the loop."""
-
-    @property
-    def lanes(self) -> int:
-        """Lanes that convert a key together."""
-        return self.ring.box[1] // CODES
-
-    @property
-    def keys_of_turn(self) -> int:
-        """Keys that the warp converts in a turn of the loop."""
-        return WARP // self.lanes * self.vectors
-
-    @property
-    def column(self) -> Any:
-        """First of the lane's columns."""
-        return self.warp * self.ring.box[1] + cute.arch.lane_idx() % self.lanes * CODES
-
-    @cute.jit
-    def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
-        """Convert this warp's slice of tile `i`, as QuantisedWarp.copy_topk, then copy its part of rotary columns."""
-        found = [self.listed.address(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
-        super().copy_topk(indices, following, i, number)
-        begin, count = self.warp * (self.ring.box[0] // WARPGROUP), self.ring.box[0] // WARPGROUP
-        keys = [begin + n + cute.arch.lane_idx() // LANES for n in range(0, count, AT_ONCE)]
-        RopePart(self.cta, self.cta.config.rope_ring, self.warp).copy(keys, self.of_keys(found, keys, begin), number)
-
-    @cute.jit
-    def convert_keys(self, found: list[Any], words: list[Any], first: Int32, number: Int32) -> Int32:
-        """Convert this warp's slice of the CTA's KV tile `number`. Return the slot.
-
-        found, words: addresses and scales of the slice's keys, in the lanes that have their indices. first: the slice's
-        column.
-        """
-        keys, turn = self.ring.box[0], self.keys_of_turn
-        asked = [self.codes_from(found, begin) for begin in (Int32(0), Int32(turn))]
-        slot = wait_empty(self.cta, self.ring, self.warp, number)
-        for begin in cutlass.range(0, keys, 2 * turn, unroll=1):
-            for n, codes in enumerate(asked):
-                at = begin + n * turn
-                own = self.keys_from(at)
-                places, scales = self.of_keys(found, own, at), self.of_keys(words, own, at)
-                self.write(slot, own, places, codes, scales, self.column)
-                if at + 2 * turn < keys:
-                    for held, new in zip(codes, self.codes_from(found, at + 2 * turn), strict=True):
-                        held.store(new.load())
-        return slot
-
-    def codes_from(self, found: list[Any], begin: Int32) -> list[cute.Tensor]:
-        """Load the lane's codes in the turn that begins with key `begin` of the tile."""
-        return [self.codes(place, self.column) for place in self.of_keys(found, self.keys_from(begin), begin)]
-
-    def keys_from(self, begin: Int32) -> list[Any]:
-        """Return the lane's keys in the turn that begins with key `begin` of the tile."""
-        step = WARP // self.lanes
-        return [begin + n * step + cute.arch.lane_idx() // self.lanes for n in range(self.vectors)]
-
-    def of_keys(self, values: list[Any], keys: list[Any], begin: Int32) -> list[Any]:
-        """Return the value of each key. values: in the lanes that have the indices of the tile's keys."""
-        held = cutlass.select_(begin < WARP, *values)
-        return [cute.arch.shuffle_sync(held, key % WARP) for key in keys]
-
-    def scaled(self, pair: tuple[Float32, Float32], scale: Float32) -> tuple[Float32, Float32]:
-        """Return two values times a scale: sm_90 has no packed fp32."""
-        return pair[0] * scale, pair[1] * scale

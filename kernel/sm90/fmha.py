@@ -50,7 +50,7 @@ from kernel.hardware import WARPGROUP
 from kernel.sm90.combine import Merge, Partial
 from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
-from kernel.sm90.dequantise import LeanWarp, SharingWarp, V32Warp
+from kernel.sm90.dequantise import LeanWarp, SharingWarp
 from kernel.sm90.epilogue import Epilogue
 from kernel.sm90.load import MulticastWarp, PairWarp
 from kernel.sm90.operands import Fragments, Smem, multicast_keys
@@ -61,8 +61,6 @@ from kernel.sm90.wide import WideConsumer
 def load_role(config: HopperConfig) -> type[LoadWarp]:
     """Return the kind of warp that loads keys."""
     if config.quantised:
-        if not config.converts_all_columns:
-            return V32Warp
         return SharingWarp if config.loading_ctas > 1 else LeanWarp
     if config.by_token:
         return PairWarp

@@ -241,7 +241,7 @@ class WideConsumer(Consumer):
         """Release the rotary columns of K[i]. The others are released as V."""
         super().release_k(i)
         if const_expr(self.cta.config.rope_dim > 0):
-            self.cta.bars.arrive_warp("rope_empty", 0)
+            self.cta.bars.arrive_warp("rope_empty", 0, self.cta.config.loading_ctas)
 
     def issue_other_pv(self, i: Int32) -> None:
         """Start O += P[i] V[i], P of the other warpgroup in shared memory."""
