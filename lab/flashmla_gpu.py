@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_int, c_void_p
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -140,15 +141,15 @@ def decode(library: Library, shape: ServedShape) -> tuple[Any, Callable[[], None
     return out, partial(library.call, "decode", given)
 
 
-def works(library: Library) -> Iterator[tuple[Shape | ServedShape, Any, Callable[[], None]]]:
-    """Yield each shape that FlashMLA computes, its output there, and the launch."""
+def works(library: Library, pattern: str = "*") -> Iterator[tuple[Shape | ServedShape, Any, Callable[[], None]]]:
+    """Yield each shape that FlashMLA computes and whose name matches, its output there, and the launch."""
     from stages.shapes import SERVED, SHAPES
 
     for shape in SHAPES:
-        if shape.name in PREFILLS:
+        if shape.name in PREFILLS and fnmatchcase(shape.name, pattern):
             yield shape, *prefill(library, shape)
     for served in SERVED:
-        if served.heads >= 64 and served.layouts[0] in ("v4", "v32"):
+        if served.heads >= 64 and served.layouts[0] in ("v4", "v32") and fnmatchcase(served.name, pattern):
             yield served, *decode(library, served)
 
 

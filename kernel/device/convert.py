@@ -304,7 +304,7 @@ class Key(LoopInvariant):
         size = -(-count // WORD_BYTES) * WORD_BYTES
         width = min(size, VECTOR_BYTES)
         parts = [loaded(address + Int64(at), width // WORD_BYTES) for at in range(0, size, width)]
-        words = [part[w] for part in parts for w in range(width // WORD_BYTES)]
+        words: list[Any] = [part[w] for part in parts for w in range(width // WORD_BYTES)]
         if layout.scale == "ue8m0":
             bits = Int32(0)
             for w, word in enumerate(words):
