@@ -160,6 +160,8 @@ class Fault(EmulatorError):
         self.grade(level)
         self.times = 1
         """The number of findings with this cause, if the launch continued."""
+        self.between_lanes = False
+        """True for a race between lanes of one warp."""
         self.line, self.ctaid = instr.line, warp.cta.ctaid
         shown = (("at", place(instr, warp)), ("by", str(warp)), *lines)
         super().__init__("\n".join((what, *_table(shown))))
@@ -172,6 +174,16 @@ class Fault(EmulatorError):
         self.rule = level if isinstance(level, Leniency) else None
         """The rule, None at level `fault`."""
         self.level = level.level if isinstance(level, Leniency) else level
+
+    def followed(self, *way: tuple[str, str]) -> Fault:
+        """Return the fault with more lines."""
+        fault = type(self)(self.what, self.instr, self.warp, (*self.lines, *way))
+        fault.between_lanes = self.between_lanes
+        return fault
+
+    def explains(self, other: Fault) -> bool:
+        """Return whether this is the race across warps that `other` is between lanes: a barrier orders both."""
+        return other.between_lanes and not self.between_lanes and set(self.places[:2]) == set(other.places[:2])
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook."""

@@ -196,8 +196,7 @@ class TaintTracker:
         if fault not in self._kept:
             return
         self._kept.remove(fault)
-        lines = (*fault.lines, ("flows into", place(effect.instr, self._warp)))
-        self._warp.cta.launch.report(type(fault)(fault.what, fault.instr, fault.warp, lines))
+        self._warp.cta.launch.report(fault.followed(("flows into", place(effect.instr, self._warp))))
 
 
 def _joined(held: Iterable[Taint]) -> Taint | None:

@@ -262,8 +262,8 @@ class Warp(Issuer):
         """The lanes (bits) of an access that is one for all."""
         self.progress: Progress = "went on"
         """The warp's activity in its last time slice."""
-        self.polled: tuple[Instr, int] | None = None
-        """Its last read of memory that others may write: the instruction and the first address."""
+        self.polled: tuple[Instr, int, int] | None = None
+        """Its last read of memory that others may write: the instruction, the first address and the value there."""
         self._polls: dict[tuple[int, int], bytes] = {}
 
     def poll(self, instr: Instr, addresses: np.ndarray, values: np.ndarray) -> None:
@@ -271,7 +271,7 @@ class Warp(Issuer):
         seen = addresses.tobytes() + values.tobytes()
         key = id(instr), self.bits  # the lanes of another arm poll for themselves
         again = self._polls.get(key) == seen
-        self._polls[key], self.polled = seen, (instr, addresses.item(0))
+        self._polls[key], self.polled = seen, (instr, addresses.item(0), values.item(0))
         self.progress = "polled" if again else "went on"
         cluster = self.cta.cluster
         cluster.unchanged = cluster.unchanged + 1 if again else 0

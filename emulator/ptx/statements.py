@@ -16,7 +16,7 @@ _PIECE = re.compile(
     r"\s*(?:(?P<open>\{)|(?P<close>\})|(?P<label>[\w$]+)\s*:(?!:)|(?P<loc>\.(?:loc|file)\b[^\n]*)"
     r"|(?P<statement>[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*);)"
 )
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 _TARGETS = re.compile(r"([\w$]+)\s*:\s*\.branchtargets\s+([^;]*);")
 _INDEXED = re.compile(r"(?:@(!?)([\w$%]+)\s+)?brx\.idx(?:\.uni)?\s+([\w$%]+)\s*,\s*([\w$]+)")
 _CHOSEN, _KNOWN = Reg("@brx", "pred"), Reg("@known", "pred")
@@ -101,8 +101,10 @@ class Statements:
     def _location(self, text: str) -> None:
         match = _LOC.match(text)
         if match:
-            file, line, column = map(int, match.groups())
-            self.locations.append(Location(self._count, self._source.files.get(file, ""), line, column))
+            file, line, column, *at = (int(each or 0) for each in match.groups())
+            name = self._source.files.get
+            call = (name(at[0], ""), at[1], at[2]) if at[1] else None
+            self.locations.append(Location(self._count, name(file, ""), line, column, call))
 
     def _expanded(self, statement: Statement) -> Iterator[Statement]:
         """Yield a statement, or the statements that replace a call or an indexed branch."""

@@ -225,13 +225,15 @@ class GlobalVariable:
 class Location:
     """The source position (`.loc`) from instruction `instr` on: `file`, line `line`.
 
-    Column 0 marks a position that stands for the whole compiled function.
+    Column 0 marks a position that stands for the whole compiled function. inlined_at: file, line and column of the call
+    if the function was inlined; that of a call inside an inlined function is an earlier location.
     """
 
     instr: int
     file: str
     line: int
     column: int
+    inlined_at: tuple[str, int, int] | None = None
 
 
 _CELL = 4

@@ -83,6 +83,11 @@ def test_an_arrival_that_is_missing_is_a_deadlock_that_counts() -> None:
         handed_over(arrive, "bar.sync 1, 128;")
 
 
+def test_a_deadlock_says_who_completed_the_barrier_before() -> None:
+    with pytest.raises(Deadlock, match=r"completed before \(3 times\) by warps 0 \(line \d+\), then 1 .*, then 2 "):
+        handed_over("bar.arrive 2, 32;", "bar.sync 2, 128;")
+
+
 def test_counts_that_differ_are_refused() -> None:
     with pytest.raises(BarrierError, match="is used with"):
         handed_over("bar.arrive 1, 64;", "bar.sync 1, 128;")

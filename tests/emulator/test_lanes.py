@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.errors import DataRace, Level, MissingWait
+from emulator.errors import DataRace, Fault, Level, MissingWait
 from tests.emulator.ptx_kernel import launch, source
 
 MODES = ("eager", "lazy", "random")
@@ -366,3 +366,25 @@ def test_warps_that_store_one_sum_alike_are_formal(completion: str) -> None:
             continue
         with pytest.raises(DataRace, match=r"another value in lane|not ordered after st\.shared that wrote it"):
             launch(text, out, block=64, completion=completion, level=level)
+
+
+TREE = """.shared .b32 words[128]; .reg .b32 %w; shl.b32 %r1, %t, 2; mov.u32 %w, words; add.u32 %w, %w, %r1;
+st.shared.u32 [%w], %t; bar.sync 0; mov.u32 %r2, 64;
+L: setp.ge.u32 %p1, %t, %r2; @%p1 bra N; shl.b32 %r3, %r2, 2; add.u32 %r3, %w, %r3; ld.shared.u32 %r4, [%r3];
+ld.shared.u32 %r5, [%w]; add.u32 %r5, %r5, %r4; st.shared.u32 [%w], %r5;
+N: BARRIER shr.u32 %r2, %r2, 1; setp.ne.u32 %p2, %r2, 0; @%p2 bra L;
+setp.ne.u32 %p3, %t, 0; @%p3 bra X; ld.shared.u32 %r6, [words]; st.global.u32 [%a0], %r6; X: ret;"""
+
+
+@pytest.mark.parametrize("barrier", ["", "bar.warp.sync -1;"])
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_race_between_lanes_and_across_warps_is_one_across_warps(barrier: str, stops: bool) -> None:
+    """A barrier orders both. The advice to add bar.warp.sync would only lead to the second report."""
+    found: list[Fault] = []
+    try:
+        text = source(TREE.replace("BARRIER", barrier), block=128)
+        launch(text, np.zeros(1, np.uint32), block=128, findings=None if stops else found)
+    except DataRace as error:
+        found.append(error)
+    (fault,) = found
+    assert "a barrier that warp 0" in fault.missing and "bar.warp.sync" not in fault.missing

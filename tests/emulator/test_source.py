@@ -160,7 +160,8 @@ def test_a_deadlock_tells_each_mbarrier_once_by_its_name_and_the_last_arrival_by
     assert report.endswith(
         "\n  full[1] (mbarrier #1 at 0x408), now in phase 0: 1 of 2 arrivals, -16 bytes outstanding (more bytes came "
         "than this phase expects), last arrival: mbarrier.arrive of warp 0 of CTA (0,0,0), PTX line 12\n"
-        "      kernels/ring.py:11 in load: fill(ring)"
+        "      kernels/ring.py:11 in load: fill(ring)\n"
+        "      arrives on it: kernels/ring.py:11 in load: fill(ring)"
     )
 
 
@@ -214,7 +215,39 @@ def test_a_deadlock_names_the_lines_that_arrive_on_a_barrier() -> None:
     with emulator.emulate(), pytest.raises(Deadlock) as raised:
         emulator.launch(ptx, None, [np.zeros(4, np.uint32)], block=64)
     empty, nobody, full, arrives = raised.value.table[-4:]
-    assert empty.startswith("  empty (mbarrier #1") and nobody.endswith(
-        "no arrival, commit or copy names empty in its line"
-    )
+    assert empty.startswith("  empty (mbarrier #1") and nobody.endswith("no arrival, commit or copy has its address")
     assert full.startswith("  full (mbarrier #0") and arrives == f"      arrives on it: PTX line {line}"
+
+
+def test_a_deadlock_says_what_a_polled_word_holds_and_who_wrote_it() -> None:
+    ptx = kernel(
+        "polls",
+        ".param .u64 x",
+        ".reg .b32 %r<4>; .reg .pred %p<3>; .shared .b32 word;\nmov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 37;\n"
+        "setp.ne.u32 %p2, %r1, 0;\n@!%p2 st.volatile.shared.b32 [word], 3;\nbar.sync 0;\n@%p1 bra DONE;\n"
+        "AGAIN: ld.volatile.shared.b32 %r2, [word]; setp.ne.u32 %p2, %r2, 4; @%p2 bra AGAIN;\nDONE: ret;",
+    )
+    line = next(number for number, text in enumerate(ptx.splitlines(), 1) if "st.volatile" in text)
+    with emulator.emulate(), pytest.raises(Deadlock) as raised:
+        emulator.launch(ptx, None, [np.zeros(4, np.uint32)], block=64)
+    said = f"in lane 5 again and again: 0x3, written by st.shared of warp 0 of CTA (0,0,0), PTX line {line}"
+    assert said in str(raised.value)
+
+
+def test_an_inlined_function_is_placed_at_its_calls(tmp_path: Path) -> None:
+    file = tmp_path / "waits.cu"
+    file.write_text("wait\nouter\n  inner(full);\nkernel\n  outer(full);\n  outer(empty);\n")
+    text = (
+        kernel(
+            "waits",
+            ".param .u64 x",
+            ".loc 1 5 3\n.loc 1 3 3, function_name $L1, inlined_at 1 5 3\n"
+            ".loc 1 1 1, function_name $L0, inlined_at 1 3 3\n"
+            "membar.cta;\n.loc 1 6 3\n.loc 1 1 1, function_name $L0, inlined_at 1 6 3\nmembar.gl;\nret;",
+        )
+        + f'\n.file 1 "{file}"\n'
+    )
+    (found,) = parse(text).kernels.values()
+    first, second = (str(source_place(found, at)) for at in (0, 1))
+    assert first == f"{file}:1, called at {file}:3, at {file}:5: inner(full);"
+    assert second == f"{file}:1, called at {file}:6: outer(empty);"

@@ -44,6 +44,7 @@ def finish(cluster: Cluster) -> None:
     overwritten: PendingOverwrites | None = cluster.launch.registry.get(PendingOverwrites)
     if overwritten is not None:
         overwritten.judge(cluster.launch)
+    cluster.launch.raise_held()
     _count(cluster)
     cluster.outside.release(cluster.index)
 

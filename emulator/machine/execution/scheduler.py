@@ -14,11 +14,12 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ...chip import LANES
-from ...errors import BudgetExceeded, Deadlock, Interrupted, UnwrittenRead, source
+from ...chip import ALL_LANES, LANES, RANK_SHIFT
+from ...errors import BudgetExceeded, Deadlock, EmulatorError, Interrupted, UnwrittenRead, source
 from ...garbage import uncollected
 from ..launch.source import locating_errors
 from ..memory.global_shadow import GlobalShadow
+from ..memory.shared import OFFSET_MASK
 from ..order.completion import Completion
 from ..synchronisation.mbarrier import MBarrier
 from ..topology import Cluster
@@ -129,6 +130,10 @@ def run(launch: Launch, program: Program, options: RunOptions, only: Dim3 | None
                 clusters = launch.clusters(Random(options.seed) if drawn else None)
                 _run_clusters(launch, program, clusters, start, options.keeps_ended)
     except Interrupted:
+        raise
+    except EmulatorError as error:
+        if (first := launch.first(error)) is not error:
+            raise first from None
         raise
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted between clusters\n  kernel {launch.kernel.name}", ()) from None
@@ -335,20 +340,25 @@ def stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[s
     rows = [f"  {warp}: {_doing(warp, program)}" for warp in warps[:SHOWN_WARPS]]
     waits = [warp.waiting for warp in warps[:SHOWN_WARPS] if warp.waiting is not None]
     barriers = dict.fromkeys(t for wait in waits for t in wait.targets if isinstance(t, MBarrier))
-    arrivals = {barrier: list(barrier.arrivals_in_source()) for barrier in barriers}
-    causes_first = sorted(arrivals.items(), key=lambda item: bool(item[1] or item[0].last))
-    states = [line for barrier, places in causes_first for line in _state(barrier, places)]
+    arrivals = {barrier: barrier.arrivals_by_address() for barrier in barriers}
+    causes_first = sorted(arrivals.items(), key=lambda item: bool(item[1][0]))
+    states = [line for barrier, found in causes_first for line in _state(barrier, *found)]
     return headline, tuple(rows + [f"  and {left} more warps"] * (left > 0) + states)
 
 
-def _state(barrier: MBarrier, places: Sequence[str]) -> Iterator[str]:
-    """Yield lines about an mbarrier that is waited for: its state, and the places of arrivals that name it."""
+def _state(barrier: MBarrier, places: Sequence[str], unknown: Sequence[int]) -> Iterator[str]:
+    """Yield lines about an mbarrier that is waited for: its state, and the places of arrivals with its address.
+
+    unknown: the PTX lines of arrivals whose address the kernel computes.
+    """
     yield f"  {barrier.state()}".replace("\n", "\n      ")
     yield from (f"      arrives on it: {place}" for place in places[:SHOWN_PLACES])
     if len(places) > SHOWN_PLACES:
         yield f"      and {len(places) - SHOWN_PLACES} more places"
-    if not places and barrier.name and barrier.last is None:
-        yield f"      no arrival, commit or copy names {barrier.name} in its line"
+    if not places:
+        others = ", ".join(map(str, unknown[:SHOWN_PLACES])) + ", ..." * (len(unknown) > SHOWN_PLACES)
+        computed = f"; that of PTX line {others} is computed" if unknown else ""
+        yield f"      no arrival, commit or copy has its address{computed}"
 
 
 def _doing(warp: Warp, program: Program) -> str:
@@ -356,13 +366,29 @@ def _doing(warp: Warp, program: Program) -> str:
         return "has ended"
     wait = warp.waiting
     if wait is None and warp.progress != "went on" and warp.polled is not None:
-        instr, address = warp.polled
-        return f"PTX line {instr.line}: {instr.opcode} reads {address:#x} again and again{_below(instr, warp)}"
+        instr, address, value = warp.polled
+        by = _last_writer(warp, instr, address)
+        lane = f" in lane {(warp.bits & -warp.bits).bit_length() - 1}" if warp.bits != ALL_LANES else ""
+        what = f"{instr.opcode} reads {address:#x}{lane} again and again: {value:#x}, {by}"
+        return f"PTX line {instr.line}: {what}{_below(instr, warp)}"
     if wait is None:
         line = program.line_of(warp)
         near = next(instr for instr in warp.cta.launch.kernel.instrs if instr.line == line)
         return f"PTX line {line}: running{_below(near, warp)}"
     return f"PTX line {wait.instr.line}: {wait.instr.opcode} waits for {wait.text()}{_below(wait.instr, warp)}"
+
+
+def _last_writer(warp: Warp, instr: Instr, address: int) -> str:
+    """Describe the last access that wrote what a warp polls."""
+    cluster = warp.cta.cluster
+    rank = (address & 0xFFFF_FFFF) >> RANK_SHIFT
+    if any(modifier.startswith("shared") for modifier in instr.modifiers):
+        smem = cluster.ctas[rank].smem if rank < len(cluster.ctas) else warp.cta.smem
+        wrote = smem.last_writer(address & OFFSET_MASK)
+    else:
+        area = cluster.outside.area(address, address + 1)
+        wrote = None if area is None else area.last_writer(address)
+    return "which nothing in this launch wrote" if wrote is None else f"written by {wrote.origin()}"
 
 
 def _below(instr: Instr, warp: Warp) -> str:

@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...chip import CTAS_AN_SM, LANES, MAX_CTAS_A_CLUSTER, MAX_THREADS_A_CTA, SHARED_BYTES_AN_SM, SMS, THREADS_AN_SM
-from ...errors import CooperativeLaunchTooLarge, Fault, LaunchError, Level
+from ...errors import CooperativeLaunchTooLarge, EmulatorError, Fault, LaunchError, Level
 from ...leniency import Leniency
 from ...ptx.syntax import Reg, atoms
 from .globalmem import GlobalMemory
@@ -89,6 +89,8 @@ class Launch:
         self.stats = Stats()
         self.waiting_clusters: deque[Dim3] = deque()
         self.findings: list[Fault] = []
+        self.held: Fault | None = None
+        """The first race between lanes of a warp. The launch goes on to see whether it is one across warps too."""
         self.registry: dict[Any, Any] = {}
         """Data kept for the whole launch by its users, such as decoded tensor maps."""
 
@@ -108,14 +110,31 @@ class Launch:
         """
         asked = self.checks(fault.level)
         if asked and self.diagnostics == "stop":
-            raise fault
+            if fault.between_lanes:
+                self.held = self.held or fault
+                return
+            raise self.first(fault)
         if not asked and fault.level > Level.FORMAL:
             return
+        if any(known.explains(fault) for known in self.findings):
+            return
+        self.findings[:] = [known for known in self.findings if not fault.explains(known)]
         for known in self.findings:
             if known.same_cause(fault):
                 known.times += 1
                 return
         self.findings.append(fault)
+
+    def first(self, error: EmulatorError) -> EmulatorError:
+        """Return the error to raise: a race between lanes before it, unless `error` is the same race across warps."""
+        if self.held is None or (isinstance(error, Fault) and error.explains(self.held)):
+            return error
+        return self.held
+
+    def raise_held(self) -> None:
+        """Raise a race between lanes that turned out to be no race across warps."""
+        if self.held is not None:
+            raise self.held
 
     @cached_property
     def param_bytes(self) -> bytes:

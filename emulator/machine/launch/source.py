@@ -26,13 +26,15 @@ class SourcePlace:
 
     caller: for a function with several call sites, the nearest line before it, in PTX order, that belongs to a caller.
     The compiler inlines calls without noting where; None if another caller is possible by the lines around. near: the
-    compiler noted only the compiled function; this is the nearest line noted before.
+    compiler noted only the compiled function; this is the nearest line noted before. inlined: the compiler noted
+    `caller`, the call of this inlined function.
     """
 
     file: str
     line: int
     caller: SourcePlace | None = None
     near: bool = False
+    inlined: bool = False
 
     @property
     def text(self) -> str:
@@ -52,8 +54,14 @@ class SourcePlace:
         return f"{'near ' * self.near}{self.file if shown.startswith('..') else shown}:{self.line}{within}"
 
     def __str__(self) -> str:
-        near = f", called near {self.caller.where}" if self.caller else ""
-        return f"{self.where}{near}: {self.text}"
+        if self.caller is None:
+            return f"{self.where}: {self.text}"
+        if not self.inlined:
+            return f"{self.where}, called near {self.caller.where}: {self.text}"
+        calls = [self.caller]
+        while (call := calls[-1].caller) is not None:
+            calls.append(call)
+        return f"{self.where}, called at {', at '.join(call.where for call in calls)}: {self.caller.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +108,28 @@ def _find_place(kernel: Kernel, instr: int) -> SourcePlace | None:
     if at < 0:
         return None
     near = any(location.line for location in locations[at + 1 : last + 1])
+    if (call := _inlined_at(kernel, at)) is not None:
+        return SourcePlace(locations[at].file, locations[at].line, call, near, True)
     here = SourcePlace(locations[at].file, locations[at].line, near=near)
     return replace(here, caller=_caller(kernel, at, here.function.rpartition(".")[2]))
+
+
+def _inlined_at(kernel: Kernel, at: int) -> SourcePlace | None:
+    """Return the call of the inlined function that location `at` belongs to, with the calls around it."""
+    locations, calls = kernel.locations, list[SourcePlace]()
+    while (call := locations[at].inlined_at) is not None:
+        calls.append(SourcePlace(*call[:2]))
+        at = next((n for n in reversed(range(at)) if _position(locations[n]) == call), -1)
+        if at < 0:
+            break
+    found = None
+    for place in reversed(calls):
+        found = replace(place, caller=found)
+    return found
+
+
+def _position(location: Location) -> tuple[str, int, int]:
+    return location.file, location.line, location.column
 
 
 @contextmanager

@@ -284,6 +284,13 @@ class Area:
         cells, _ = self._allocation.view(self._cell)
         cells[np.unpackbits(written, count=cells.size).view(bool)] = contents
 
+    def last_writer(self, address: int) -> Access | None:
+        """Return the last access that wrote a byte; None if nothing in this launch did."""
+        cells = self.cells(np.array([address], np.uint64), 1)
+        self._flush(cells)
+        found = self._whole.history.accesses[self._shadow.writer[cells].item(0)]
+        return None if found is None else found.last
+
     def _accessed(self) -> Touched:
         """Return the masks of written and of accessed cells, bool[cells]."""
         written = (self._shadow.writer != UNWRITTEN) | (self.writes != 0)

@@ -245,6 +245,14 @@ class SharedMemory:
             self.check_overlap(offsets, values, lanes, me)
         view[index] = values
 
+    def last_writer(self, offset: int) -> Access | None:
+        """Return the last access that wrote a byte; None if nothing did."""
+        cell = np.array([offset >> self.shift])
+        if self.shadow.records is not None:
+            self.shadow.records.flush(cell, write=False)
+        found = self.shadow.history.accesses[self.shadow.writer[cell].item(0)]
+        return None if found is None else found.last
+
     def check_overlap(self, offsets: np.ndarray, values: np.ndarray, lanes: np.ndarray, me: Access) -> None:
         """Report lanes that write different bytes to one address. values: unsigned[n, count], at the offsets."""
         size = values.itemsize * values.shape[1]

@@ -77,8 +77,7 @@ def unwritten_cells(warp: object, line: int) -> tuple[object, object, int]:
 
 def tainted_store_fault(store: TaintedStore, me: Access) -> Fault:
     """Return the fault of a load whose suspect value was stored and is read from there by `me`."""
-    fault, way = store.fault, (("stored at", place(store.instr, store.warp)), ("read at", place(me.instr, me.warp)))
-    return type(fault)(fault.what, fault.instr, fault.warp, (*fault.lines, *way))
+    return store.fault.followed(("stored at", place(store.instr, store.warp)), ("read at", place(me.instr, me.warp)))
 
 
 def _race(
@@ -240,7 +239,9 @@ def _between(
         level = Leniency.WAITED_TOGETHER
     if verb == "reads" and kind == "write" and moves_above(me.instr, other.instr, me.warp.cta.launch):
         level = Level.FAULT
-    return _apart(me, what, other, kind, theirs, missing, level)
+    race = _apart(me, what, other, kind, theirs, missing, level)
+    race.between_lanes = True
+    return race
 
 
 def _report(

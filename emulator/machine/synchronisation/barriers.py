@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
 
 from ...chip import LANES
 from ...errors import BarrierError, place
 from ..order.completion import Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ...ptx.syntax import Instr
     from ..order.access import Issuer
     from ..order.clocks import Clock
     from ..order.owner import ClusterOwner, CtaOwner
+
+
+PAST: Final = 3
+"""The number of completed uses of a named barrier that reports show."""
 
 
 class Generation:
@@ -33,6 +38,10 @@ class Generation:
         self.over = False
 
 
+def _warps(arrived: Sequence[tuple[Issuer, Instr]]) -> str:
+    return ", ".join(f"{warp.index} (line {instr.line})" for warp, instr in arrived) or "none"
+
+
 class NamedBarrier:
     """bar / barrier.cta number `index`: complete when `expected` threads arrived."""
 
@@ -41,6 +50,9 @@ class NamedBarrier:
         self.expected: int | None = None
         self.counted_by: Instr | None = None
         self.generation = Generation(cta.cluster.history.clock())
+        self.completed = 0
+        self.past: deque[list[tuple[Issuer, Instr]]] = deque(maxlen=PAST)
+        """The arrivals that completed it the last times."""
 
     def __str__(self) -> str:
         return f"barrier {self.index} of CTA {self.cta.name}"
@@ -48,8 +60,10 @@ class NamedBarrier:
     def state(self) -> str:
         """Describe the barrier for the deadlock table."""
         came = self.generation.arrived
-        names = ", ".join(f"{w.index} (line {i.line})" for w, i in came) or "none"
-        return f"{self}: {len(came) * LANES} of {self._needed()} threads arrived, from warps {names}"
+        past = ", then ".join(_warps(arrived) for arrived in self.past)
+        last = f", the last {PAST}" if self.completed > PAST else ""
+        before = f"; completed before ({self.completed} times{last}) by warps {past}" if self.past else ""
+        return f"{self}: {len(came) * LANES} of {self._needed()} threads arrived, from warps {_warps(came)}{before}"
 
     def _needed(self) -> int:
         if self.expected is not None:
@@ -96,6 +110,8 @@ class NamedBarrier:
         if not generation.arrived or len(generation.arrived) * LANES < self._needed():
             return
         generation.over = True
+        self.completed += 1
+        self.past.append(generation.arrived)
         self.generation = Generation(self.cta.cluster.history.clock())
         self.cta.cluster.wake(generation.waiters)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import BarrierError, source
+from ...ptx.syntax import Address
+from ..launch.addresses import KnownAddresses
 from ..launch.shared_names import mbarrier_name
 from ..order.clocks import Clock
 
@@ -58,6 +59,8 @@ class MBarrier:
         self.waiters: list[Issuer] = []
         self.last: Party | None = None
         self.last_tx: Party | None = None
+        self.came: dict[Any, Instr] = {}
+        """The instructions that arrived or brought bytes, by `Instr.place`."""
         self.fenced = False
         self.waits = 0
         """The number of waits that ended."""
@@ -91,22 +94,25 @@ class MBarrier:
             counts += " (more bytes came than this phase expects)"
         return f"{self}, now in phase {self.phase}: {counts}, {last}"
 
-    def arrivals_in_source(self) -> Iterator[str]:
-        """Yield the places of the kernel's arrivals and copies that name this mbarrier, in the PTX or in the source.
+    def arrivals_by_address(self) -> tuple[list[str], list[int]]:
+        """Return the places of arrivals and copies with its address, and the PTX lines of others that may have it.
 
-        An mbarrier without a name has none.
+        They have it if they reported here, or if the kernel's text says so.
         """
-        name = self.name.partition("[")[0]
-        launch, seen = self.cta.launch, set[str]()
-        for instr in launch.kernel.instrs if name else ():
-            if not instr.opcode.startswith(ARRIVALS):
+        launch = self.cta.launch
+        known = KnownAddresses(launch.kernel)
+        found, unknown = dict(self.came), list[int]()
+        for instr in launch.kernel.instrs:
+            if not instr.opcode.startswith(ARRIVALS) or instr.place in found:
                 continue
-            place = launch.source_place(instr)
-            texts = (instr.text, *(each.text for each in (place, place and place.caller) if each is not None))
-            where = f"PTX line {instr.line}" if place is None else str(place)
-            if where not in seen and any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts):
-                seen.add(where)
-                yield where
+            addresses = [known.of(operand) for operand in instr.operands if isinstance(operand, Address)]
+            if self.offset in addresses:
+                found[instr.place] = instr
+            elif None in addresses:
+                unknown.append(instr.line)
+        places = [(instr, launch.source_place(instr)) for instr in sorted(found.values(), key=lambda instr: instr.line)]
+        shown = [f"PTX line {instr.line}" if where is None else str(where) for instr, where in places]
+        return list(dict.fromkeys(shown)), unknown
 
     def arrive(self, count: int, party: Party, clock: Clock | None) -> None:
         """Arrive `count` times, releasing `clock`. Raises BarrierError for no arrival or more than expected."""
@@ -128,6 +134,7 @@ class MBarrier:
         self._record_foreign(party)
         self.pending -= count
         self.last = party
+        self.came[party.instr.place] = party.instr
         self._complete_if_due()
         if clock is not None:
             clock.advance(self.over, self.phase)
@@ -149,6 +156,7 @@ class MBarrier:
     def complete_tx(self, tx: int, party: Party) -> None:
         """Count `tx` bytes as delivered. Raises BarrierError if the phase ends while other copies are outstanding."""
         self.last_tx = party
+        self.came[party.instr.place] = party.instr
         self._record_foreign(party)
         if party in self.copies:
             self.copies.remove(party)
