@@ -2,13 +2,14 @@
 
 from kernel import dsv4, operators, reference, serving
 from kernel.chips import configuration
-from kernel.compiled import CompiledFmha, compile
+from kernel.compiled import CompiledFmha, compile, keep_on_disk
 from kernel.errors import ArgumentError
 from kernel.host import fmha
 from kernel.merge import merge
 from kernel.problem import Problem
 from kernel.sm100.config import FmhaConfig
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
+from kernel.warm import warm_up
 
 __all__ = [
     "AllBlocks",
@@ -22,8 +23,10 @@ __all__ = [
     "configuration",
     "dsv4",
     "fmha",
+    "keep_on_disk",
     "merge",
     "operators",
     "reference",
     "serving",
+    "warm_up",
 ]

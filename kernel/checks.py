@@ -116,11 +116,15 @@ def check_range(name: str, tensor: torch.Tensor, least: int, most: int) -> None:
         raise ArgumentError(name, bad, f"{least} to {most}")
 
 
+def is_emulated() -> bool:
+    """Return whether this is inside emulator.emulate()."""
+    emulator: Any = sys.modules.get("emulator") or sys.modules.get("ptx_emulator")
+    return emulator is not None and bool(emulator.is_entered())
+
+
 def check_device(device: torch.device, chip: Any) -> None:
     """Reject a device without a GPU, and one that does not run code for a chip; the CPU may emulate a GPU."""
-    emulator: Any = sys.modules.get("emulator") or sys.modules.get("ptx_emulator")
-    emulated = device.type == "cpu" and emulator is not None and emulator.is_entered()
-    if device.type != "cuda" and not emulated:
+    if device.type != "cuda" and not (device.type == "cpu" and is_emulated()):
         raise ArgumentError("q.device", device, "a CUDA device, or the CPU inside emulator.emulate()")
     if device.type == "cuda" and not chip.runs_on(found := torch.cuda.get_device_capability(device)):
         seen = f"{device}, of compute capability {found[0]}.{found[1]}"

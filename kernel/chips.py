@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,6 +60,20 @@ BLACKWELL = Chip("sm_100a", hardware.SMS, sm100.configuration, kernel_of)
 TARGET = re.compile(r"sm_(90|10\d)[af]")  # of CUTE_DSL_ARCH
 
 
+_planned: list[tuple[torch.device, list[Config]]] = []
+
+
+@contextmanager
+def planning(device: torch.device) -> Iterator[list[Config]]:
+    """Choose configurations of calls on meta tensors for a device, not for a B200, and list them."""
+    chosen: list[Config] = []
+    _planned.append((device, chosen))
+    try:
+        yield chosen
+    finally:
+        _planned.pop()
+
+
 def chip(device: torch.device | None = None) -> Chip:
     """Return the chip that CUTE_DSL_ARCH names; if it is not set, that of a GPU, else a B200: compiling needs no GPU.
 
@@ -68,6 +83,8 @@ def chip(device: torch.device | None = None) -> Chip:
         if TARGET.fullmatch(arch) is None:
             raise ArgumentError("CUTE_DSL_ARCH", repr(arch), "sm_90a, sm_100a or sm_103a")
         return replace(HOPPER if arch.startswith("sm_90") else BLACKWELL, arch=arch)
+    if device is not None and device.type == "meta" and _planned:
+        device = _planned[-1][0]
     if device is None or device.type != "cuda":
         return BLACKWELL
     found = torch.cuda.get_device_capability(device)
@@ -90,4 +107,7 @@ def chip_of(config: Config) -> Chip:
 
 def configuration(problem: Problem, device: torch.device | None = None) -> Config:
     """Return the configuration with which a problem is computed on a device (see `chip`). Raises ArgumentError."""
-    return chip(device).configuration(problem)
+    chosen = chip(device).configuration(problem)
+    if _planned:
+        _planned[-1][1].append(chosen)
+    return chosen

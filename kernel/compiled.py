@@ -9,13 +9,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import cutlass.cute as cute
 from cutlass.cute.runtime import make_fake_stream
 
 from kernel.arguments import Arguments, Operands, fakes
+from kernel.checks import is_emulated
 from kernel.chips import Config, chip_of
+from kernel.disk import MOST, Disk, default_folder
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,33 @@ def compile(config: Config) -> CompiledFmha:
     for keeper in keepers:
         if (found := keeper.find(config)) is not None:
             return found
-    compiled = _compiled(config)
+    compiled = _compiled(config) if disk is None or is_emulated() else _from_disk(disk, config)
     for keeper in keepers:
         keeper.keep(compiled)
     return compiled
+
+
+disk: Disk | None = None
+"""Where `keep_on_disk` keeps what is compiled."""
+
+
+def keep_on_disk(folder: str | Path | None = None, most: int = MOST) -> None:
+    """Keep what this process compiles from now on in a folder, and find what others compiled from the same sources.
+
+    folder: by default that of DSV4_ATTENTION_CACHE, else ~/.cache/dsv4_attention. most: the limit of entries, each
+    about 0.5 MB. One process compiles a configuration at a time, and others wait for it. Not for the emulated device.
+    """
+    global disk
+    disk = Disk(Path(folder or os.environ.get("DSV4_ATTENTION_CACHE") or default_folder()), most)
+
+
+def _from_disk(disk: Disk, config: Config) -> CompiledFmha:
+    def make() -> tuple[Any, str, bytes, Any]:
+        made = _compiled(config)
+        return made.function, made.ptx, made.cubin, [made.compile_s, *made.layouts]
+
+    function, ptx, cubin, (compile_s, *layouts) = disk.get(f"{chip_of(config).arch} {config!r}", make)
+    return CompiledFmha(config, function, ptx, cubin, tuple(layouts), compile_s)
 
 
 def _compiled(config: Config) -> CompiledFmha:

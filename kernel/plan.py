@@ -19,6 +19,7 @@ from kernel.arguments import Arguments, Operands, Spec, filled
 from kernel.checks import check_apart, check_device
 from kernel.chips import Config, chip_of
 from kernel.compiled import compile
+from kernel.errors import ArgumentError
 
 MOST_PLANS = 1024  # of a public call; the oldest one makes way
 MOST_FILLS = 256  # tensors that are never freed, because captured graphs may read them
@@ -96,6 +97,11 @@ class Plan:
         for name, result in zip(RESULTS, stand_ins[-len(RESULTS) :], strict=True):
             if result is not None:
                 check_apart(f"out.{name}", result)
+        if (config, self._device) not in _loaded and self._device.type == "cuda":
+            if torch.cuda.is_current_stream_capturing():
+                allowed = "a call with the same shapes and options before the capture, which loads its kernel"
+                raise ArgumentError("q", "in the first call of its kernel, while a CUDA graph is captured", allowed)
+            _loaded.add((config, self._device))
         self._function = compile(config).function
         self._several_devices = self._device.type == "cuda" and torch.cuda.device_count() > 1
         storages = {each.untyped_storage()._cdata: i for i, each in enumerate(stand_ins) if each is not None}
@@ -150,6 +156,7 @@ class Plan:
         return held[self._results]
 
 
+_loaded: set[tuple[Config, torch.device]] = set()
 TABLES: tuple[Any, ...] = Operands, Arguments
 new_operands, new_arguments = (partial(tuple.__new__, table) for table in TABLES)
 

@@ -12,8 +12,10 @@ import torch
 
 import kernel
 from kernel import host, plan
+from kernel.arguments import Arguments, Operands
 from lab.host_time import rows
 
+NAMES = (*Operands._fields, *Arguments._fields)
 MOST_CALLS = 45  # of Python and C functions
 
 
@@ -74,3 +76,18 @@ def test_options_that_are_equal_but_of_another_type_are_checked(launched: list[A
     kernel.fmha(q, k, sms=4)
     with pytest.raises(kernel.ArgumentError, match=r"^sms is 4\.0"):
         kernel.fmha(q, k, sms=4.0)  # type: ignore[arg-type]
+
+
+def test_a_first_call_in_a_capture_is_rejected_by_name(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading a kernel is not allowed there. Later calls, also of other shapes with the same kernel, are."""
+    config = kernel.configuration(kernel.Problem(head_dim=64, heads=4, keys=9, tokens=2, partials=False))
+    capturing = iter([True, False])
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: next(capturing))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    places = [plan.Plan(torch.device("cpu"), {}) for _ in range(3)]
+    for each in places:
+        monkeypatch.setattr(each, "_device", torch.device("cuda", 0))
+    with pytest.raises(kernel.ArgumentError, match="before the capture"):
+        places[0].set_launch(config, dict.fromkeys(NAMES, 1), [None] * 5)
+    for each in places[1:]:
+        each.set_launch(config, dict.fromkeys(NAMES, 1), [None] * 5)
