@@ -15,6 +15,7 @@ from typing import Final
 from unittest.mock import patch
 
 import emulator  # noqa: F401  before the kernel, so that CuTeDSL keeps PTX
+from emulator.clock.chips import chip
 from harness.judge.kept import KeptKernels, use
 from harness.judge.predict import predicted
 from harness.paths import KEPT, ROOT
@@ -43,7 +44,10 @@ LEAST_BY_SWAPPING: Final = 1.4
 
 @dataclass(frozen=True)
 class Time:
-    """A predicted time. bound: the busiest part of the chip, or latency. bound_us: that part's time, and a start's."""
+    """A predicted time at the highest rate, at which the bounds are known.
+
+    bound: the busiest part of the chip, or latency. bound_us: that part's time, and a start's.
+    """
 
     us: float
     cycles: float
@@ -65,7 +69,7 @@ def time(shape: Shape | ServedShape, swapped: bool = True) -> Time:
     chosen = choice.swapped_variants
     with patch.object(choice, "swapped_variants", chosen if swapped else lambda problem: []):
         plan.clear()  # of calls with the other choice
-        (found,) = predicted(device(), shape.call)
+        (found,) = predicted(device(), shape.call, ghz=chip(device().chip).max_clock_ghz)
     plan.clear()
     busiest = max(found.busy.values()) * found.pace.cycles / (1e3 * found.ghz)
     return Time(1e6 * found.seconds, found.cycles, found.bound, busiest + START_US)

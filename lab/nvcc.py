@@ -20,10 +20,13 @@ def compiler() -> Path | None:
     return None if found is None else Path(found).resolve()
 
 
-def predicted(program: Path, chip: str, *arguments: str) -> list[dict[str, Any]]:
-    """Return the prediction of each launch of a program, as JSON has it. Raises CalledProcessError."""
+def predicted(program: Path, chip: str, *arguments: str, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """Return the prediction of each launch of a program, as JSON has it. Raises CalledProcessError.
+
+    options: of `time`.
+    """
     found = program.with_suffix(".json")
-    time = (sys.executable, "-m", "emulator", "time", "--chip", chip, "--json")
+    time = (sys.executable, "-m", "emulator", "time", "--chip", chip, *options, "--json")
     subprocess.run([*time, found, program, *arguments], check=True, stdout=subprocess.DEVNULL)
     predictions: list[dict[str, Any]] = json.loads(found.read_text())
     return predictions

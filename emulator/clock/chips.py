@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 ASSUMED: Final = "assumed"
 FOLDER: Final = Path(__file__).parent
 ERRORS: Final = FOLDER / "errors.toml"
+RANGES: Final = FOLDER / "ranges.toml"
 DESCRIPTIONS: Final = ("name", "file", "assumptions")
 """The fields of a chip that are no figures."""
 
@@ -197,7 +198,7 @@ def figures_of(name: str) -> dict[str, Any]:
 
 def names() -> list[str]:
     """Return the names of the chip files, sorted."""
-    return sorted({path.stem for path in FOLDER.glob("*.toml")} - {ERRORS.stem})
+    return sorted({path.stem for path in FOLDER.glob("*.toml")} - {ERRORS.stem, RANGES.stem})
 
 
 @cache

@@ -20,7 +20,7 @@ class Conditions:
     ghz: a fixed clock rate; None for the chip's own, which power limits.
     branches: how branches go that comparisons of data decide: "assumed" if the comparisons are taken to be false,
     "executed" if one cluster is executed on the inputs at hand and all clusters branch as it did.
-    ranges: also predict the range of the time, which takes three times as long.
+    ranges: show the range of the time.
     """
 
     l2: L2State = "cold"

@@ -12,11 +12,11 @@ from .chips import Chip, reading
 from .conditions import USUAL, Conditions
 from .grid import Grid, GridTime
 from .power import Pace, balanced, frequency, paced
-from .prediction import Prediction, Roofline
+from .prediction import Prediction, Roofline, bound
 from .profile import Places, issued, lines, roles
 from .segment import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, WARP_MMA
 from .trace import Trace
-from .uncertainty import LAUNCH, extremes, never_compared
+from .uncertainty import BY_WARPS, GATHERS, LAUNCH, never_compared, range_of
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Launch
@@ -85,8 +85,7 @@ def predict(
     time = timed.grid.time(timed.ghz, trace)
     pace, fastest = timed.pace(time), timed.fastest(time)
     figures |= skeleton.figures
-    cycles, seconds = _ranges(chip, timed, skeletons, time, pace)
-    occupancy = time.occupancy
+    occupancy, used = time.occupancy, busy(chip, time, pace)
     shares = timed.grid.shares | {LAUNCH: chip.launch_us * 1e-6 / pace.seconds}
     return Prediction(
         chip.name,
@@ -94,12 +93,11 @@ def predict(
         time.cycles,
         pace,
         fastest,
-        cycles,
-        seconds,
+        range_of(bound(used), shares[BY_WARPS], shares[LAUNCH], tuple(_missing(grid, skeleton))),
         time.used.get("flops", 0.0) * occupancy.clusters,
         time.used.get(ISSUE, 0.0) * occupancy.clusters,
         _roofline(chip, time, pace.ghz),
-        busy(chip, time, pace),
+        used,
         occupancy.clusters,
         occupancy.slots,
         occupancy.resident,
@@ -115,22 +113,12 @@ def predict(
     )
 
 
-def _ranges(
-    chip: Chip, timed: Timed, skeletons: Skeletons, time: GridTime, pace: Pace
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the ranges of cycles and seconds, from chips whose figures are wrong by the errors of their classes.
-
-    The fewest seconds are those at the highest rate.
-    """
-    cycles, seconds = [time.cycles], [pace.seconds, timed.fastest(time).seconds]
-    for wrong in extremes(chip) if timed.conditions.ranges else ():
-        skeleton, program = skeletons(timed.grid.loading(wrong))
-        other = Timed(wrong, timed.grid.on(wrong, program, skeleton), timed.conditions)
-        found = other.grid.time(timed.ghz)
-        cycles.append(found.cycles)
-        limited = paced(wrong, pace.ghz, found.cycles * pace.cycles / time.cycles, pace.why)
-        seconds += [other.fastest(found).seconds, limited.seconds]
-    return (min(cycles), max(cycles)), (min(seconds), max(seconds))
+def _missing(grid: Grid, skeleton: Skeleton) -> Iterator[str]:
+    """Yield the properties of a launch that the model lacks."""
+    if grid.exceeds and (grid.shares[BY_WARPS] or grid.shares[GATHERS]):
+        yield "what a full L2 drops of gathers and ordinary loads"
+    if skeleton.polls:
+        yield "waiting for other CTAs through global memory"
 
 
 def _roofline(chip: Chip, time: GridTime, ghz: float) -> Roofline | None:

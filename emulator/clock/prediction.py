@@ -13,6 +13,7 @@ from .power import Pace
 from .profile import LEAST, Line, Role
 from .registers import Registers
 from .trace import Trace
+from .uncertainty import Range
 
 BOUND: Final = 0.5
 SHOWN: Final = 10
@@ -39,15 +40,19 @@ class Roofline:
         return min(self.tensor, self.hbm)
 
 
+def bound(busy: Mapping[str, float]) -> str:
+    """Return the busiest part, or "latency" if no part is busy half of the time. busy: the busiest part first."""
+    part, share = next(iter(busy.items()))
+    return part if share >= BOUND else "latency"
+
+
 @dataclass(frozen=True)
 class Prediction:
     """The predicted time of one launch on a chip.
 
     cycles: of the SM's clock at its highest rate, from the first instruction to the last.
     pace: of a launch among others of its kind: `seconds` and `ghz` are its.
-    cycles_range, seconds_range: the same if every figure was wrong by the error of its class, for the better, at the
-    highest rate, and for the worse.
-    fastest: the launch at the highest rate.
+    fastest: the launch at the highest rate. range: of `seconds`, from measured launches.
     conditions: what L2 holds, the data, and the rate if it is given.
     busy: the utilisation of each part of an SM and of the chip, the highest first.
     flops: of tensor core instructions. instructions: of warps, that take an issue slot. roofline: None without them.
@@ -64,8 +69,7 @@ class Prediction:
     cycles: float
     pace: Pace
     fastest: Pace
-    cycles_range: tuple[float, float]
-    seconds_range: tuple[float, float]
+    range: Range
     flops: float
     instructions: float
     roofline: Roofline | None
@@ -106,8 +110,12 @@ class Prediction:
     @property
     def bound(self) -> str:
         """The busiest part, or "latency" if no part is busy half of the time."""
-        part, share = next(iter(self.busy.items()))
-        return part if share >= BOUND else "latency"
+        return bound(self.busy)
+
+    @property
+    def seconds_range(self) -> tuple[float, float]:
+        """The range that holds the time of 90% of measured launches of this kind."""
+        return self.range.of(self.seconds)
 
     def as_json(self) -> dict[str, Any]:
         """Return the prediction as JSON's types, without its trace."""
@@ -115,6 +123,7 @@ class Prediction:
         del found["trace"]
         count, how = (None, None) if self.registers is None else (self.registers.count, self.registers.how)
         found |= {"registers": count, "registers_from": how, "ghz": self.ghz, "seconds": self.seconds}
+        found["seconds_range"] = self.seconds_range
         return found | {"tflops": self.tflops, "waves": self.waves, "bound": self.bound}
 
     def __str__(self) -> str:
@@ -133,17 +142,17 @@ class Prediction:
 
     def text(self) -> Iterator[str]:
         """Yield the lines of the prediction, all but its assumptions."""
-        (low, high), (fewest, most) = (1e6 * seconds for seconds in self.seconds_range), self.cycles_range
-        times, counts, fastest = f" ({low:,.1f} to {high:,.1f})", f" ({fewest:,.0f} to {most:,.0f})", ""
-        if not self.conditions.ranges:
-            times = counts = ""
+        low, high = (1e6 * seconds for seconds in self.seconds_range)
+        times, fastest = f" ({low:,.1f} to {high:,.1f})" if self.conditions.ranges else "", ""
         us = f"{self.seconds * 1e6:,.1f} us{times}"
         yield f"{self.kernel[:60]}: predicted {us} on a {self.chip} (nothing was measured)"
         yield f"  {self.tflops:,.0f} TFLOP/s at {self.ghz:.3f} GHz ({self.pace.why})"
         if (fast := self.fastest) != self.pace:
             rate = self.flops / fast.seconds / 1e12
             fastest = f" at {fast.ghz:.3f} GHz: {1e6 * fast.seconds:,.1f} us, {rate:,.0f} TFLOP/s"
-        yield f"  {self.cycles:,.0f} cycles{counts}{fastest}"
+        yield f"  {self.cycles:,.0f} cycles{fastest}"
+        if self.conditions.ranges:
+            yield f"  {self.range}"
         yield f"  L2 {self.conditions.l2}, data {self.conditions.data}; instructions: a list schedule of the PTX"
         yield from self._bounds()
         yield from self._profile()

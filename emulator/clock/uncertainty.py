@@ -1,4 +1,4 @@
-"""The uncertainty of a prediction, from the classes of figures that it depends on."""
+"""The uncertainty of a prediction: its range, and the classes of figures that it depends on."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
-from .chips import ERRORS, Chip, parent_of
+from .chips import ERRORS, RANGES, Chip, parent_of
 
 NEVER_COMPARED: Final = 0.3
 """The error of figures that no measurement on the chip was compared with: a guess."""
-RATES: Final = ("_per_cycle", "_per_us", "_saving")
-"""The ends of names of figures that make a kernel faster if they are larger."""
+MOST: Final = 0.5
+WIDER: Final = 1.5
+"""The factor by which a range widens, as a logarithm, if the model lacks a property of the launch."""
+KINDS: Final = {"MUFU": "SFU", "FMA": "arithmetic", "ALU": "arithmetic", "issue slots": "arithmetic"}
+"""The kinds of launches that are not named after the busiest part."""
 LEANS: Final = 0.05
 """The share of a launch's bytes or time from which it leans on a class."""
 
@@ -61,18 +64,47 @@ def mean_error(chip: str) -> float:
     return fmean(error for each in classes() if (error := each.error(chip)) is not None)
 
 
+@dataclass(frozen=True)
+class Range:
+    """The factors of a predicted time between which 90% of the measured launches of a kind lie.
+
+    kind: what bounds them. points: of these measurements, 0 if the widest known range stands for it.
+    missing: the properties of the launch that the model lacks; they make the range wider.
+    """
+
+    kind: str
+    points: int
+    low: float
+    high: float
+    missing: tuple[str, ...] = ()
+
+    def of(self, seconds: float) -> tuple[float, float]:
+        """Return the range of a predicted time."""
+        more = WIDER if self.missing else 1.0
+        return seconds * self.low**more, seconds * self.high**more
+
+    def __str__(self) -> str:
+        known = f"{self.points} measured points" if self.points else "no measured point"
+        lacks = f"; not modelled: {', '.join(self.missing)}" if self.missing else ""
+        return f"range of 90% of launches bound by {self.kind}, from {known}{lacks}"
+
+
 @cache
-def extremes(chip: Chip) -> tuple[Chip, Chip]:
-    """Return a faster and a slower chip: each figure is wrong by the error of its class."""
-    faster: dict[str, Any] = {}
-    slower: dict[str, Any] = {}
-    for each in classes():
-        error = each.error(chip.file)
-        error = NEVER_COMPARED if error is None else error
-        for figure in each.figures:
-            value, sign = getattr(chip, figure), 1 if figure.endswith(RATES) else -1
-            faster[figure], slower[figure] = value * (1 + sign * error), value * (1 - sign * error)
-    return replace(chip, **faster), replace(chip, **slower)
+def _known_ranges() -> dict[str, Range]:
+    return {kind: Range(kind, **entry) for kind, entry in tomllib.loads(RANGES.read_text()).items()}
+
+
+def range_of(bound: str, by_warps: float, launch: float, missing: Collection[str] = ()) -> Range:
+    """Return the range of a launch.
+
+    bound: its busiest part, or latency. by_warps: the share of its bytes that warps load. launch: that of its time
+    before the first instruction and after the last one.
+    """
+    kind = "launch" if launch >= MOST else "ordinary loads" if by_warps >= MOST else KINDS.get(bound, bound)
+    known = _known_ranges()
+    widest = max(known.values(), key=lambda each: each.high / each.low)
+    found = known.get(kind) or Range(kind, 0, widest.low, widest.high)
+    return replace(found, missing=tuple(missing))
 
 
 def never_compared(chip: Chip, used: Collection[str], shares: Mapping[str, float]) -> Iterator[str]:

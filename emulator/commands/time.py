@@ -78,7 +78,7 @@ def add_command(commands: Any) -> None:
         "--no-ranges",
         dest="ranges",
         action="store_false",
-        help="leave out the ranges of the predictions, which take two thirds of the time",
+        help="leave out the ranges of the predictions",
     )
     timed.add_argument(
         "--trace",

@@ -22,7 +22,7 @@ from emulator.clock.grid import GridTime
 from emulator.clock.prediction import Prediction
 from emulator.clock.profile import Places, roles
 from emulator.clock.trace import Trace
-from emulator.clock.uncertainty import NEVER_COMPARED, classes, extremes, mean_error
+from emulator.clock.uncertainty import NEVER_COMPARED, WIDER, classes, mean_error, range_of
 from emulator.clock.warps import Waiting
 from lab import clock as bench
 from lab import microbenchmarks
@@ -68,28 +68,29 @@ def test_errors_are_renewed_where_all_their_sets_were_compared() -> None:
     assert bench.with_errors(text, means) == text.replace('"z"], error = 0.5', '"z"], error = 0.200')
 
 
-def test_a_faster_and_a_slower_chip_enclose_the_prediction() -> None:
-    fast, slow = extremes(B200)
-    assert fast.mufu_cycles < B200.mufu_cycles < slow.mufu_cycles
-    assert fast.hbm_bytes_per_us > B200.hbm_bytes_per_us > slow.hbm_bytes_per_us
-    found = predicted(SIMPLE, [1], threads=512)
-    low, high = found.cycles_range
-    error = next(each.error("b200") for each in classes() if "mufu_cycles" in each.figures)
-    assert error is not None and low < found.cycles < high
-    start = B200.cta_launch
-    assert high - NEVER_COMPARED * start == pytest.approx(start + (found.cycles - start) * (1 + error), rel=0.02)
-    assert found.seconds_range[0] < found.seconds < found.seconds_range[1]
+def test_a_range_is_that_of_launches_which_the_same_part_bounds() -> None:
+    found = predicted(SIMPLE, [1], ctas=1480, threads=512)
+    assert found.bound == "MUFU" and found.range.kind == "SFU" and found.range.points
+    low, high = found.seconds_range
+    assert (low, high) == (found.seconds * found.range.low, found.seconds * found.range.high) and low < high
+    assert predicted(SIMPLE, [1]).range.kind == "launch"
+
+
+def test_a_range_without_points_is_the_widest_and_says_so() -> None:
+    latency, none = range_of("latency", 0.0, 0.0), range_of("HBM", 0.0, 0.0)
+    assert (none.low, none.high) == (latency.low, latency.high) and "no measured point" in str(none)
+    assert range_of("HBM", 0.9, 0.0).kind == "ordinary loads"
+
+
+def test_a_range_widens_by_what_the_model_lacks_and_names_it() -> None:
+    known, more = range_of("tensor core", 0.0, 0.0), range_of("tensor core", 0.0, 0.0, ["dust"])
+    assert more.of(1.0) == pytest.approx((known.low**WIDER, known.high**WIDER)) and "not modelled: dust" in str(more)
 
 
 def test_a_chips_mean_error_counts_what_was_compared_with_it() -> None:
     known = [error for each in classes() if (error := each.error("b200")) is not None]
     assert min(known) < mean_error("b200") < max(known) < NEVER_COMPARED
     assert mean_error("b200") == pytest.approx(sum(known) / len(known)) != mean_error("h200")
-
-
-def test_no_range_is_computed_unless_asked_for() -> None:
-    found = predicted(SIMPLE, [1], conditions=Conditions(ranges=False))
-    assert found.cycles_range == (found.cycles, found.cycles)
 
 
 def test_a_chip_that_is_like_another_one_has_its_errors() -> None:
@@ -317,11 +318,11 @@ def test_stalls_have_the_reason_that_ended_them() -> None:
 
 
 def test_ranges_can_be_left_out() -> None:
-    """Each launch is then predicted once instead of three times."""
     with_ranges, without = (str(predicted(SIMPLE, [1], conditions=Conditions(ranges=each))) for each in (True, False))
     ranges = re.compile(r" \([\d.,]+ to [\d.,]+\)")
-    assert len(ranges.findall(with_ranges)) == 2 and not ranges.findall(without)
-    assert ranges.sub("", with_ranges) == without
+    assert len(ranges.findall(with_ranges)) == 1 and not ranges.findall(without)
+    kept = [line for line in ranges.sub("", with_ranges).splitlines() if "range of 90%" not in line]
+    assert kept == without.splitlines()
 
 
 def test_a_line_names_its_largest_stall() -> None:
