@@ -15,7 +15,7 @@ from kernel.layouts import QUANTISED
 D_V = 512
 #: Names of kernel.serving's arguments, and their names here.
 NAMES = {
-    "caches": "k_cache and extra_k_cache",
+    "caches": "the layout of k_cache and extra_k_cache",
     "main.pages": "k_cache",
     "main.indices": "indices",
     "main.lens": "topk_length",

@@ -24,7 +24,7 @@ from flash_mla.checks import (
     errors_of_flash_mla,
 )
 from flash_mla.metadata import FlashMLASchedMeta, get_mla_metadata
-from kernel.checks import check_rank, check_scale, check_shape
+from kernel.checks import check_rank, check_scale, check_shape, plain
 from kernel.plan import Plan, Plans
 from kernel.serving import IndexedCache, TableCache, host, sparse_attention
 from kernel.tracing import buffers, traced
@@ -75,6 +75,8 @@ def flash_mla_with_kvcache(
     Returns out [b, s_q, h_q, 512] bf16, and lse [b, h_q, s_q] fp32: natural logarithm, without the sink, +inf where no
     key is seen. Raises AssertionError or RuntimeError.
     """
+    if softmax_scale is not None and type(softmax_scale) is not float:
+        softmax_scale = plain(softmax_scale)
     if traced(q):
         return traced_decode(
             q, k_cache, block_table, cache_seqlens, softmax_scale, indices, attn_sink, extra_k_cache,
@@ -137,7 +139,7 @@ def decode_planned(
         extra = None
         if extra_k_cache is not None:
             extra = IndexedCache(extra_k_cache, extra_indices, extra_topk_length, page_scales)
-        schedule = FlashMLASchedMeta.Config.of(q, main, extra, causal, is_fp8_kvcache)
+        schedule = FlashMLASchedMeta.Config.of(q, main, extra, causal, is_fp8_kvcache, batch_invariant)
         tile_scheduler_metadata.check(schedule)
         buffers = None if out is None else kernel.Attention(out, q.new_empty(q.shape[:3], dtype=torch.float32))
         of_call = host.Options(softmax_scale, math.inf, batch_invariant=batch_invariant)
@@ -199,6 +201,7 @@ def flash_mla_sparse_fwd(
     Returns out, max_logits and lse [s_q, h_q] fp32, natural logarithms: where no key is seen max_logits is -inf and lse
     +inf. With indexer_topk also lse over the first indexer_topk indices, by a second launch. Raises RuntimeError.
     """
+    sm_scale = sm_scale if type(sm_scale) is float else plain(sm_scale)
     if traced(q):
         return traced_prefill(q, kv, indices, sm_scale, attn_sink, topk_length, indexer_topk, out)
     q = rows_apart(q)

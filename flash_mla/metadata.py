@@ -31,6 +31,7 @@ class FlashMLASchedMeta:
         topk: int | None
         extra_page_block_size: int | None
         extra_topk: int | None
+        enable_batch_invariant: bool = False
 
         @classmethod
         def of(
@@ -40,6 +41,7 @@ class FlashMLASchedMeta:
             extra: IndexedCache | None,
             causal: bool,
             is_fp8_kvcache: bool,
+            enable_batch_invariant: bool,
         ) -> FlashMLASchedMeta.Config:
             """Return the facts of a call with q [b, s_q, h_q, d]."""
             return cls(
@@ -53,6 +55,7 @@ class FlashMLASchedMeta:
                 topk=main.keys_per_token if isinstance(main, IndexedCache) else None,
                 extra_page_block_size=None if extra is None else extra.pages.shape[1],
                 extra_topk=None if extra is None else extra.keys_per_token,
+                enable_batch_invariant=enable_batch_invariant,
             )
 
     have_initialized: bool = False

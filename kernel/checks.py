@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -51,6 +52,14 @@ def check_mask(q: torch.Tensor, swa_lens: torch.Tensor | None, causal: bool, win
             raise ArgumentError("window", window, "None unless causal=True")
         if not (isinstance(window, int) and 0 < window <= UNBOUNDED):
             raise ArgumentError("window", window, f"None or 1 to {UNBOUNDED}")
+
+
+def plain(scale: Any) -> Any:
+    """Return a number of numpy, or in a tensor on the CPU without dimensions, as a float; others as they are."""
+    if isinstance(scale, torch.Tensor):
+        here = scale.dim() == 0 and scale.device.type == "cpu" and scale.is_floating_point() and not traced(scale)
+        return scale.item() if here else scale
+    return float(scale) if isinstance(scale, numbers.Real) and not isinstance(scale, bool) else scale
 
 
 def check_scale(scale: float) -> None:

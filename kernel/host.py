@@ -19,6 +19,7 @@ from kernel.checks import (
     check_sink,
     check_sms,
     check_values,
+    plain,
 )
 from kernel.chips import chip_of, configuration
 from kernel.plan import RESULTS, Fill, Plan, Plans
@@ -48,7 +49,7 @@ def fmha(
     """Compute attention of every query head over one shared key and value head.
 
     q: [B, T, H, D] bf16. k, v: [B, S, D] bf16; v=None means V = K, loaded once. D is one of HEAD_DIMS.
-    scale: factor of the logits, default D^-0.5.
+    scale: factor of the logits, default D^-0.5: a number, also of numpy or in a tensor of the CPU without dimensions.
     swa_lens: [B] int32, the number of each sequence's keys that hold something, 0 to S; the device clamps others to
     that range. Keys from there on may be NaN.
     causal: query t has key p = swa_lens[b] - T + t (S if swa_lens is None) and sees keys p - window + 1 to p;
@@ -63,6 +64,7 @@ def fmha(
     indices out of range, which synchronizes with the device.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
+    scale = scale if scale is None or type(scale) is float else plain(scale)
     if traced(q):
         return traced_fmha(
             q, k, v, scale, swa_lens, causal, window, compressed, sink, p_path, splits, sms, partials, out

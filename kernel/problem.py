@@ -98,10 +98,13 @@ class Features:
             raise ArgumentError("caches", self.cache_names, "two; the second with indices")
         layouts = {each.layout for each in self.caches}
         if len(layouts) > 1 and not layouts <= V41:
-            raise ArgumentError("caches", self.cache_names, f"two of one layout, or two of {sorted(V41)}")
+            layouts_of_v41 = f"two of {sorted(V41)}"
+            raise ArgumentError("caches", self.layout_names, f"one layout in both, or {layouts_of_v41}")
         either = {"bf16", "v32"} if self.rope_dim else {"bf16", "e4m3", "v4", *V41}
         if not layouts <= either:
-            raise ArgumentError("caches", self.cache_names, f"layouts {sorted(either)} with rope_dim={self.rope_dim}")
+            raise ArgumentError(
+                "caches", self.layout_names, f"one of {sorted(either)} for q with {self.qk_dim} columns"
+            )
 
     @property
     def qk_dim(self) -> int:
@@ -117,6 +120,11 @@ class Features:
     def cache_names(self) -> str:
         """Names of the kinds of caches, for messages."""
         return ", ".join(each.name for each in self.caches)
+
+    @property
+    def layout_names(self) -> str:
+        """Layouts of the caches, for messages."""
+        return " and ".join(each.layout for each in self.caches)
 
     @property
     def by_token(self) -> bool:

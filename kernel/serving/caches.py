@@ -11,6 +11,7 @@ from kernel.checks import MAX_KEYS, UNBOUNDED, check_alignment, check_range, che
 from kernel.errors import ArgumentError
 from kernel.hardware import BF16_BYTES
 from kernel.layouts import QUANTISED
+from kernel.plan import Fill
 from kernel.problem import ROPE_DIMS, CacheKind, Layout
 
 HEAD_DIM = 512  # columns of V
@@ -18,7 +19,7 @@ QK_DIMS = tuple(HEAD_DIM + rope_dim for rope_dim in ROPE_DIMS)  # columns of Q a
 CODES = (torch.uint8, torch.int8, torch.float8_e4m3fn)  # dtypes of the bytes of quantised keys
 ALL_KEYS = 2**31 - 1  # a window of all keys of any sequence
 
-Values = dict[str, torch.Tensor | float | None]
+Values = dict[str, torch.Tensor | Fill | float | None]
 
 
 @dataclass(frozen=True)
@@ -241,6 +242,7 @@ def flat_values(name: str, kv: torch.Tensor, indices: torch.Tensor, lens: torch.
     """
     tokens = len(indices)
     kv, indices = (each if each.dim() == 3 else each.unsqueeze(1) for each in (kv, indices))
-    values: Values = {name: kv, f"{name}_keys": len(kv), f"{name}_page": 1, f"{name}_row": kv.shape[2] * BF16_BYTES}
+    pages = kv if len(kv) else Fill((1, 1, kv.shape[2]), kv.dtype, 0)  # no index names its key
+    values: Values = {name: pages, f"{name}_keys": len(kv), f"{name}_page": 1, f"{name}_row": kv.shape[2] * BF16_BYTES}
     values |= {f"{name}_indices": indices, f"{name}_lens": lens}
     return values | {f"{name}_lens_step": tokens, f"{name}_lens_tokens": tokens}

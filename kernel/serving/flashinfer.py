@@ -25,7 +25,7 @@ FORMATS = {
 }
 #: Names of the arguments of `attention`, and their names here.
 NAMES = {
-    "caches": "swa_kv_cache and compressed_kv_cache",
+    "caches": "the layout of swa_kv_cache and compressed_kv_cache",
     "q": "query",
     "main.pages": "swa_kv_cache",
     "extra.pages": "compressed_kv_cache",

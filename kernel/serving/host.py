@@ -18,6 +18,7 @@ from kernel.checks import (
     check_sink,
     check_sms,
     check_tensor,
+    plain,
 )
 from kernel.chips import Config, chip_of, configuration
 from kernel.errors import ArgumentError
@@ -75,6 +76,7 @@ def attention(
     Returns o [B, T, H, 512] bf16, lse [B, T, H] fp32 (natural logarithm, without the sink), m [B, T, H] fp32 or None.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
+    scale = scale if scale is None or type(scale) is float else plain(scale)
     options = Options(scale, empty_lse, maxima, splits, batch_invariant, sms)
     if traced(q):
         return traced_attention(q, main, extra, sink, out, options)
@@ -258,6 +260,7 @@ def sparse_attention(
     q: [T, H, D] bf16. kv: [S, D] bf16, D = 512 or 576. indices: [T, K] int32, outside 0 to S - 1 for none. lens: [T]
     int32, how many indices count; None: all K. The rest is as of `attention`; results have no dimension B.
     """
+    scale = scale if scale is None or type(scale) is float else plain(scale)
     options = Options(scale, empty_lse, maxima, splits, False, sms)
     if traced(q):
         return traced_sparse(q, kv, indices, lens, sink, out, options)
@@ -316,12 +319,12 @@ def flat_planned(
     if lens is not None:
         check_rank("lens", lens, (1,), "[T]")
         check_shape("lens", lens, (len(q),), "[T]")
-    buffers = None
+    buffers, held = None, kv if len(kv) else kv.new_empty(1, *kv.shape[1:])  # a key to check for a tensor of none
     if out is not None:
         check_outputs(out, q, options.maxima)
         buffers = Attention(*(None if each is None else each[None] for each in out.tensors))  # type: ignore[arg-type]
     listed = indices.reshape(len(q), indices.shape[-1])[None]
-    cache = IndexedCache(kv.reshape(len(kv), 1, kv.shape[-1]), listed, None if lens is None else lens[None])
+    cache = IndexedCache(held.reshape(len(held), 1, kv.shape[-1]), listed, None if lens is None else lens[None])
     config = checked(q[None], cache, None, sink, buffers, options, debug, flat=True)
     plan = Plan(q.device, missing(q, out, options, made))
     if q.numel() == 0 or q.is_meta:

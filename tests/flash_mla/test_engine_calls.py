@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -205,7 +207,10 @@ EXTRA = {"extra_k_cache": DECODE["k_cache"], "extra_indices_in_kvcache": DECODE[
         ({"softmax_scale": math.nan}, r"^softmax_scale is nan"),
         ({"extra_topk_length": torch.zeros(2).int()}, "^extra_k_cache is None; .* with extra_topk_length"),
         (EXTRA | {"extra_topk_length": torch.zeros(2)}, r"^extra_topk_length\.dtype is torch\.float32"),
-        (EXTRA | {"extra_k_cache": torch.zeros(4, 16, 1, 528).byte()}, "two of one layout"),
+        (
+            EXTRA | {"extra_k_cache": torch.zeros(4, 16, 1, 528).byte()},
+            r"^the layout of k_cache and extra_k_cache is v4 and v41; allowed: one layout in both",
+        ),
         (EXTRA | {"extra_indices_in_kvcache": None}, "^extra_indices_in_kvcache is NoneType; .* with extra_k_cache"),
         ({"k_cache": torch.zeros(4, 16, 1, 512).bfloat16(), "page_scales": True}, r"^page_scales is True; .* 512 bf16"),
         ({"out": torch.zeros(2, 1, 8, 512)}, r"^out\.dtype is torch\.float32"),
@@ -232,3 +237,29 @@ def test_errors_of_prefill(wrong: dict[str, Any], said: str) -> None:
     right = {"q": queries(2, 8), "kv": torch.zeros(20, 1, 512).bfloat16(), "indices": DECODE["indices"], "sm_scale": 1}
     with pytest.raises(RuntimeError, match=said):
         flash_mla_sparse_fwd(**(right | wrong))
+
+
+def test_scales_as_engines_compute_them() -> None:
+    q, kv, lists = queries(2, 8), torch.ones(20, 1, 512).bfloat16(), listed(2, 1, 9, keys=20)
+    found = []
+    with emulator.emulate():
+        for scale in (0.125, np.float32(0.125), torch.tensor(0.125), torch.tensor(0.125, dtype=torch.float64)):
+            found.append(flash_mla_sparse_fwd(q, kv, lists, scale))  # type: ignore[arg-type]
+    assert all(torch.equal(one, other) for each in found for one, other in zip(each, found[0], strict=True))
+
+
+def test_prefill_without_keys() -> None:
+    with emulator.emulate():
+        o, m, lse = flash_mla_sparse_fwd(
+            queries(3, 8), torch.zeros(0, 1, 512).bfloat16(), listed(3, 1, 9, keys=20), 1.0
+        )
+    assert o.shape == (3, 8, 512) and not o.any() and (m == -math.inf).all() and (lse == math.inf).all()
+
+
+def test_a_schedule_is_for_calls_that_are_batch_invariant_or_not() -> None:
+    schedule, arguments = get_mla_metadata()[0], {"indices": listed(2, 1, 9, keys=20), "head_dim_v": 512}
+    call = partial(flash_mla_with_kvcache, queries(2, 1, 8), torch.zeros(5, 4, 1, 512).bfloat16(), None, None)
+    with emulator.emulate():
+        call(tile_scheduler_metadata=schedule, **arguments)  # type: ignore[arg-type]
+        with pytest.raises(AssertionError, match="enable_batch_invariant=True"):
+            call(tile_scheduler_metadata=schedule, enable_batch_invariant=True, **arguments)  # type: ignore[arg-type]
