@@ -6,13 +6,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from .demangling import parameters
 from .machine.formats.descriptors import E4M3, E5M2
 from .machine.formats.numbers import bf16_from, table
 from .machine.launch.globalmem import host_bytes
+
+if TYPE_CHECKING:
+    from .machine.launch.launch import Launch
 
 PACKAGE: Final = Path(__file__).parent
 TYPES: Final = {
@@ -24,6 +28,12 @@ TYPES: Final = {
 TORCH_TYPES: Final = {
     "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float16": "f16", "float32": "f32",
     "float64": "f64", "int8": "s8", "uint8": "u8", "int16": "s16", "int32": "s32", "int64": "s64", "bool": "u8",
+}  # fmt: skip
+CPP_TYPES: Final = {
+    "double": "f64", "__half": "f16", "__nv_bfloat16": "bf16", "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2",
+    "int": "s32", "unsigned int": "u32", "long": "s64", "unsigned long": "u64", "long long": "s64",
+    "unsigned long long": "u64", "short": "s16", "unsigned short": "u16", "char": "s8", "signed char": "s8",
+    "unsigned char": "u8", "bool": "u8",
 }  # fmt: skip
 MANTISSA: Final = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7, "e4m3": 3, "e5m2": 2}
 """The stored bits of each floating-point type's mantissa."""
@@ -125,6 +135,27 @@ def named(name: str, value: Any) -> NamedTensor | None:
         strides = tuple(stride * value.element_size() for stride in value.stride())
         return NamedTensor(name, value.data_ptr(), tuple(value.shape), strides, kind, value)
     return None
+
+
+def tensors_of_parameters(launch: Launch) -> dict[str, NamedTensor]:
+    """Return the allocations to which pointers among a launch's parameters point, as args[0] and so on.
+
+    Element types are those of the kernel's C++ signature, f32 where its name does not tell.
+    """
+    found: dict[str, NamedTensor] = {}
+    types = parameters(launch.kernel.name)
+    for i, param in enumerate(launch.kernel.params):
+        if param.size != 8:
+            continue
+        address = int.from_bytes(host_bytes(launch.params_address + param.offset, 8).tobytes(), "little")
+        home = next((a for a in launch.memory.allocations if a.address <= address < a.address + a.size), None)
+        if home is not None:
+            type_of = types[i].removesuffix(" const*").rstrip("*") if i < len(types) else "float"
+            kind = CPP_TYPES.get(type_of, "f32")
+            width = width_of(kind)
+            count = (home.address + home.size - address) // width
+            found[f"args[{i}]"] = NamedTensor(f"args[{i}]", address, (count,), (width,), kind, home)
+    return found
 
 
 def register_text(value: Any) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import runpy
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..findings import titled
-from .scripts import InvalidInput, add_completion, add_script, prepare
+from .scripts import InvalidInput, add_completion, add_script, is_program, prepare, run_script
 
 if TYPE_CHECKING:
     from ..debug.recording import Recording
@@ -27,7 +27,12 @@ def add_command(commands: Any) -> None:
         "output. An error of SCRIPT itself, like a failed comparison, is printed, and the report follows. "
         "docs/howto/find-a-wrong-value.md shows how to read it. Options come before SCRIPT.",
     )
-    blame.add_argument("--output", required=True, metavar="NAME", help="the variable of SCRIPT that holds the output")
+    blame.add_argument(
+        "--output",
+        required=True,
+        metavar="NAME",
+        help="the variable of SCRIPT that holds the output; of a CUDA program the parameter, args[0] for the first",
+    )
     blame.add_argument("--expected", type=Path, metavar="FILE.npy", help="the expected output, saved by numpy")
     blame.add_argument("--against", type=Path, metavar="RIGHT", help="a script with a right version of the kernel")
     blame.add_argument(
@@ -58,31 +63,56 @@ def _index(text: str) -> tuple[int, ...]:
 def _blame(options: argparse.Namespace) -> int:
     if options.expected is None and options.against is None and options.element is None:
         raise InvalidInput("blame needs --expected, --against or --element, to know which element is wrong")
+    for name in ("expected", "against"):
+        file = getattr(options, name)
+        if file is not None and not file.is_file():
+            raise InvalidInput(f"--{name}: there is no file {str(file)!r}")
     prepare(options.script, options.args)
-    from ..debug.report import Question, report
-
-    wrong = _recorded(options.script, options)
-    right = None if options.against is None else _recorded(options.against, options)
-    try:
-        expected = None if options.expected is None else np.load(options.expected)
-        asked = Question(options.output, expected, options.element, options.rtol, options.atol, options.launch)
-        for line in report(wrong, asked, right):
-            print(line)
-    except (ValueError, OSError) as why:
-        raise InvalidInput(f"blame: {why}") from why
+    if options.against is not None and (is_program(options.script) or is_program(options.against)):
+        raise InvalidInput("--against compares Python scripts: for a program save the right output for --expected")
+    right = None if options.against is None else _recorded(options.against, options, lambda recordings: None)
+    _recorded(options.script, options, lambda recordings: _print_report(recordings, options, right))
     return 0
 
 
-def _recorded(script: Path, options: argparse.Namespace) -> dict[int, Recording]:
-    """Run a script and return the recordings of its launches. Its errors are printed."""
+def _print_report(
+    recordings: Mapping[int, Recording], options: argparse.Namespace, right: Mapping[int, Recording] | None
+) -> None:
+    from ..debug.report import Question, report
+
+    try:
+        expected = None if options.expected is None else np.load(options.expected)
+        asked = Question(options.output, expected, options.element, options.rtol, options.atol, options.launch)
+        for line in report(recordings, asked, right):
+            print(line)
+    except (ValueError, OSError) as why:
+        raise InvalidInput(f"blame: {why}") from why
+
+
+def _recorded(
+    script: Path, options: argparse.Namespace, use: Callable[[Mapping[int, Recording]], None]
+) -> Mapping[int, Recording]:
+    """Run a script or program, record its launches, and use the recordings before its end. Its errors are printed."""
     from ..host.session import emulated_gpu
 
     with emulated_gpu(completion=options.completion, seed=options.seed) as device:
         recorder = device.record(None if options.launch is None else {options.launch})
+
+        def end(_code: int) -> int:  # of a program, whose exit ends this process
+            try:
+                use(recorder.recordings)
+            except InvalidInput as why:
+                print(why, file=sys.stderr)
+                return 2
+            finally:
+                sys.stdout.flush()
+            return 0
+
         try:
-            runpy.run_path(str(script), run_name="__main__")
+            run_script(script, options.args, end)
         except (Exception, SystemExit) as error:
             if not isinstance(error, SystemExit) or error.code:
                 print(f"{script} ended with {titled(error)}", file=sys.stderr)
         sys.stdout.flush()
+        use(recorder.recordings)
     return recorder.recordings

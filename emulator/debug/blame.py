@@ -19,7 +19,7 @@ from .addresses import UNKNOWN, describe
 from .events import Copied, Executed, Multiplied
 from .exact import PASSING, Exact, Value
 from .places import brief, warp_name
-from .slicing import Node, Slicer, Source
+from .slicing import DATA, Node, Slicer, Source
 
 if TYPE_CHECKING:
     from .recording import Recording
@@ -35,7 +35,6 @@ SHOWN_PRODUCTS: Final = 8
 SHOWN_RUNS: Final = 6
 MOST_COPIES: Final = 64
 """The number of copies through which an operand's element is followed."""
-DATA: Final = frozenset({"value", "a", "b", "accumulator"})
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,16 @@ class Wrong:
             off = np.abs(self.values.astype(np.float64) - self.expected)
         off = np.where(self.mask, np.where(np.isfinite(off), off, np.inf), -1.0)
         return tuple(int(i) for i in np.unravel_index(int(off.argmax()), off.shape))
+
+    @property
+    def factor(self) -> float | None:
+        """The number by which all wrong elements are the expected ones multiplied; None if there is none."""
+        held, wanted = self.values[self.mask].astype(np.float64), self.expected[self.mask]
+        if self.count < 2 or not (np.isfinite(held).all() and np.isfinite(wanted).all() and wanted.all()):
+            return None
+        middle = float(np.median(held / wanted))
+        off = np.linalg.norm(held - middle * wanted)
+        return middle if off < 0.1 * np.linalg.norm(held - wanted) else None
 
     def where(self) -> str:
         """Describe the indices with wrong elements, dimension by dimension."""
@@ -132,14 +141,17 @@ class Blame:
         found = self.slicer.at_address(tensor.at(index))
         if found is not None:
             self.start = found[0], tensor.kind, found[1]
-            self._follow(self.start)
-        self.exact = Exact(self.slicer, self.sources)
+            parts = [self.slicer.at_address(tensor.at(index) + byte) for byte in range(1, tensor.width)]
+            self._follow([self.start, *((n, "", at) for n, at in filter(None, parts) if n.event != found[0].event)])
+        self.exact = Exact(self.slicer, self.sources, {self.start: float(tensor.values()[index])} if self.start else {})
 
-    def _follow(self, start: Value) -> None:
-        """Visit the values from which the element was computed, the latest event first."""
-        queue = [(-start[0].event, 0, start)]
+    def _follow(self, parts: Sequence[Value]) -> None:
+        """Visit the values from which the element was computed, the latest event first. parts: those that hold it."""
+        seen = set(parts)
+        queue = [(-part[0].event, -number, part) for number, part in enumerate(seen)]
+        heapq.heapify(queue)
         decided: list[Value] = []
-        number, seen = 0, {start}
+        number = 0
         while queue:
             _, _, value = heapq.heappop(queue)
             node, kind, offset = value
@@ -419,6 +431,11 @@ class Blame:
         if expected is None or not math.isfinite(expected) or not math.isfinite(held):
             return
         off, left = abs(held - expected), abs(exact - expected)
+        unknown = self.exact.unknown()
+        if left > 0.25 * off and unknown:
+            yield "  whether rounding is the cause is not known, because float64 does not follow"
+            yield from (f"  {brief(self.recording.kernel, at)}" for at in unknown[:SHOWN_CULPRITS])
+            return
         if left > 0.25 * off:
             yield "  so rounding is not the cause: an operation, an address, a condition or an input above is wrong"
             return

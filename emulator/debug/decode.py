@@ -165,7 +165,7 @@ def copies(effect: Effect, warp: Warp, lanes: int, values: Operands) -> list[lis
 
 
 def _lane_copies(effect: Effect, warp: Warp, lanes: int, values: Operands) -> Pieces:
-    """Return the pieces of cp.async, bytes, because a lane may copy less than it writes."""
+    """Return the pieces of cp.async, as wide as what every lane copies and fills allows."""
     target, source, size, *rest = effect.sources
     assert isinstance(size, Imm)
     sizes = np.full(LANES, size.value, np.uint64)
@@ -173,11 +173,12 @@ def _lane_copies(effect: Effect, warp: Warp, lanes: int, values: Operands) -> Pi
         given = values.lanes(rest[0])
         sizes = np.where(given != 0, 0, sizes) if _is_predicate(rest[0]) else given
     here = lanes_of(lanes)
-    byte = np.arange(size.value, dtype=np.int64)
+    width = int(np.gcd.reduce([size.value, *sizes[here].tolist()]))
+    byte = np.arange(0, size.value, width, dtype=np.int64)
     to = of_threads(warp, values.lanes(target), "shared")[here, None] + byte
     of = of_threads(warp, values.lanes(source), "global")[here, None] + byte
     of = np.where(byte < sizes.astype(np.int64)[here, None], of, UNKNOWN)
-    return to.reshape(-1), of.reshape(-1), 1
+    return to.reshape(-1), of.reshape(-1), width
 
 
 def _is_predicate(operand: Operand) -> bool:

@@ -25,7 +25,7 @@ class Access:
 
     places: the first byte of each piece, int64[registers, pieces of a register, 32]. width: bytes of a piece. writers:
     who last wrote each byte that is read, int32[registers, pieces, 32, width]; None for a store. reads, stores: whether
-    it does.
+    it does. before, after: of an atomic operation, the bytes in memory, uint8[registers, pieces, 32, width].
     """
 
     places: np.ndarray
@@ -33,6 +33,8 @@ class Access:
     reads: bool
     stores: bool
     writers: np.ndarray | None = None
+    before: np.ndarray | None = None
+    after: np.ndarray | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +58,8 @@ class Copied:
 
     issuer: its instruction. A source of UNKNOWN
     brought a fill. writers: who last wrote each source byte,
-    int32[n, width]. before: who last wrote each target byte, for a reduction. values: the bytes after the copy.
+    int32[n, width]. before: who last wrote each target byte, for a reduction. old, values: the bytes at the targets
+    before a reduction and after the copy, uint8[n, width].
     """
 
     number: int
@@ -66,6 +69,7 @@ class Copied:
     width: int
     writers: np.ndarray
     before: np.ndarray | None
+    old: np.ndarray | None
     values: np.ndarray
     order: np.ndarray = field(init=False)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ..machine.launch.source import SourcePlace
 from ..ptx.kinds import Kind
 from ..tensors import MANTISSA
+from .addresses import UNKNOWN
 from .events import Copied, Multiplied
 from .places import bytes_at, source_line
-from .slicing import Node, Slicer, Source, number, operand_kind, result_kind
+from .slicing import DATA, Node, Slicer, Source, number, operand_kind, result_kind
 
 Value = tuple[Node, str, int]
 """A node, the type as which it is read, and the byte in it."""
@@ -27,11 +29,7 @@ def _log2(x: float) -> float:
 
 
 OPERATIONS: Final[dict[str, Callable[..., float]]] = {
-    "add": lambda *terms: sum(terms),
-    "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
-    "fma": lambda a, b, c: a * b + c,
-    "mad": lambda a, b, c: a * b + c,
     "max": lambda *a: max(a),
     "min": lambda *a: min(a),
     "neg": lambda a: -a,
@@ -47,7 +45,33 @@ OPERATIONS: Final[dict[str, Callable[..., float]]] = {
     "div": lambda a, b: a * reciprocal(b),
     "cvt": lambda a: a,
 }
-"""The floating-point operations, without rounding."""
+"""The floating-point operations but sums, without rounding."""
+SUMS: Final[dict[str, Callable[..., tuple[float, ...]]]] = {
+    "add": lambda *terms: terms,
+    "sub": lambda a, b: (a, -b),
+    "fma": lambda a, b, c: (a * b, c),
+    "mad": lambda a, b, c: (a * b, c),
+}
+"""The terms of operations that add."""
+LARGEST: Final = {
+    "f64": sys.float_info.max,
+    "f32": 3.402e38,
+    "bf16": 3.389e38,
+    "f16": 65504,
+    "e4m3": 448,
+    "e5m2": 57344,
+}
+SMALLEST: Final = {
+    "f64": 2.0**-1022,
+    "f32": 2.0**-126,
+    "bf16": 2.0**-126,
+    "f16": 2.0**-24,
+    "e4m3": 2.0**-9,
+    "e5m2": 2.0**-16,
+}
+"""The values of each type beyond which a result saturates, and below which it may become 0."""
+APPROXIMATE: Final = 2.0**-10
+"""The largest relative error of an `.approx` instruction, that of tanh, and of a product of tf32."""
 PASSING: Final = frozenset(
     {Kind.MOVE, Kind.SELECT, Kind.LOAD, Kind.MATRIX_LOAD, Kind.TENSOR_LOAD, Kind.PARAMETER, Kind.SHUFFLE}
 )
@@ -58,24 +82,29 @@ TO_INTEGERS: Final = frozenset({"rni", "rzi", "rmi", "rpi"})
 class Exact:
     """The values of a slice in float64.
 
-    sources: of each value of the slice. Values that are no floats, or of other operations, are what they are.
+    sources: of each value of the slice. Values that are no floats, or of other operations, are what they are. held: the
+    numbers of values that several events may hold in parts.
     """
 
-    def __init__(self, slicer: Slicer, sources: Mapping[Value, Sequence[Source]]) -> None:
+    def __init__(self, slicer: Slicer, sources: Mapping[Value, Sequence[Source]], held: Mapping[Value, float]) -> None:
         self._slicer, self._sources = slicer, sources
         self._order = sorted(sources, key=lambda value: value[0].event)
-        self.actual = {value: self._actual(value) for value in self._order}
+        self.actual = {value: self._actual(value) for value in self._order} | dict(held)
         self.rounding = {value: self._rounding(value) for value in self._order}
-        """The rounding of each value's own instruction: its result less the exact result of its operands."""
+        """The rounding of each value's own instruction: its result less the exact result of its operands.
+
+        None if rounding cannot have made the difference, so that the instruction does something else than is assumed.
+        """
 
     def without(self, instructions: frozenset[int] | None = None) -> dict[Value, float | None]:
         """Return all values without the rounding of these instructions, by index; of all instructions for None."""
         found: dict[Value, float | None] = {}
         for value in self._order:
-            result, rounding = self._result(value, found), self.rounding[value]
-            if result is None or rounding is None:
+            terms, rounding = self._terms(value, found), self.rounding[value]
+            if terms is None or rounding is None:
                 found[value] = self.actual[value]
             else:
+                result = math.fsum(terms)
                 drops = instructions is None or self._instruction(value) in instructions
                 found[value] = result if drops else result + rounding
         return found
@@ -104,6 +133,17 @@ class Exact:
                 found.append((min(rounded[line]), after, len(rounded[line])))
         return sorted(found, key=lambda each: abs(each[1] - expected))
 
+    def unknown(self) -> list[int]:
+        """Return the instructions whose float results were not computed again, although operands of theirs were."""
+        found: dict[int, None] = {}
+        for value in self._order:
+            sources, at = self._sources[value], self._instruction(value)
+            kind = self._slicer.recording.effects[at].instr.kind
+            computed = any(s.node is not None and s.kind[:1] not in ("s", "u") for s in sources if s.role in DATA)
+            if value[1] in MANTISSA and self.rounding[value] is None and (computed or kind is Kind.GROUP_MMA):
+                found[at] = None
+        return list(found)
+
     def _instruction(self, value: Value) -> int:
         recording = self._slicer.recording
         return recording.issuer(recording.events[value[0].event]).at
@@ -116,13 +156,28 @@ class Exact:
         return None if held is None else float(held)
 
     def _rounding(self, value: Value) -> float | None:
-        exact, actual = self._result(value, self.actual), self.actual[value]
-        if exact is None or actual is None:
+        terms, actual = self._terms(value, self.actual), self.actual[value]
+        if terms is None or actual is None:
             return None
-        return 0.0 if exact == actual else actual - exact
+        try:
+            exact = math.fsum(terms)
+        except (ValueError, OverflowError):  # inf - inf
+            return None
+        if exact == actual:
+            return 0.0
+        beyond = abs(exact) >= LARGEST[value[1]] and abs(actual) >= LARGEST[value[1]]
+        return actual - exact if beyond or abs(actual - exact) <= self._most(value, terms) else None
 
-    def _result(self, value: Value, known: Mapping[Value, float | None]) -> float | None:
-        """Compute an instruction's exact result from its operands; None for others than float operations."""
+    def _most(self, value: Value, terms: Sequence[float]) -> float:
+        """Return the largest error that rounding a sum of these terms can make."""
+        modifiers = self._slicer.recording.effects[self._instruction(value)].instr.modifiers
+        unit, least = len(terms) * 2.0 ** -MANTISSA[value[1]], SMALLEST[value[1]]
+        if not {"approx", "tf32", "kind::tf32"}.isdisjoint(modifiers):
+            unit, least = max(unit, 2 * APPROXIMATE), max(least, 2.0**-20)
+        return unit * math.fsum(map(abs, terms)) + least
+
+    def _terms(self, value: Value, known: Mapping[Value, float | None]) -> Sequence[float] | None:
+        """Compute the terms of the exact result of a float operation from its operands; None for another one."""
         node, kind, _ = value
         if kind not in MANTISSA:
             return None
@@ -131,8 +186,8 @@ class Exact:
             if isinstance(event, Multiplied):
                 return self._product(event, sources, known)
             if isinstance(event, Copied):
-                return self._one(sources, known)
-            return self._operation(event.at, node, sources, known)
+                return self._one(value, event.issuer.at, known)
+            return self._operation(event.at, value, known)
         except (
             TypeError,
             ValueError,
@@ -140,37 +195,51 @@ class Exact:
         ):  # an operand that is not known, or outside the operation's domain
             return None
 
-    def _operation(
-        self, at: int, node: Node, sources: Sequence[Source], known: Mapping[Value, float | None]
-    ) -> float | None:
+    def _operation(self, at: int, value: Value, known: Mapping[Value, float | None]) -> Sequence[float] | None:
         effect = self._slicer.recording.effects[at]
-        instr = effect.instr
-        if node.slot[0] < 0 or instr.kind in PASSING:
-            return self._one(sources, known)
-        exact = OPERATIONS.get(instr.opcode)
+        instr, sources = effect.instr, self._sources[value]
+        if value[0].slot[0] < 0 or instr.kind in PASSING:
+            return self._one(value, at, known)
+        if instr.kind is Kind.WARP_MMA:
+            return self._dot(sources, known)
         floats = result_kind(effect) in MANTISSA and operand_kind(effect) in MANTISSA
-        if exact is None or not floats or not TO_INTEGERS.isdisjoint(instr.modifiers):
+        if not floats or not TO_INTEGERS.isdisjoint(instr.modifiers):
             return None
-        return float(exact(*(self._number(s, known) for s in sources if s.role == "value")))
+        numbers = [self._number(source, known) for source in sources if source.role == "value"]
+        if instr.opcode in SUMS:
+            return SUMS[instr.opcode](*numbers)
+        return (OPERATIONS[instr.opcode](*numbers),) if instr.opcode in OPERATIONS else None
 
-    def _one(self, sources: Sequence[Source], known: Mapping[Value, float | None]) -> float | None:
-        """Return the value that an instruction copies, plus the value in memory to which it is added."""
-        values = [source for source in sources if source.role in ("value", "accumulator")]
-        if sum(source.role == "value" for source in values) != 1:
+    def _one(self, value: Value, at: int, known: Mapping[Value, float | None]) -> Sequence[float] | None:
+        """Return the value that an instruction copies, or those that it adds in memory."""
+        values = [source for source in self._sources[value] if source.role in ("value", "accumulator")]
+        if any(source.role == "accumulator" for source in values):
+            adds = "add" in self._slicer.recording.effects[at].instr.modifiers
+            return [self._number(source, known) for source in values] if adds else None
+        if len(values) != 1:
             return None
-        return sum(self._number(source, known) for source in values)
+        (source,), actual = values, self.actual[value]
+        if source.node is None and source.address >= 0 and not source.text and actual is not None:
+            return [actual]  # what was read: the launch may have overwritten the memory since
+        return [self._number(source, known)]
 
     def _product(
         self, event: Multiplied, sources: Sequence[Source], known: Mapping[Value, float | None]
-    ) -> float | None:
+    ) -> Sequence[float] | None:
         shape = event.product.shape
         if shape.block or shape.idesc.d not in MANTISSA:
             return None
-        a = [self._number(source, known) for source in sources if source.role == "a"]
-        b = [self._number(source, known) for source in sources if source.role == "b"]
-        sign = -1.0 if shape.idesc.negate_a != shape.idesc.negate_b else 1.0
-        before = sum(self._number(source, known) for source in sources if source.role == "accumulator")
-        return before * 2.0**-event.product.scale + sign * math.fsum(x * y for x, y in zip(a, b, strict=True))
+        negated = shape.idesc.negate_a != shape.idesc.negate_b
+        return self._dot(sources, known, -1.0 if negated else 1.0, 2.0**-event.product.scale)
+
+    def _dot(
+        self, sources: Sequence[Source], known: Mapping[Value, float | None], sign: float = 1.0, scale: float = 1.0
+    ) -> Sequence[float]:
+        a, b, before = (
+            [self._number(source, known) for source in sources if source.role == role]
+            for role in ("a", "b", "accumulator")
+        )
+        return [*(sign * x * y for x, y in zip(a, b, strict=True)), *(scale * x for x in before)]
 
     def _number(self, source: Source, known: Mapping[Value, float | None]) -> float:
         """Return the number that a source stands for. Raises TypeError if it is not known as a float."""
@@ -183,7 +252,12 @@ class Exact:
                 raise TypeError(source)
             return float(found)
         if source.address >= 0 and not source.text:
-            return float(number(int.from_bytes(bytes_at(source.address, source.width), "little"), source.kind))
+            now = (
+                source.held
+                if source.held != UNKNOWN
+                else int.from_bytes(bytes_at(source.address, source.width), "little")
+            )
+            return float(number(now, source.kind))
         if source.text.startswith(("0f", "0d")):
             return float(number(int(source.text[2:], 16), source.kind))
         return float(number(int(source.text), source.kind))  # ValueError for other text

@@ -23,7 +23,7 @@ from ..machine.launch.launch import Launch
 from ..modules import LoadedKernel, execute
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Reg
-from ..tensors import NamedTensor, tensors_of_callers
+from ..tensors import NamedTensor, tensors_of_callers, tensors_of_parameters
 from .addresses import CTA_SHIFT, SHARED, UNKNOWN, Writers, shared_base, tensor_base
 from .decode import Operands, Pieces, access, copies, loaded, stored
 from .events import Access, Copied, Event, Executed, Multiplied, multiplied, results
@@ -105,7 +105,7 @@ class LaunchRecorder:
         self.last = None
         if self._chosen is not None and self.launches not in self._chosen:
             return execute(launch, kernel, options)
-        observer = _Observer(launch, kernel.program, tensors_of_callers())
+        observer = _Observer(launch, kernel.program, tensors_of_callers() or tensors_of_parameters(launch))
         self.recordings[self.launches] = self.last = observer.recording
         run(launch, observer.program, replace(options, processes=1, keeps_ended=True))
         return {"recording": self.last}
@@ -144,6 +144,8 @@ class _Observer(Observer):
         found = self._access
         if found is not None and found.reads:
             found.writers = self._writers.read(found.places, found.width)
+            if found.stores:
+                found.before = _of_lanes(warp, found, lanes)
 
     def after(self, warp: Warp, at: int, lanes: int) -> None:
         """Record the instruction."""
@@ -163,6 +165,7 @@ class _Observer(Observer):
             recording.definitions[(warp.cta.ctaid, warp.index), register].append(number)
         found = self._access
         if found is not None and found.stores:
+            found.after = None if found.before is None else _of_lanes(warp, found, lanes)
             self._writers.write(found.places[..., lanes_of(lanes)], found.width, number)
         if effect.instr.kind is Kind.TENSOR_MMA:
             for lane, queue in warp.tensor.items():
@@ -220,16 +223,27 @@ class _Observer(Observer):
         by = self._writers.read(np.where(sources == UNKNOWN, 0, sources), width)
         by = np.where((sources == UNKNOWN)[:, None], UNKNOWN, by)
         before = self._writers.read(targets, width) if issued.reduces else None
-        return Copied(UNKNOWN, issued.by, targets, sources, width, by, before, np.zeros(0, np.uint8))
+        old = _bytes(issued.by.warp, targets, width) if issued.reduces else None
+        return Copied(UNKNOWN, issued.by, targets, sources, width, by, before, old, np.zeros(0, np.uint8))
+
+
+def _of_lanes(warp: Warp, access: Access, lanes: int) -> np.ndarray:
+    """Return the bytes that the active lanes of an access address, as they are; 0 for the other lanes."""
+    found, active = np.zeros((*access.places.shape, access.width), np.uint8), lanes_of(lanes)
+    places = access.places[..., active]
+    found[..., active, :] = _bytes(warp, places.reshape(-1), access.width).reshape(*places.shape, access.width)
+    return found
 
 
 def _bytes(warp: Warp, first: np.ndarray, width: int) -> np.ndarray:
     """Return the bytes at addresses as they are, uint8[n, width], in the memory of a warp's cluster."""
-    if first.size and int(first[0]) >= SHARED:
-        base = int(first[0]) >> CTA_SHIFT
-        ctas = {shared_base(cta) >> CTA_SHIFT: cta.smem.bytes for cta in warp.cta.cluster.ctas}
-        tensors = {tensor_base(cta) >> CTA_SHIFT: cta for cta in warp.cta.cluster.ctas}
-        memory = ctas[base] if base in ctas else tensors[base].tmem.cells.reshape(-1).view(np.uint8)
-        found: np.ndarray = memory[(first & (1 << CTA_SHIFT) - 1)[:, None] + np.arange(width)]
-        return found
-    return np.array([host_bytes(int(at), width) for at in first.tolist()], np.uint8).reshape(-1, width)
+    if not first.size or int(first.min()) < SHARED:
+        return np.array([host_bytes(at, width) for at in first.tolist()], np.uint8).reshape(-1, width)
+    memories = {shared_base(cta) >> CTA_SHIFT: cta.smem.bytes for cta in warp.cta.cluster.ctas}
+    for cta in warp.cta.cluster.ctas:
+        memories[tensor_base(cta) >> CTA_SHIFT] = cta.tmem.cells.reshape(-1).view(np.uint8)
+    found = np.zeros((first.size, width), np.uint8)
+    for base in np.unique(first >> CTA_SHIFT).tolist():
+        here = first >> CTA_SHIFT == base
+        found[here] = memories[base][(first[here] & (1 << CTA_SHIFT) - 1)[:, None] + np.arange(width)]
+    return found

@@ -52,7 +52,8 @@ def report(
 def _summary(tensor: NamedTensor, off: Wrong) -> str:
     if not off.count:
         return f"{tensor.name} is as expected"
-    return f"{off.count} of {off.mask.size} elements of {tensor.name} are wrong: {tensor.name}[{off.where()}]"
+    factor = "" if off.factor is None else f", each about {off.factor:.5g} times what is expected"
+    return f"{off.count} of {off.mask.size} elements of {tensor.name} are wrong: {tensor.name}[{off.where()}]{factor}"
 
 
 def _element(tensor: NamedTensor, off: Wrong | None, element: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ..chip import LANES
 from ..engine.effects import Effect, registers
-from ..isa.mma_sync import COLUMNS, HIGH, ROWS
+from ..isa.mma_sync import COLUMNS, HIGH, LOW, ROWS
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Operand, Reg, Special, TensorAddress, Vector
 from ..tensors import MANTISSA, TYPES, numbers, width_of
@@ -21,7 +21,9 @@ from .events import Copied, Executed, Multiplied
 if TYPE_CHECKING:
     from .recording import Recording
 
-_FLOAT: Final = re.compile(r"(f64|f32|tf32|f16|bf16)(x2)?")
+_FLOAT: Final = re.compile(r"(f64|f32|tf32|f16|bf16|e4m3|e5m2)(x2)?")
+DATA: Final = frozenset({"value", "a", "b", "accumulator"})
+"""The roles of sources whose values make the result."""
 _INTEGER: Final = re.compile(r"([usb])(8|16|32|64)")
 Slot = tuple[int, int]
 """(register, lane) of an executed instruction, or (~register, lane) of the memory that a store wrote; (piece, byte) of
@@ -42,7 +44,7 @@ class Source:
 
     role: "value", "address", "guard", "a", "b" or "accumulator". node: the value; None for an input: an address of
     global memory that the launch did not write, or a constant. offset: the byte in the node's value that is meant.
-    kind: the type as which it is read, "" if unknown.
+    kind: the type as which it is read, "" if unknown. held: the bits at the address when they were read, if kept.
     """
 
     role: str
@@ -52,6 +54,7 @@ class Source:
     text: str = ""
     offset: int = 0
     kind: str = ""
+    held: int = UNKNOWN
 
 
 class Slicer:
@@ -87,6 +90,8 @@ class Slicer:
             return int.from_bytes(event.values[first, second : second + 8].tobytes(), "little")
         if isinstance(event, Multiplied):
             return int(event.values[first, second])
+        if first < 0 and event.access is not None and event.access.after is not None:  # red, atom
+            return int.from_bytes(event.access.after[~first, :, second].tobytes(), "little")
         if self.recording.effects[event.at].instr.kind is Kind.TENSOR_ALLOCATION:
             return None
         if first < 0:
@@ -102,11 +107,23 @@ class Slicer:
         return int(row[second])
 
     def value(self, node: Node, kind: str, offset: int = 0) -> float | int | None:
-        """Return a value as a number of a type, from a byte on."""
+        """Return a value as a number of a type, from a byte on; None if other events wrote some of its bytes."""
         bits = self.bits(node)
         if bits is None or kind not in TYPES:
             return bits
-        return number(bits >> 8 * offset, kind)
+        return number(bits >> 8 * offset, kind) if offset + width_of(kind) <= self._size(node) else None
+
+    def _size(self, node: Node) -> int:
+        """Return the bytes of a value whose bits are known."""
+        event, (first, second) = self.recording.events[node.event], node.slot
+        if isinstance(event, Copied):
+            return event.width - second
+        if isinstance(event, Multiplied):
+            return 4
+        if first >= 0:
+            row = event.values[first]
+            return 0 if row is None else row.itemsize * (2 if row.ndim > 1 else 1)
+        return 0 if event.access is None else event.access.places.shape[1] * event.access.width
 
     # one step ------------------------------------------------------------------------------------------------------
 
@@ -116,7 +133,7 @@ class Slicer:
             yield from self._loaded(event, index, lane, kind or result_kind(effect), offset)
             yield from self._registers(event, _addresses(effect), lane, "address")
         if effect.instr.kind is Kind.WARP_MMA:
-            yield from self._of_warp_mma(event, effect, index, lane)
+            yield from self._of_warp_mma(event, effect, index, lane, offset)
         elif effect.instr.kind is Kind.GROUP_MMA:
             yield Source("value", None, text=f"the operands of {effect.instr.opcode}, which are not followed")
         elif effect.instr.kind is Kind.SHUFFLE:
@@ -152,8 +169,10 @@ class Slicer:
             return
         packed = any(m.endswith("x2") for m in effect.instr.modifiers)
         if packed and effect.instr.kind is Kind.CONVERT:
+            of, to = operand_kind(effect), result_kind(effect)
             chosen = effect.sources[1:2] if offset == 0 and len(effect.sources) > 1 else effect.sources[:1]
-            yield from self._registers(event, chosen, lane, "value", operand_kind(effect))
+            inside = offset * width_of(of) // width_of(to) if len(effect.sources) == 1 and of and to else 0
+            yield from self._registers(event, chosen, lane, "value", of, inside)
             return
         first, last = effect.sources, effect.sources[:0]
         if _is_mixed(effect):
@@ -201,9 +220,10 @@ class Slicer:
         size = access.places.shape[1] * access.width
         width = min(width_of(kind), size) if kind in TYPES else min(size, 4)
         for byte in (offset,) if kind in TYPES and offset < size else range(0, size, width):
-            piece, inside = divmod(byte, access.width)
-            address = int(access.places[index, piece, lane]) + inside
-            yield self._memory("value", address, width, int(access.writers[index, piece, lane, inside]), kind)
+            bytes_of = [divmod(at, access.width) for at in range(byte, min(byte + width, size))]
+            places = [int(access.places[index, piece, lane]) + inside for piece, inside in bytes_of]
+            writers = [int(access.writers[index, piece, lane, inside]) for piece, inside in bytes_of]
+            yield from self._all_of(places, writers, kind)
         if access.stores:
             yield from self._registers(event, self.recording.effects[event.at].sources[1:], lane, "value", kind)
 
@@ -213,11 +233,16 @@ class Slicer:
         data = effect.sources[-1] if effect.instr.kind is Kind.TENSOR_STORE else effect.sources[1]
         items: tuple[Operand, ...] = data.items if isinstance(data, Vector) else (data,)
         chosen = items[index : index + 1] if index < len(items) else items
-        yield from self._registers(event, chosen, lane, "value", kind, offset)
-        access = event.access
-        if access is not None and access.reads and access.writers is not None:  # red, atom
-            place = int(access.places[index, 0, lane])
-            yield self._memory("accumulator", place, access.width, int(access.writers[index, 0, lane, 0]), kind)
+        access, lanes = event.access, [lane]
+        if access is not None and access.before is not None and access.writers is not None:  # red, atom
+            piece, inside = divmod(offset, access.width)
+            places = access.places[index, piece]
+            lanes = [other for other in np.flatnonzero(places == places[lane]).tolist() if event.lanes >> other & 1]
+            writer, before = int(access.writers[index, piece, lane, inside]), access.before[index, piece, lane, inside:]
+            width = width_of(kind) if kind in TYPES else access.width
+            yield self._memory("accumulator", int(places[lane]) + inside, width, writer, kind, before)
+        for other in lanes:
+            yield from self._registers(event, chosen, other, "value", kind, offset)
         yield from self._registers(event, _addresses(effect), lane, "address")
         if effect.instr.guard is not None:
             yield from self._registers(event, (effect.instr.guard[0],), lane, "guard")
@@ -225,8 +250,9 @@ class Slicer:
     def _of_copy(self, event: Copied, piece: int, byte: int, kind: str) -> Iterator[Source]:
         width = min(width_of(kind), event.width - byte) if kind in TYPES else 1
         if event.before is not None:
-            target = int(event.targets[piece]) + byte
-            yield self._memory("accumulator", target, width, int(event.before[piece, byte]), kind)
+            assert event.old is not None
+            target, old = int(event.targets[piece]) + byte, event.old[piece, byte:]
+            yield self._memory("accumulator", target, width, int(event.before[piece, byte]), kind, old)
         source = int(event.sources[piece])
         if source == UNKNOWN:
             yield Source("value", None, text="a fill, outside of the tensor", kind=kind)
@@ -238,9 +264,10 @@ class Slicer:
         left, right = event.a_of(n), event.b
         for role, operand, row in (("a", left, m), ("b", right, n)):
             width = max(operand.bits // 8, 1)
+            kind = "f32" if operand.kind == "tf32" else operand.kind
             for k in range(operand.values.shape[1]):
                 place, writer = int(operand.places[row, k]), int(operand.writers[row, k])
-                yield self._memory(role, place, width, writer, operand.kind)
+                yield self._memory(role, place, width, writer, kind)
         if event.before is not None:
             place, before = int(event.places[n, m]), int(event.before[n, m])
             yield self._memory("accumulator", place, 4, before, event.product.shape.idesc.d)
@@ -252,23 +279,24 @@ class Slicer:
         lane = (event.lanes & -event.lanes).bit_length() - 1
         yield from self._registers(event, self.recording.effects[event.at].sources, lane, "address")
 
-    def _of_warp_mma(self, event: Executed, effect: Effect, index: int, lane: int) -> Iterator[Source]:
-        """Yield the registers of mma.sync that hold the element's row of A and column of B."""
+    def _of_warp_mma(self, event: Executed, effect: Effect, index: int, lane: int, offset: int) -> Iterator[Source]:
+        """Yield the element's row of A and column of B of mma.sync, each in the order of K, and its accumulator."""
         a, b, c = effect.sources
-        count = len(event.values)
-        row = int(ROWS[index if count == 4 else 2 * index, lane])
-        columns = (
-            [int(COLUMNS[index, lane])] if count == 4 else [int(COLUMNS[i, lane]) for i in (2 * index, 2 * index + 1)]
-        )
-        kinds = effect.instr.modifiers[-3:]
-        for operand, wanted, role, kind in ((a, [row], "a", kinds[0]), (b, columns, "b", kinds[1])):
-            items = operand.items if isinstance(operand, Vector) else (operand,)
-            for i, item in enumerate(items):
-                own = HIGH + 8 * (i % 2) if role == "a" else HIGH
-                for other in np.flatnonzero(np.isin(own, wanted)):
-                    yield from self._registers(event, (item,), int(other), role, kind)
+        result, of_a, of_b, of_c = effect.instr.modifiers[-4:]
+        element = 2 * index + offset // 2 if result == "f16" else index
+        for operand, wanted, role, kind in ((a, ROWS, "a", of_a), (b, COLUMNS, "b", of_b)):
+            kind = "f32" if kind == "tf32" else kind
+            count = max(4 // width_of(kind), 1)
+            found: dict[int, tuple[Operand, int, int]] = {}
+            for i, item in enumerate(operand.items if isinstance(operand, Vector) else (operand,)):
+                own, group = (HIGH + 8 * (i % 2), i // 2) if role == "a" else (HIGH, i)
+                for other in np.flatnonzero(own == wanted[element, lane]).tolist():
+                    first = count * (int(LOW[other]) + 4 * group)
+                    found |= {first + e: (item, other, e * width_of(kind)) for e in range(count)}
+            for _, (item, other, byte) in sorted(found.items()):
+                yield from self._registers(event, (item,), other, role, kind, byte)
         items = c.items if isinstance(c, Vector) else (c,)
-        yield from self._registers(event, items[index : index + 1], lane, "accumulator", kinds[2])
+        yield from self._registers(event, items[index : index + 1], lane, "accumulator", of_c, offset)
 
     def _shuffled(self, event: Executed, effect: Effect, lane: int) -> int:
         """Return the lane from which shfl.sync brings a value to `lane`."""
@@ -296,12 +324,24 @@ class Slicer:
         source = next(self._registers(event, (operand,), lane, "value"))
         return 0 if source.node is None else self.bits(source.node) or 0
 
-    def _memory(self, role: str, address: int, width: int, writer: int, kind: str) -> Source:
+    def _memory(
+        self, role: str, address: int, width: int, writer: int, kind: str, before: np.ndarray | None = None
+    ) -> Source:
+        """Return memory as a source. before: its bytes when it was read, if it is written afterwards."""
         if writer == UNKNOWN:
             text = "memory that no recorded instruction wrote" if address >= SHARED else ""
-            return Source(role, None, address, width, text, kind=kind)
+            held = UNKNOWN if before is None else int.from_bytes(before[:width].tobytes(), "little")
+            return Source(role, None, address, width, text, kind=kind, held=held)
         node = self._wrote(writer, address)
         return Source(role, node, address, width, offset=self._offset(node, address), kind=kind)
+
+    def _all_of(self, places: Sequence[int], writers: Sequence[int], kind: str) -> Iterator[Source]:
+        """Yield the value that holds the first of some bytes, then those that hold the others, if there are several."""
+        first = self._memory("value", places[0], len(places), writers[0], kind)
+        yield first
+        if first.node is None or self._size(first.node) - first.offset < len(places):
+            others = {w: place for place, w in zip(places[1:], writers[1:], strict=True) if w != writers[0]}
+            yield from (self._memory("value", place, 1, writer, "") for writer, place in others.items())
 
     def _wrote(self, writer: int, address: int) -> Node:
         """Return the value of an event that holds a byte that it wrote."""

@@ -17,6 +17,20 @@ NVCC = (
     *(f"nvidia-{part}=={CUDA}" for part in ("cuda-nvcc", "cuda-crt", "cuda-runtime", "nvvm")),
     "nvidia-cuda-cccl==13.3.5.0.6",
 )
+SCALE = """
+#include <iostream>
+__global__ void scale(const float *x, double *y) { y[threadIdx.x] = x[threadIdx.x] * 2.5f; }
+int main() {
+  float h[32], *x;
+  double *y;
+  for (int i = 0; i < 32; ++i) h[i] = i;
+  cudaMalloc(&x, sizeof h), cudaMalloc(&y, 256);
+  cudaMemcpy(x, h, sizeof h, cudaMemcpyHostToDevice);
+  scale<<<1, 32>>>(x, y);
+  std::cout << "ran" << std::endl;
+  return cudaDeviceSynchronize();
+}
+"""
 
 pytestmark = [pytest.mark.long, pytest.mark.compiler, pytest.mark.timeout(1800)]
 
@@ -80,6 +94,17 @@ def test_a_static_runtime(nvcc: Sequence[str], tmp_path: Path) -> None:
     subprocess.run(["strip", "gemm"], cwd=tmp_path, check=True)
     done = run(tmp_path / "gemm", tmp_path)
     assert done.returncode == 3 and "it is stripped" in done.stderr
+
+
+def test_the_output_of_a_program_is_blamed(nvcc: Sequence[str], tmp_path: Path) -> None:
+    """The program prints through copy relocations of its C++ library, and names no variables."""
+    (tmp_path / "scale.cu").write_text(SCALE)
+    subprocess.run([*nvcc, "-o", "scale", "scale.cu"], cwd=tmp_path, check=True)
+    command = [sys.executable, "-m", "emulator", "blame", "--output", "args[1]", "--element", "17", "scale"]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=900)
+    assert done.stdout.startswith("ran\nargs[1][17] is 42.5\ncomputed by, the last line first\n"), done.stderr
+    assert "  args[0][17]\n" in done.stdout and "in float64, give 42.5\n" in done.stdout
 
 
 def test_a_module_of_tvm_ffi(nvcc: Sequence[str], tmp_path: Path) -> None:
