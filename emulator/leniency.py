@@ -63,6 +63,8 @@ class Leniency(Enum):
     INIT_WITHOUT_FENCE = "init_without_fence", Level.FORMAL
     WORD_OF_ALLOC = "word_of_alloc", Level.FORMAL
     RELAXED = "relaxed", Level.FORMAL
+    NEGATIVE_FIRST = "negative_first", Level.FORMAL
+    WAIT_IN_CTA = "wait_in_cta", Level.FORMAL
     STRONG_IN_CTA = "strong_in_cta", Level.FORMAL
     STORES_BESIDE_COPIES = "stores_beside_copies", Level.FORMAL
     TENSOR_LOAD_USED_EARLY = "tensor_load_used_early", Level.FORMAL

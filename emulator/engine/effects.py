@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ..errors import Decoding, UnknownInstruction
 from ..isa import registry
@@ -27,6 +28,7 @@ from ..ptx.syntax import (
     atoms,
 )
 
+RELEASING: Final = frozenset({Kind.STORE, Kind.ATOMIC, Kind.REDUCTION})
 Source = Reg | Special
 Result = tuple[Reg, tuple[Source, ...] | None]
 Find = Callable[[Instr], Handler | Lowering]
@@ -80,6 +82,8 @@ class Effect:
     @property
     def publishes(self) -> Publishes:
         """The way in which it publishes earlier accesses of its warp."""
+        if self.instr.kind in RELEASING and not {"release", "acq_rel"}.isdisjoint(self.instr.modifiers):
+            return Publishes.ARRIVAL
         return self.entry.publishes if self.entry is not None else Publishes.NOTHING
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..chip import RANK_SHIFT
 from ..errors import CancelError, UnknownInstruction, place
+from ..leniency import Leniency
 from ..machine.agents.bulk import aligned, fill
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
@@ -74,6 +75,9 @@ def _query_cancel(ins: Instr) -> Action:
             if not (taken if mask is None or taken.size == 1 else taken[mask]).all():
                 warp.denied = ins
             return taken
+        if not (words[0] if mask is None or words[0].size == 1 else words[0][mask]).all():
+            which = "query_cancel asks a failed request for its first CTA, which PTX leaves undefined"
+            warp.cta.launch.report(CancelError(which, ins, warp, level=Leniency.NEGATIVE_FIRST))
         if what in FIRST:
             return words[1 + FIRST.index(what)]
         return np.concatenate([words[1:], np.zeros((1, 32), np.uint32)])

@@ -276,6 +276,7 @@ def _write_in_order(
         if those.any():
             _release(op, warp, flags, memory, places[those])
             order.released(warp, memory, places[those].tolist(), flags)
+    warp.tick()  # later accesses are not before this one
     return np.where(last[:, None], values, old)
 
 

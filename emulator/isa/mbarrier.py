@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..chip import LANES, RANK_SHIFT
-from ..errors import BarrierError, Level, OutOfBounds, UnknownInstruction, place
+from ..errors import BarrierError, DataRace, Level, OutOfBounds, UnknownInstruction, place
 from ..leniency import Leniency
 from ..machine.memory.shared import OFFSET_MASK
 from ..machine.order.access import CTA
@@ -185,7 +185,7 @@ def _wait(ins: Instr) -> Action:
     cute_ext
     emits no other kind.
     """
-    parity, sem, _, _, _ = Modifiers(ins).pick(PARITY, SEMANTICS, SCOPE, SHARED, B64)
+    parity, sem, scope, _, _ = Modifiers(ins).pick(PARITY, SEMANTICS, SCOPE, SHARED, B64)
     if isinstance(ins.operands[0], Sink):
         return _ignored_wait(ins)
 
@@ -205,6 +205,8 @@ def _wait(ins: Instr) -> Action:
         if not known and warp.wait_result is None and _says_false(ins, warp, barrier):
             return False
         if done:
+            if scope == "cta" and barrier.foreign:
+                _report_narrow_wait(ins, warp, barrier)
             _observe(warp, barrier, acquire)
             return True
         return _suspend(ins, warp, barrier, wanted, parity is not None)
@@ -270,6 +272,16 @@ def _report_remote_wait(ins: Instr, warp: Warp, barrier: MBarrier) -> None:
     what = f"{ins.opcode} in {warp} waits for {barrier} of {barrier.cta}"
     missing = f"an mbarrier of {warp.cta}, on which others arrive"
     warp.cta.launch.report(BarrierError(what, ins, warp, (("missing", missing),)))
+
+
+def _report_narrow_wait(ins: Instr, warp: Warp, barrier: MBarrier) -> None:
+    """Report a wait of scope .cta for a phase in which a warp of another CTA arrived."""
+    for _, phase, party in barrier.foreign.values():
+        if phase == barrier.phase - 1 and party.shown is None:
+            what = f"{ins.opcode} of scope .cta waits for {barrier}, at which {party} arrives from another CTA"
+            missing = ("missing", f"scope .cluster at PTX line {ins.line}")
+            warp.cta.launch.report(DataRace(what, ins, warp, (missing,), Leniency.WAIT_IN_CTA))
+            return
 
 
 def _report_late_wait(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> None:

@@ -146,6 +146,7 @@ def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
     """
     changes = _changes(warp).get(address)
     if changes is None:
+        _check_stored(ins, warp, address)
         return
     (_, change), now = changes[-1], _held(address)
     released = (address, now) in _released(warp)
@@ -167,12 +168,35 @@ def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
     warp.cta.launch.report(fault)
 
 
+def _check_stored(ins: Instr, warp: Warp, address: int) -> None:
+    """Report a map that ordinary stores of the launch wrote, if no fence of this CTA acquired it after them."""
+    stored = _stored(warp, address)
+    if stored is None or any(held == _held(address) for held, _ in warp.cta.maps.get(address, ())):
+        return
+    what = f"{ins.opcode} uses the tensor map at {address:#x}, which the kernel stored"
+    missing = "fence.proxy.tensormap::generic.release after the store, and .acquire of the map in this CTA"
+    lines = (("stored at", f"{place(stored.instr, stored.warp)}  (by {stored.warp})"), ("missing", missing))
+    warp.cta.launch.report(MissingProxyFence(what, ins, warp, lines))
+
+
+def _stored(warp: Warp, address: int) -> Access | None:
+    """Return the last ordinary store of the launch to a map in global memory, None if there is none."""
+    launch = warp.cta.launch
+    if not launch.memory.tracked or 0 <= address - launch.params_address < launch.kernel.param_bytes:
+        return None
+    area = warp.cta.cluster.outside.area(address, address + MAP_BYTES)
+    wrote = None if area is None else area.last_writer(address)
+    return wrote if wrote is not None and wrote.generic and wrote.via is None else None
+
+
 def acquire(ins: Instr, warp: Warp, address: int) -> None:
     """Perform fence.proxy.tensormap::generic.acquire.
 
     Later TMA operations of this CTA see the map's current bytes if its change happens before the fence.
     """
-    if any(change.seen_by(warp.clock) for _, change in _changes(warp).get(address, ())):
+    changes: list[Access | None] = [change for _, change in _changes(warp).get(address, ())]
+    changes = changes or [_stored(warp, address)]
+    if any(change is not None and change.seen_by(warp.clock) for change in changes):
         warp.cta.maps.setdefault(address, []).append((_held(address), warp.access(ins, ins.opcode)))
 
 

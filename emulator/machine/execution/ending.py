@@ -165,7 +165,8 @@ def _report_late(access: Access, cta: Cta, kind: str) -> None:
     On an H100, reading another CTA that has ended is an error of the launch, and a store there is dropped. An H200
     keeps a CTA until its own bulk and TMA stores have read its shared memory.
     """
-    level: Grade = Level.FAULT if kind == "reads" else Leniency.ENDED_CTA
+    reads = kind == "reads" or access.instr.kind is Kind.ATOMIC
+    level: Grade = Level.FAULT if reads else Leniency.ENDED_CTA
     fault: type[DataRace] = MissingWait
     missing = f"a wait for {access.what} (PTX line {access.instr.line})"
     last = f"and that a warp of CTA {cta.name} waits for before it ends"

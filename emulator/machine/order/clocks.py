@@ -55,10 +55,11 @@ class Clock:
     v: int32[ROWS, components], from component `first` on. A warp's clock has every component of its cluster from 0 on,
     because compiled code reads any of them; other clocks have those that they need.
     cluster_id: the cluster whose components these are. remote: clocks of other clusters, None for nothing seen.
-    unsynced: by component, later times than in `v`, see `Unsynced`. Never changed in place; None if there are none.
+    unsynced: by component, later times than in `v`, see `Unsynced`. apart: those of `remote`, by cluster and component.
+    Neither is changed in place; None if there are none.
     """
 
-    __slots__ = ("_address", "_of", "block", "cluster_id", "first", "high", "low", "remote", "unsynced", "v")
+    __slots__ = ("_address", "_of", "apart", "block", "cluster_id", "first", "high", "low", "remote", "unsynced", "v")
 
     def __init__(self, components: int, cluster_id: Any = None, block: int = 64) -> None:
         """Create a clock that has seen nothing. components: a multiple of `block`."""
@@ -67,6 +68,7 @@ class Clock:
         self.cluster_id = cluster_id
         self.remote: Remote | None = None
         self.unsynced: Mapping[int, Unsynced] | None = None
+        self.apart: Mapping[tuple[Any, int], Unsynced] | None = None
         self._of: np.ndarray | None = None
 
     @property
@@ -80,6 +82,8 @@ class Clock:
         """Take the later time of each component of both clocks."""
         if other.remote is not None and other.remote is not self.remote:
             self._merge_remote(other.remote)
+        if other.apart is not None and other.apart is not self.apart:
+            self._merge_apart(other.apart)
         if self.unsynced is not other.unsynced:
             self._merge_unsynced(other)
         mine, theirs, low, high = self.v, other.v, other.low, other.high
@@ -125,7 +129,7 @@ class Clock:
         new = Clock.__new__(Clock)
         new.v, new.first, new._of = v, first, None
         new.low, new.high, new.block = self.low, self.high, self.block
-        new.cluster_id, new.remote, new.unsynced = self.cluster_id, self.remote, self.unsynced
+        new.cluster_id, new.remote, new.unsynced, new.apart = self.cluster_id, self.remote, self.unsynced, self.apart
         return new
 
     def times(self, component: int) -> tuple[int, ...]:
@@ -166,6 +170,20 @@ class Clock:
                 merged[component] = Unsynced(times, left[0].by, left[0].apart | left[1].apart)
         self.unsynced = merged or None
 
+    def _merge_apart(self, theirs: Mapping[tuple[Any, int], Unsynced]) -> None:
+        """Keep the unsynced times of other clusters that either clock has."""
+        merged = dict(self.apart or {})
+        for key, other in theirs.items():
+            mine = merged.get(key, other)
+            times = tuple(map(max, mine.times, other.times))
+            merged[key] = mine if mine is other else Unsynced(times, mine.by, mine.apart | other.apart)
+        self.apart = merged
+
+    def shares_remote(self, cluster_id: Any, component: int, time: int, row: int, place: Any) -> bool:
+        """Return whether lanes of another cluster released an access of theirs, as in `shares`."""
+        found = (self.apart or {}).get((cluster_id, component))
+        return found is not None and found.times[row] >= time and place not in found.apart
+
     def _merge_remote(self, seen: Remote) -> None:
         known, later = self.remote or {}, {}
         for cluster_id, rows in seen.items():
@@ -184,10 +202,10 @@ class Clock:
         """Return the clock as clusters other than its own keep it."""
         new, rows = Clock(0), np.zeros((ROWS, self.high), np.int32)
         rows[:, self.high - self.seen.shape[1] :] = self.seen
-        for component, unsynced in (self.unsynced or {}).items():
-            # `remote` does not tell lanes apart. The later time finds fewer races, and never a false one.
-            rows[:, component] = np.maximum(rows[:, component], unsynced.times)
         new.remote = {**(self.remote or {}), self.cluster_id: rows}
+        if self.unsynced or self.apart:
+            own = {(self.cluster_id, component): unsynced for component, unsynced in (self.unsynced or {}).items()}
+            new.apart = {**(self.apart or {}), **own}
         return new
 
     def at(self, component: int, row: int = ORDERED) -> int:

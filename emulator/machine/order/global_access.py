@@ -70,7 +70,9 @@ class GlobalAccess(Access):
         if clock.cluster_id == self.cluster_id:
             return Access.seen_by(self, clock, row)
         rows = None if clock.remote is None else clock.remote.get(self.cluster_id)
-        return rows is not None and self.component < rows.shape[1] and int(rows[row, self.component]) >= self.time
+        if rows is not None and self.component < rows.shape[1] and int(rows[row, self.component]) >= self.time:
+            return True
+        return clock.shares_remote(self.cluster_id, self.component, self.time, row, self.instr.place)
 
 
 @dataclass(frozen=True)

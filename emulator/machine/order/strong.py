@@ -101,7 +101,6 @@ class StrongOrder:
         late = not atomic and last.access is not None and not last.atomic and not last.known_to(warp)
         values.insert(len(values) - (late and _by_chance(warp)), value)
         del values[:-KEPT]
-        warp.tick()  # later accesses are not before this one
         return values[-1] is value
 
     def released(self, warp: Issuer, memory: Any, places: list[int], flags: Flags) -> None:

@@ -120,7 +120,10 @@ def _race(
         )
         me.warp.cta.launch.report(fence)
         return False
-    unsynced = (clock.unsynced or {}).get(other.component)
+    if other.warp.cta.cluster_id == me.warp.cta.cluster_id:
+        unsynced = (clock.unsynced or {}).get(other.component)
+    else:
+        unsynced = (clock.apart or {}).get((other.warp.cta.cluster_id, other.component))
     if not ordered and unsynced is not None and unsynced.times[ORDERED] >= other.time:
         return _report(me, verb, _released_by_some(me, verb, cells, other, kind, unsynced), other, kind, part)
     earlier = me.intended_write(other, clock, history.accesses) if verb == "reads" else None
