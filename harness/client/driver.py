@@ -329,7 +329,8 @@ class Driver:
             raise Untrusted(f"the verdict file differs from the job in: {wrong}")
         folder = self.store.folder(entry.run)
         if not entry.parts:
-            host.fetch(entry.run, ruling.files, folder)
+            host.fetch(ruling, folder, self.progress.say)
+        folder.mkdir(parents=True, exist_ok=True)
         ruling.write(folder)
         if not entry.judges:
             return self._save_verdict(entry, ruling.verdict, ruling.reason, closed=True)

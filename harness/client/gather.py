@@ -42,7 +42,7 @@ def _brought(host: Host, row: dict[str, Any], folder: Path) -> Run | None:
     with suppress(RemoteError):
         ruling = host.ruling(run, commit)
         if ruling is not None:
-            host.fetch(run, ruling.files, folder / run)
+            host.fetch(ruling, folder / run)
             (folder / run).mkdir(parents=True, exist_ok=True)
             page.write_reports(_shown(ruling, folder / run))
             ruling.write(folder / run)

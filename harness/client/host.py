@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from harness import host as programs
 from harness.client import results, vouched
 from harness.host.job import Job, Workplace
 from harness.host.repository import ACCEPTED, GitError, Repository
-from harness.host.ruling import MAX_BYTES, Kept, Ruling, RulingError, decode
+from harness.host.ruling import MAX_BYTES, Ruling, RulingError, decode
 from remote import link as links
 from remote.errors import Refused, Untrusted
 from remote.link import Link, Stream, bounded, git_service
@@ -163,10 +163,18 @@ class Host:
         """Ask a run to end, on behalf of `who`. Raises Refused if it is not there."""
         self.target.cancel(self.link, self._run(run_id), who)
 
-    def fetch(self, run_id: str, files: dict[str, Kept], into: Path) -> None:
-        """Fetch the results that a verdict file lists into the folder `into`. Raises Untrusted or LinkLost."""
-        with closing(self._ask("fetch", run_id)) as stream:
-            results.bring_in(stream, files, into)
+    def fetch(self, ruling: Ruling, into: Path, say: Callable[[str], object] = print) -> None:
+        """Fetch the results that a verdict file lists into the folder `into`. Raises Untrusted or LinkLost.
+
+        A rejection stands without its results: nothing that a candidate leaves may take it back.
+        """
+        try:
+            with closing(self._ask("fetch", ruling.subject.run)) as stream:
+                results.bring_in(stream, ruling.files, into)
+        except Untrusted as error:
+            if not ruling.verdict.rejects:
+                raise
+            say(f"not all results were fetched: {error}")
 
     def _ask(self, verb: str, run_id: str) -> Stream:
         run = self._run(run_id)

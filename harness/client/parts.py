@@ -107,7 +107,7 @@ def gather(parts: Sequence[Job], host: Host, folder: Path, progress: Progress) -
         for part in missing:
             if stands[part.run].get("ended"):
                 name = part.run.split("-")[2]
-                rulings[part.run] = ruling = _bring(part, host, folder / name)
+                rulings[part.run] = ruling = _bring(part, host, folder / name, progress)
                 progress.say(f"  {name:5} {ruling.verdict.name} {one_line(ruling.reason)}".rstrip())
             elif part.run in queue or not (stands[part.run].get("alive") or host.target.at_once == 0):
                 visible_s = queue[part.run].visible_s if part.run in queue else 0.0
@@ -125,7 +125,7 @@ def gather(parts: Sequence[Job], host: Host, folder: Path, progress: Progress) -
     return [rulings[part.run] for part in parts]
 
 
-def _bring(part: Job, host: Host, folder: Path) -> Ruling:
+def _bring(part: Job, host: Host, folder: Path, progress: Progress) -> Ruling:
     """Return the verdict of a part that has ended. Fetch it and the results, unless they were fetched before."""
     try:
         return decode((folder / RULING_NAME).read_bytes(), part.run, part.subject.commit)
@@ -136,7 +136,7 @@ def _bring(part: Job, host: Host, folder: Path) -> Ruling:
     if wrong := part.subject.differences(ruling.subject):
         raise Untrusted(f"the verdict file differs from the job in: {wrong}")
     folder.mkdir(parents=True, exist_ok=True)
-    host.fetch(part.run, ruling.files, folder)
+    host.fetch(ruling, folder, progress.say)
     ruling.write(folder)
     if ruling.verdict is Verdict.REJECT_GATE and (folder / "gate").exists():
         shutil.copytree(folder / "gate", folder.parent / "gate", dirs_exist_ok=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from harness.host.evidence import KINDS, OF_CLIENTS
+from harness.host.files import is_plain
 from harness.host.journal import one_line
 from harness.host.ruling import Kept
 from remote.errors import Untrusted
@@ -50,13 +51,8 @@ def bring_in(stream: Stream, files: dict[str, Kept], into: Path) -> None:
 
 
 def check_path(path: str) -> str:
-    """Return `path` if it is printable, stays in its folder, and is not a file that the client writes itself.
-
-    Raises Untrusted if not.
-    """
-    parts = path.split("/")
-    forbidden = {"", ".", ".."} & set(parts) or parts[0] == ".git" or parts[-1] in OF_CLIENTS
-    if len(path) > 240 or not path.isprintable() or "\\" in path or forbidden:
+    """Return `path` if it is plain, and not a file that the client writes itself. Raises Untrusted if not."""
+    if not is_plain(path) or path.rsplit("/", 1)[-1] in OF_CLIENTS:
         raise Untrusted(f"result path {one_line(path, 80)!r} is not allowed")
     return path
 

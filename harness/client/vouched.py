@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.client.candidate import CandidateError, identity, user_name
 from harness.host.journal import now
+from harness.host.protected import PROTECTION
 from harness.host.repository import ACCEPTED, NOTES, GitError, Repository
 from harness.host.verdict import Verdict
 
@@ -163,19 +164,38 @@ def newest_vouched(repository: Repository, tip: str) -> str:
 
 
 def fetch_accepted(repository: Repository) -> str:
-    """Make `accepted` from that of a remote, if this clone has none yet. Return a sentence about it, "" if not.
+    """Make `accepted` from that of origin, if this clone has none yet. Return a sentence about it, "" if not.
 
-    A clone has the remote's `accepted` as a remote-tracking branch, and none of its notes: they are fetched.
+    A clone has the remote's `accepted` as a remote-tracking branch, and none of its notes: they are fetched. The remote
+    that the current branch follows counts if there is no origin. Anybody can push a branch `accepted` with a note to a
+    fork, and its pins would judge: from other remotes it is taken by hand only. Raises NotVouchedError with the command
+    if another remote has it, or if what judges there differs from this branch.
     """
     if repository.resolve(ACCEPTED):
         return ""
-    remotes = sorted(repository.git("remote").split(), key=lambda name: (name != "origin", name))
-    for remote in remotes:
-        tip = repository.resolve(f"refs/remotes/{remote}/accepted")
-        if tip is None:
-            continue
-        repository.succeeds(*QUIETLY, remote, fetched_notes(remote))
-        check(repository, tip, f"{remote}/accepted")
-        repository.move(ACCEPTED, tip, None, f"taken from {remote}/accepted")
-        return f"accepted starts at {remote}/accepted, {tip[:12]}"
-    return ""
+    remotes = repository.git("remote").split()
+    root = "origin" if "origin" in remotes else _followed(repository)
+    found = {name: repository.resolve(f"refs/remotes/{name}/accepted") for name in remotes}
+    others = sorted(name for name, tip in found.items() if tip)
+    if not others:
+        return ""
+    name = root if found.get(root) else others[0]
+    tip = str(found[name])
+    repository.succeeds(*QUIETLY, name, fetched_notes(name))
+    check(repository, tip, f"{name}/accepted")
+    changed = repository.changed(repository.git("merge-base", "HEAD", tip), tip)
+    judging = [each.path for each in changed if PROTECTION.judges(each.path)]
+    if name != root or judging:
+        more = f"{', '.join(judging[:6])} ({len(judging)} in all)" if judging else "no file"
+        raise NotVouchedError(
+            f"this clone has no accepted commit; {name}/accepted is at {tip[:12]}. Its code and pins would judge; they "
+            f"differ from yours in {more}. If you trust {name}: git branch accepted {name}/accepted"
+        )
+    repository.move(ACCEPTED, tip, None, f"taken from {name}/accepted")
+    return f"accepted starts at {name}/accepted, {tip[:12]}, whose judging files your branch contains"
+
+
+def _followed(repository: Repository) -> str:
+    """Return the remote of the branch that the current branch follows; "" if it follows none."""
+    branch = repository.git("rev-parse", "--abbrev-ref", "HEAD")
+    return repository.git("config", "--default=", "--get", f"branch.{branch}.remote")

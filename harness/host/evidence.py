@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.host.files import digest, open_plain
+from harness.host.files import digest, is_plain, open_plain
 from harness.host.job import Job, RunFolder, Step
 from harness.host.journal import last_line, one_line
 from harness.host.phase import Ended, Stop
@@ -119,15 +119,15 @@ def manifest(out: Path, steps: Sequence[Step]) -> dict[str, Kept]:
     """Return size and SHA-256 of the plain files among the results, up to MAX_FILES and MAX_RESULT_BYTES in total.
 
     Records come first. Planted files stay on the host, and files of other kinds than a run leaves (KINDS): a browser
-    would run what is in some of them.
+    would run what is in some of them. So do files whose name is not plain: a client would reject the verdict with them.
     """
     found: dict[str, Kept] = {}
     budget = MAX_RESULT_BYTES
     without = frozenset(planted(out, steps))
     for path in sorted(_files(out), key=lambda path: path.name != RECORD_NAME):
-        size = path.lstat().st_size
-        if path.suffix not in KINDS or path in without:
+        if path.suffix not in KINDS or path in without or not is_plain(path.relative_to(out).as_posix()):
             continue
+        size = path.lstat().st_size
         if path.is_symlink() or not path.is_file() or size > budget or len(found) >= MAX_FILES:
             continue
         budget -= size

@@ -3,11 +3,21 @@
 import errno
 import hashlib
 import os
+import re
 import stat
 import subprocess
 import tempfile
 from io import BufferedReader
 from pathlib import Path
+
+#: A part of the path of a result: without control characters, dots in front, and letters that JSON writes as six bytes.
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,120}")
+LONGEST_PATH = 240
+
+
+def is_plain(path: str) -> bool:
+    """Return True if `path` may name a result: few plain parts, joined by slashes."""
+    return len(path) <= LONGEST_PATH and all(map(PLAIN_NAME.fullmatch, path.split("/")))
 
 
 def open_plain(path: Path) -> BufferedReader:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -21,6 +21,10 @@ RECORD_NAME, REPORT_NAME, PAGE_NAME = "record.json", "report.html", "page.html"
 #: The folder of recordings, in that of the record.
 RECORDINGS = "recordings"
 Outcome = Literal["running", "passed", "failed"]
+#: What the process of a candidate says of itself stands in accepted records, so a reader checks it.
+Printable = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u200b-\u202e\u2066-\u2069]*\Z", max_length=240)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+Load = Annotated[float, msgspec.Meta(ge=0, le=1e4)]
 
 
 class RecordError(ValueError):
@@ -106,11 +110,11 @@ class NegativeControl(msgspec.Struct, frozen=True):
 class Phase(msgspec.Struct):
     """One step of the run. `seconds` is wall time; `load` is the machine's at its end, in runnable threads per core."""
 
-    name: str
-    started: str
+    name: Printable
+    started: Printable
     outcome: Outcome = "running"
-    seconds: float = 0.0
-    load: float | None = None
+    seconds: Seconds = 0.0
+    load: Load | None = None
 
 
 class Compile(msgspec.Struct, frozen=True):
@@ -120,11 +124,11 @@ class Compile(msgspec.Struct, frozen=True):
     is then the time of the original compile.
     """
 
-    name: str
-    seconds: float
-    files: list[str]
-    registers: int = 0
-    key: str = ""
+    name: Printable
+    seconds: Seconds
+    files: list[Printable]
+    registers: Annotated[int, msgspec.Meta(ge=0, le=255)] = 0
+    key: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]*\Z", max_length=64)] = ""
     found: bool = False
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.client import acceptance, vouched
+from harness.client import acceptance, results, vouched
 from harness.client.candidate import CandidateError
 from harness.client.doctor import examine
 from harness.client.driver import DEFAULT_LIMITS, Driver, NothingToDo
@@ -24,7 +24,7 @@ from harness.host.repository import ACCEPTED, Repository
 from harness.host.ruling import RULING_NAME, decode
 from harness.judge.measure import in_words
 from harness.report.record import load
-from remote.errors import Refused
+from remote.errors import Refused, Untrusted
 from remote.faulty import Faulty
 from remote.local import Local
 from remote.ssh import Ssh
@@ -139,9 +139,46 @@ def test_a_fresh_clone_starts_at_the_accepted_commit_of_its_origin(bench, tmp_pa
     driver = Driver(Repository(clone), RunStore(clone / "results"), heard)
     with pytest.raises(ProtectedError, match=r"stages/tolerances\.toml"):
         driver.judge(["D1.1"], bench.target)
-    assert heard.said == [f"accepted starts at origin/accepted, {accepted[:12]}"]
+    assert heard.said == [
+        f"accepted starts at origin/accepted, {accepted[:12]}, whose judging files your branch contains"
+    ]
     assert driver.repository.resolve(ACCEPTED) == accepted
     assert vouched.is_vouched(driver.repository, accepted), "its note came along"
+
+
+def test_the_accepted_commit_of_a_fork_is_nobodys_base(bench, tmp_path):
+    """Anybody can push a branch `accepted` and a note: its pins would judge."""
+    bench.project.git("clone", "--quiet", str(bench.project.path), str(tmp_path / "mine"))
+    bench.project.write("stages/tolerances.toml", "cosine = 0.1\n")
+    bench.project.git("commit", "--quiet", "--all", "--message", "looser")
+    fork, mine = Repository(bench.project.path), Repository(tmp_path / "mine")
+    tip = bench.project.git("rev-parse", "HEAD")
+    bench.project.git("update-ref", ACCEPTED, tip)
+    vouched.append(fork, tip, {"run": "r", "milestone": "D1.1", "target": "sim", "verdict": "ACCEPT", "reason": ""})
+    mine.git("remote", "add", "fork", str(bench.project.path))
+    mine.git("fetch", "--quiet", "fork")
+    driver = Driver(mine, RunStore(tmp_path / "mine/results"), Heard())
+    with pytest.raises(
+        CandidateError, match=r"fork/accepted is at .*stages/tolerances\.toml.*git branch accepted fork"
+    ):
+        driver.judge(["D1.1"], bench.target)
+    assert mine.resolve(ACCEPTED) is None
+
+
+def test_a_rejection_stands_without_its_files(bench, monkeypatch):
+    """A candidate that leaves files which cannot be fetched loses none of its verdict."""
+
+    def refuse(*_):
+        raise Untrusted("result 'x' is not allowed")
+
+    bench.stage()
+    monkeypatch.setattr(results, "bring_in", refuse)
+    bench.project.kernel(cosine=0.3)
+    entry = bench.stage("D1.2")
+    assert (entry.verdict, entry.closed) == ("REJECT_GATE", True)
+    assert (bench.driver.store.folder(entry.run) / "verdict.json").exists()
+    assert vouched.notes(bench.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
+    assert any("not all results were fetched" in line for line in bench.heard.said)
 
 
 @pytest.mark.long

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from harness.host import evidence
-from harness.host.evidence import manifest, planted, read_record
-from harness.host.files import remove
+from harness.host.evidence import MAX_FILES, manifest, planted, read_record
+from harness.host.files import LONGEST_PATH, remove
 from harness.host.job import Step
+from harness.host.ruling import MAX_BYTES, Kept, Ruling
+from harness.host.subject import Subject
+from harness.host.verdict import Verdict
 
 #: A phase with its record in the root of the results.
 STEP = Step("stage", [], 1.0, record=".")
@@ -47,6 +50,18 @@ def test_many_files_do_not_push_the_records_out(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(evidence, "MAX_FILES", 2)
     fill(tmp_path, "a.txt", "b.txt", "c.txt", "record.json")
     assert set(manifest(tmp_path, [STEP])) == {"record.json", "a.txt"}
+
+
+@pytest.mark.parametrize("name", ["n" * 245 + ".txt", "\x1b[2J.txt", "é.txt", "-n.txt", ".hidden.txt", "a b.txt"])
+def test_files_with_names_that_a_client_rejects_stay_on_the_host(tmp_path: Path, name: str) -> None:
+    fill(tmp_path, "record.json", "logs/gate.log", name)
+    assert set(manifest(tmp_path, [STEP])) == {"record.json", "logs/gate.log"}
+
+
+def test_the_most_and_longest_names_fit_in_a_verdict_file(tmp_path: Path) -> None:
+    kept = {f"{'n' * (LONGEST_PATH - 4)}{number:04}": Kept(MAX_BYTES, "0" * 64) for number in range(MAX_FILES)}
+    about = Subject(run="r", commit="c", milestones=["D1.1"], target="sim", user="ada", pins="p")
+    assert len(Ruling(about, Verdict.REJECT_GATE, "", "gate", "t", "t", files=kept).encode()) < MAX_BYTES
 
 
 def test_a_pipe_or_a_link_in_place_of_a_record_is_no_record(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from harness.report.record import (
     RECORD_NAME,
     Case,
+    Compile,
     Figure,
     Launch,
     NegativeControl,
@@ -36,6 +39,26 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     make().save(tmp_path)
     assert load(tmp_path) == make()
     assert [path.name for path in tmp_path.iterdir()] == [RECORD_NAME], "no temporary file is left"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"name": "\x1b[2J"},
+        {"name": "a\u202eb"},
+        {"seconds": 1e300},
+        {"seconds": -1.0},
+        {"registers": 256},
+        {"key": "x"},
+        {"files": ["\n"]},
+    ],
+)
+def test_what_a_process_says_of_compiling_is_checked(said: dict[str, Any], tmp_path: Path) -> None:
+    record = make()
+    record.compiles = [msgspec.structs.replace(Compile("hd=64", 1.0, []), **said)]
+    record.save(tmp_path)
+    with pytest.raises(RecordError):
+        load(tmp_path)
 
 
 def test_a_figure_that_is_no_number_survives_json(tmp_path: Path) -> None:
