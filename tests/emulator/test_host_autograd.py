@@ -121,7 +121,7 @@ def saved_results(function: Callable[..., Any], device: str, *more: Any) -> set[
 
 @pytest.mark.filterwarnings("ignore")
 def test_every_operator_saves_its_result_as_it_is() -> None:
-    """What a kernel writes to a result is what the backward pass reads, as on the CPU: it is no copy."""
+    """Compare with the CPU: a kernel that writes to a result changes the saved tensor, which is no copy."""
     saving = set()
     for owner in (torch, torch.nn.functional, torch.linalg, torch.special):
         functions = {name: value for name, value in vars(owner).items() if callable(value)}
