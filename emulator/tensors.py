@@ -128,7 +128,7 @@ def named(name: str, value: Any) -> NamedTensor | None:
         if kind not in TYPES:
             return None
         return NamedTensor(name, value.ctypes.data, value.shape, value.strides, kind, value)
-    if callable(getattr(value, "untyped_storage", None)) and callable(getattr(value, "data_ptr", None)):
+    if callable(getattr(type(value), "untyped_storage", None)) and callable(getattr(type(value), "data_ptr", None)):
         kind = TORCH_TYPES.get(str(value.dtype).removeprefix("torch."), "")
         if not kind or value.layout != _strided():
             return None

@@ -10,6 +10,7 @@ import atexit
 import ctypes
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
@@ -111,7 +112,8 @@ class CLibrary:
             if self.state is not None and self.state.sticky_error and not always:
                 return self.state.sticky_error
             try:
-                result: int | None = method(*arguments[:taken])
+                with nullcontext() if self.state is None else self.state.guard.inside():
+                    result: int | None = method(*arguments[:taken])
             except CudaError as error:
                 self.record_error(error.code)
                 return error.code

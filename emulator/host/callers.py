@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import linecache
 import os
+import re
 import sys
+from bisect import bisect
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -15,6 +17,8 @@ from ..bridge.elf import symbols
 from ..tensors import PACKAGE, is_the_users
 
 _FRAMES: Final = 64
+_WRAPPER: Final = re.compile("__device_stub|cudaLaunch|^_Z(L|N|St)?.*cudaM")
+"""Functions that nvcc or its headers put between a program's call and the runtime's."""
 PROGRAMS: Final = "emulator-cuda-"
 """Prefix of the folder with the emulated libraries and the C++ programs that run."""
 
@@ -60,23 +64,26 @@ def _is_the_programs(file: str) -> bool:
 
 
 class _CPlace(NamedTuple):
-    """A call in a C++ program: its file, and the offset of the call. str() shows the function."""
+    """Calls in a C++ program: its file, and the offset of each call, the innermost first. str() shows a function."""
 
     file: str
-    offset: int
+    offsets: tuple[int, ...]
 
     def __str__(self) -> str:
-        known = [symbol for symbol in symbols(Path(self.file).read_bytes()) if 0 < symbol.address <= self.offset]
-        function = max(known, key=lambda symbol: symbol.address).name if known else "a function"
-        return f"{function} in {os.path.basename(self.file)}, offset {self.offset:#x}"
+        known = sorted((symbol.address, symbol.name) for symbol in symbols(Path(self.file).read_bytes()))
+        before = (bisect(known, (offset, "~")) - 1 for offset in self.offsets)
+        names = [known[at][1] if at >= 0 else "a function" for at in before]
+        chosen = next((i for i, name in enumerate(names) if not _WRAPPER.search(name)), 0)
+        return f"{names[chosen]} in {os.path.basename(self.file)}, offset {self.offsets[chosen]:#x}"
 
 
 def _c_caller() -> object:
     libc, addresses = ctypes.CDLL(None), (ctypes.c_void_p * _FRAMES)()
+    offsets = dict[str, list[int]]()
     for address in addresses[: libc.backtrace(addresses, _FRAMES)]:
         found = _Symbol()
         if address and libc.dladdr(ctypes.c_void_p(address), ctypes.byref(found)) and found.file:
             file = found.file.decode()
             if f"/{PROGRAMS}" in file and not os.path.basename(file).startswith("lib"):
-                return _CPlace(file, address - (found.base or 0))
-    return "an unknown place"
+                offsets.setdefault(file, []).append(address - (found.base or 0))
+    return next((_CPlace(file, tuple(calls)) for file, calls in offsets.items()), "an unknown place")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
+from mmap import mmap
 from typing import Any, Final
 
 import numpy as np
@@ -39,13 +40,15 @@ class Kind(IntEnum):
 class Piece:
     """An allocation. host: pinned or managed memory. stream: that for which torch allocated it, None if not torch.
 
-    recorded: the names of other streams, by record_stream. freed: by what; empty while it lives. at: where.
+    guarded: it has pages of its own, which `guard` may protect. recorded: the names of other streams, by record_stream.
+    freed: by what; empty while it lives. at: where.
     """
 
     address: int
     size: int
     host: bool = False
     stream: int | None = None
+    guarded: bool = False
     recorded: set[str] = field(default_factory=set)
     freed: str = ""
     at: object = None
@@ -75,7 +78,7 @@ class Allocations:
 
     def allocate(self, size: int, host: bool = False) -> int:
         """Allocate `size` poisoned bytes and return their address. host: pinned or managed memory."""
-        buffer = self._aligned_buffer(size, host)
+        buffer = self._aligned_buffer(size, host, guarded=host)
         buffer.fill(POISON)
         self._buffers[buffer.ctypes.data] = buffer
         return buffer.ctypes.data
@@ -173,12 +176,13 @@ class Allocations:
             why = freed and f" any more: {freed}"
             raise CudaError(INVALID_VALUE, f": {size} bytes at {address:#x} are not the device's{why}")
 
-    def _aligned_buffer(self, size: int, host: bool, stream: int | None = None) -> np.ndarray:
-        buffer = np.empty(max(size, 1) + ALIGNMENT, np.uint8)
+    def _aligned_buffer(self, size: int, host: bool, stream: int | None = None, guarded: bool = False) -> np.ndarray:
+        room = max(size, 1) + ALIGNMENT
+        buffer = np.frombuffer(mmap(-1, room), np.uint8) if guarded else np.empty(room, np.uint8)
         start = -buffer.ctypes.data % ALIGNMENT
         piece = buffer[start : start + max(size, 1)]
         address = piece.ctypes.data
-        self._live[address] = Piece(address, size, host, stream)
+        self._live[address] = Piece(address, size, host, stream, guarded)
         weakref.finalize(piece, self._end, address).atexit = False
         return piece
 

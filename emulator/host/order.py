@@ -65,6 +65,8 @@ class Order:
         self._tails: dict[int, Tail] = {0: Tail()}
         self._events: dict[int, int] = {}
         self._node: Tail | None = None
+        self.pinned: Callable[[], Iterable[Piece]] = lambda: ()
+        """Returns the allocations of pinned and managed memory."""
         self.concurrent = False
         """True once there are streams that do not wait for each other."""
 
@@ -152,6 +154,10 @@ class Order:
         """Check what the host accesses now."""
         self._check(name, "the host", footprint, self._unordered(self._host))
 
+    def footprints_on_host(self) -> list[Runs]:
+        """Return the footprints of the operations in pinned memory that the host has not waited for."""
+        return [one.footprint for one in self._unordered(self._host) if self._on_host >> one.number & 1]
+
     @property
     def on_host(self) -> bool:
         """True while there are operations in pinned memory that the host has not waited for."""
@@ -215,18 +221,24 @@ class Order:
         name, before = f"kernel {launch.kernel.name}", self._before(stream)
         if around is None:
             written = shadow.written()
-            tail.follow(before | self._add(name, stream, lambda: written))
+            whole = self._add(name, stream, lambda: written)
+            self._on_host |= whole * self._is_on_host(written)
+            tail.follow(before | whole)
             return
         made = shadow.accessed()
         late = np.array([by.late for by in made.by], bool)[made.which] if made.by else made.writes
         completes = around.waited if around.has_waited else around.begun
         first = self._add(name, stream, lambda: made.part(~late), bool(around.triggered))
         rest = self._add(name, stream, lambda: made.part(late)) if late.any() else 0
+        self._on_host |= (first | rest) * self._is_on_host(made)
         tail.submitted = before | first | rest
         tail.done = completes | first | rest
         tail.begun = tail.done
         if around.triggered:
             tail.begun = first | (around.waited if around.triggers_waited else around.begun)
+
+    def _is_on_host(self, accessed: Runs) -> bool:
+        return any(accessed.within(piece.address, piece.end).starts.size for piece in self.pinned())
 
     # Synchronisation
 

@@ -43,6 +43,7 @@ def emulated_host() -> Iterator[DeviceProperties]:
         saved_modules.install(patches)
         launches.install(patches, state.allocations, state.captures)
         yield PROPERTIES
+        state.guard.open()
 
 
 @contextmanager

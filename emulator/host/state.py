@@ -8,6 +8,7 @@ from typing import Any
 from . import code
 from .callers import caller
 from .captures import Captures, Work, new_handle
+from .guard import Guard
 from .memory import Allocations, Kind, address_of
 from .order import Order, footprint_of
 
@@ -20,6 +21,8 @@ class DriverState:
         self.context = new_handle()
         self.captures = Captures()
         self.allocations.on_free = self.captures.order.freed
+        self.captures.order.pinned = lambda: [piece for piece in self.allocations.pieces() if piece.host]
+        self.guard = Guard(self.captures.order, self.allocations)
         self.event_times: dict[int, float] = {}
         self.last_error = 0
         self.sticky_error = 0

@@ -224,6 +224,43 @@ def test_operations_without_order(name: str, gpu: Gpu, device: emulator.Emulated
     assert type(error) is kind and said in str(error), error
 
 
+def written_by(copied: bool, gpu: Gpu, host: int, stream: int) -> None:
+    """Let a copy, or a kernel, write pinned memory."""
+    if copied:
+        gpu.call("cuMemcpyDtoHAsync_v2", host, gpu.x, 4 * N, stream)
+    else:
+        gpu.run(STORE, stream, host)
+
+
+def by_the_host(device: emulator.EmulatedDevice) -> list[str]:
+    return [str(error).partition(" memory")[0].removeprefix("an access on the host ") for error in found(device)]
+
+
+@pytest.mark.parametrize("allocate", ["cuMemHostAlloc", "cuMemAllocManaged", "cuMemAllocHost_v2"])
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("copied", [False, True])
+def test_the_hosts_own_code_reads_pinned_memory(
+    allocate: str, waits: bool, copied: bool, gpu: Gpu, device: emulator.EmulatedDevice
+) -> None:
+    host, stream = gpu.new(allocate, 4 * N, 1), gpu.stream()
+    written_by(copied, gpu, host, stream)
+    if waits:
+        gpu.call("cuStreamSynchronize", stream)
+    ctypes.string_at(host + 8, 4)
+    assert by_the_host(device) == ["reads"] * (not waits)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_hosts_own_code_writes_pinned_memory(waits: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    host, stream = gpu.new("cuMemHostAlloc", 4 * N, 0), gpu.stream()
+    gpu.call("cuMemcpyHtoDAsync_v2", gpu.x, host, 4 * N, stream)
+    ctypes.string_at(host, 4)  # two reads
+    if waits:
+        gpu.call("cuStreamSynchronize", stream)
+    ctypes.memset(host, 0, 4)
+    assert by_the_host(device) == ["writes"] * (not waits)
+
+
 FENCED, UNFENCED = (COPY.format(fence=fence) for fence in ("fence.proxy.async;", ""))
 
 

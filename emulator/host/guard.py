@@ -1,0 +1,107 @@
+"""Accesses of pinned and managed memory by the program's own code, while operations there are not waited for.
+
+Between two CUDA calls the pages of such operations are protected: one that an operation writes against all accesses,
+one that it only reads against writes. The signal handler reports the access, and lets the program go on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from mmap import PAGESIZE
+from typing import Any, Final
+
+from ..bridge.driver import current
+from ..errors import EmulatorError
+from .callers import caller
+from .memory import Allocations
+from .order import Order, footprint_of
+
+_NONE, _READ, _ALL = 0, 1, 3
+_ADDRESS_AT, _ERROR_AT, _WRITE = 16, 192, 2
+"""Offsets of si_addr in siginfo_t and of the error code in ucontext_t of x86-64, and the code's bit of a write."""
+_SA_SIGINFO: Final = 4
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+_Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Action(ctypes.Structure):
+    """sigaction of signal.h on x86-64."""
+
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ubyte * 128),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+class Guard:
+    """The protection of a session's pinned and managed memory."""
+
+    def __init__(self, order: Order, allocations: Allocations) -> None:
+        self._order, self._allocations = order, allocations
+        self._pages: dict[int, int] = {}
+        """The protected pages, with the protection of each."""
+        self._before: _Action | None = None
+        self._handler = _Handler(self._touched)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Let the emulator access all memory while the context is open."""
+        self.open()
+        try:
+            yield
+        finally:
+            if self._order.on_host:
+                self._close()
+
+    def open(self) -> None:
+        """End the protection."""
+        for page in self._pages:
+            _protect(page, _ALL)
+        self._pages.clear()
+        if self._before is not None:
+            _libc.sigaction(signal.SIGSEGV, ctypes.byref(self._before), None)
+            self._before = None
+
+    def _close(self) -> None:
+        pieces = [piece for piece in self._allocations.pieces() if piece.guarded]
+        footprints = self._order.footprints_on_host() if pieces else []
+        for piece, runs in product(pieces, footprints):
+            part = runs.within(piece.address, piece.end)
+            for start, end, write in zip(part.starts.tolist(), part.ends.tolist(), part.writes.tolist(), strict=True):
+                for page in range(max(start, piece.address) & -PAGESIZE, min(end, piece.end), PAGESIZE):
+                    self._pages[page] = min(self._pages.get(page, _READ), _NONE if write else _READ)
+        for page, allowed in self._pages.items():
+            _protect(page, allowed)
+        if self._pages:
+            action = _Action(ctypes.cast(self._handler, ctypes.c_void_p), flags=_SA_SIGINFO)
+            self._before = _Action()
+            _libc.sigaction(signal.SIGSEGV, ctypes.byref(action), ctypes.byref(self._before))
+
+    def _touched(self, _signal: int, info: int, context: int) -> None:
+        """Handle SIGSEGV: report an access of a protected page, then end its protection. Others go where they did."""
+        address = ctypes.c_uint64.from_address(info + _ADDRESS_AT).value
+        page = address & -PAGESIZE
+        if page not in self._pages:
+            self.open()  # the access is made again, and handled as before
+            return
+        _protect(page, _ALL)
+        del self._pages[page]
+        write = bool(ctypes.c_uint64.from_address(context + _ERROR_AT).value & _WRITE)
+        rows = [(address, 0, 1, 1)]
+        name = "an access"
+        try:
+            self._order.access(name, footprint_of(name, caller(), () if write else rows, rows if write else ()))
+        except EmulatorError as error:
+            device: Any = current()
+            if device is not None and device.error is None:
+                device.error = error
+
+
+def _protect(page: int, allowed: int) -> None:
+    _libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGESIZE), allowed)
