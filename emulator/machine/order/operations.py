@@ -148,6 +148,10 @@ class EarlierAccess(GlobalAccess):
     def combines_as(self) -> type[Access]:
         return GlobalAccess
 
+    def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
+        rows = None if clock.remote is None else clock.remote.get(self.operation)
+        return rows is not None and bool(rows[row, 0])
+
     def race(self, me: Access, clock: Clock, verb: str, cells: str, kind: str) -> Fault:
         """Return the fault of an access `me` of the launch that conflicts with this one."""
         did = "wrote" if kind == "write" else "reads"
