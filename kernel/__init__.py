@@ -5,7 +5,7 @@ from kernel.chips import configuration
 from kernel.compiled import CompiledFmha, compile, keep_on_disk
 from kernel.errors import ArgumentError
 from kernel.host import fmha
-from kernel.merge import merge
+from kernel.merge import merge, merge_outputs
 from kernel.problem import Problem
 from kernel.sm100.config import FmhaConfig
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
@@ -25,6 +25,7 @@ __all__ = [
     "fmha",
     "keep_on_disk",
     "merge",
+    "merge_outputs",
     "operators",
     "reference",
     "serving",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from kernel.checks import check_shape, check_sink, check_tensor
+from kernel.checks import check_rank, check_shape, check_sink, check_tensor
 from kernel.errors import ArgumentError
 from kernel.tensors import Attention
 
@@ -34,6 +34,43 @@ def merge(branches: Sequence[Attention], sink: torch.Tensor | None = None) -> At
     for (u, own_lse, m), fraction in zip(partials, fractions, strict=True):
         o += u * (fraction * exp_of_difference(m, own_lse))[..., None]
     return Attention(o.bfloat16(), torch.logsumexp(lse, dim=0))
+
+
+def merge_outputs(
+    parts: Sequence[tuple[torch.Tensor, torch.Tensor]], sink: torch.Tensor | None = None, empty_lse: float = NEG_INF
+) -> Attention:
+    """Compute one softmax over the keys of all parts and a sink from outputs and lse alone, as of context parallelism.
+
+    parts: at least one pair of o [..., H, D], bf16 or fp32, and lse [..., H] fp32, natural logarithm, of calls without
+    sink, such as those of the ranks among which keys are divided. A row that saw no key has an lse of -inf, as here and
+    in FlashInfer, or of +inf, as in FlashMLA. sink: [H] fp32, applied once, after the merge. Returns o in the dtype of
+    the first part, and lse without the sink; where no part saw a key they are 0 and empty_lse. Raises ArgumentError.
+    """
+    if not parts:
+        raise ArgumentError("parts", "empty", "at least one pair of o and lse")
+    o = parts[0][0]
+    check_rank("parts[0][0]", o, range(2, 9), "[..., H, D]")
+    for i, part in enumerate(parts):
+        for name, tensor, like, dtypes in (
+            (f"parts[{i}][0]", part[0], o, (torch.bfloat16, torch.float32)),
+            (f"parts[{i}][1]", part[1], o[..., 0], (torch.float32,)),
+        ):
+            check_rank(name, tensor, (like.dim(),), "[..., H, D] of o, [..., H] of lse")
+            check_shape(name, tensor, like.shape, "that of the first o" if tensor is part[0] else "[..., H]")
+            if tensor.dtype not in dtypes:
+                raise ArgumentError(f"{name}.dtype", tensor.dtype, " or ".join(map(str, dtypes)))
+    if sink is not None:
+        check_tensor("sink", sink, torch.float32, 1, "[H]", o)
+        check_shape("sink", sink, o.shape[-2:-1], "[H]")
+    lse = torch.stack([each.masked_fill(each == torch.inf, NEG_INF) for _, each in parts])
+    total = torch.logsumexp(lse, dim=0)
+    empty = total == NEG_INF
+    denominator = total if sink is None else torch.logaddexp(total, sink)
+    weights = torch.exp(lse - denominator).masked_fill(empty, 0)
+    merged = torch.zeros_like(o, dtype=torch.float32)
+    for (each, _), weight in zip(parts, weights, strict=True):
+        merged += torch.where(weight[..., None] > 0, each.float() * weight[..., None], 0)
+    return Attention(merged.to(o.dtype), total.masked_fill(empty, empty_lse))
 
 
 def exp_of_difference(x: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:

@@ -11,17 +11,20 @@ import torch
 from kernel.checks import UNBOUNDED, check_rank, check_shape, check_tensor
 from kernel.errors import ArgumentError
 from kernel.layouts import QUANTISED
+from kernel.problem import Layout
 from kernel.serving.caches import HEAD_DIM, IndexedCache
 from kernel.serving.host import attention
 from kernel.tensors import Attention
 
 WINDOW = 128  # first columns of sparse_indices
 PACKED = (torch.uint8, torch.int8)
-#: Bytes of a packed key in the window cache and in the other, by kv_cache_format.
-FORMATS = {
-    "fp8": (QUANTISED["v4"].bytes, QUANTISED["v4"].bytes),
-    "fp8_dsv41": (QUANTISED["v41"].bytes, QUANTISED["v41"].bytes),
-    "fp8_dsv41_fp4_ca": (QUANTISED["v41"].bytes, QUANTISED["v41_fp4"].bytes),
+#: Layouts of packed keys in the window cache and in the other, by kv_cache_format.
+FORMATS: Mapping[str, tuple[Layout, Layout]] = {
+    "fp8": ("v4", "v4"),
+    "fp8_dsv41": ("v41_page_scales", "v41_page_scales"),
+    "fp8_dsv41_fp4_ca": ("v41_page_scales", "v41_fp4_page_scales"),
+    "fp8_dsv41_inline": ("v41", "v41"),
+    "fp8_dsv41_inline_fp4_ca": ("v41", "v41_fp4"),
 }
 #: Names of the arguments of `attention`, and their names here.
 NAMES = {
@@ -76,7 +79,7 @@ def trtllm_batch_decode_sparse_mla_dsv4(
     sparse_topk_lens_offset: int = 0,
     multi_ctas_kv_counter_buffer: torch.Tensor | None = None,
     *,
-    kv_cache_format: Literal["fp8", "fp8_dsv41", "fp8_dsv41_fp4_ca"] = "fp8",
+    kv_cache_format: str = "fp8",
 ) -> torch.Tensor:
     """Decode over a window cache and a cache of compressed keys in one softmax.
 
@@ -91,7 +94,9 @@ def trtllm_batch_decode_sparse_mla_dsv4(
     sparse_topk_lens_offset is how many count, of which 128 are the window's. seq_lens: [B] int32, tokens of each
     sequence up to its last query: a token sees no more of its 128 entries than tokens up to it.
     Caches of bytes, with backend "sparse" or "auto": kv_cache_format is "fp8" (584 a key), "fp8_dsv41" (528) or
-    "fp8_dsv41_fp4_ca" (528 and 288). sparse_indices [sum_q, K] are rows of the window cache, of which swa_topk_lens
+    "fp8_dsv41_fp4_ca" (528 and 288), whose scales follow the codes of all keys of a page, or "fp8_dsv41_inline" or
+    "fp8_dsv41_inline_fp4_ca", whose scales follow their key, and whose rows of a page and between pages are indexed as
+    storage offsets. sparse_indices [sum_q, K] are rows of the window cache, of which swa_topk_lens
     [sum_q] count; extra_sparse_indices and extra_sparse_topk_lens are the same of compressed_kv_cache. Lengths of None
     count all. seq_lens is not used.
 
@@ -124,15 +129,17 @@ def trtllm_batch_decode_sparse_mla_dsv4(
     if packed:
         check_formats(window, others, kv_cache_format)
         check_unused({} if others is not None else of_extra, "without compressed_kv_cache")
-    if sparse_indices_are_storage_offsets:
-        window = storage_rows("swa_kv_cache", window)
-        others = None if others is None else storage_rows("compressed_kv_cache", others)
+    inline = packed and "inline" in kv_cache_format
+    if sparse_indices_are_storage_offsets or inline:
+        window = storage_rows("swa_kv_cache", window, inline)
+        others = None if others is None else storage_rows("compressed_kv_cache", others, inline)
     varlen = cum_seq_lens_q is not None
     q = (query[:, None] if varlen else query).bfloat16()
     if packed:
-        main, extra = listed("main", window, sparse_indices, swa_topk_lens, q), None
+        scales = [each.endswith("page_scales") for each in FORMATS[kv_cache_format]]
+        main, extra = listed("main", window, sparse_indices, swa_topk_lens, q, scales[0]), None
         if others is not None:
-            extra = listed("extra", others, extra_sparse_indices, extra_sparse_topk_lens, q)
+            extra = listed("extra", others, extra_sparse_indices, extra_sparse_topk_lens, q, scales[1])
     else:
         lists = {
             "compressed_kv_cache": others,
@@ -221,7 +228,9 @@ def by_columns(
     return main, IndexedCache(lists["compressed_kv_cache"], rest[0], counted)
 
 
-def listed(cache: str, pages: torch.Tensor, indices: Any, lens: Any, q: torch.Tensor) -> IndexedCache:
+def listed(
+    cache: str, pages: torch.Tensor, indices: Any, lens: Any, q: torch.Tensor, page_scales: bool
+) -> IndexedCache:
     """Return a packed cache, main or extra, with its own indices [sum_q, K], of which lens [sum_q] count."""
     tokens = q.shape[:2].numel()
     name, of_lens = PACKED_NAMES[f"{cache}.indices"], PACKED_NAMES[f"{cache}.lens"]
@@ -231,7 +240,7 @@ def listed(cache: str, pages: torch.Tensor, indices: Any, lens: Any, q: torch.Te
         check_tensor(of_lens, lens, torch.int32, 1, "[sum_q]", q)
         check_shape(of_lens, lens, (tokens,), "[sum_q]")
         lens = lens.view(q.shape[:2])
-    return IndexedCache(pages, indices.view(*q.shape[:2], indices.shape[1]), lens)
+    return IndexedCache(pages, indices.view(*q.shape[:2], indices.shape[1]), lens, page_scales)
 
 
 def check_unused(given: Mapping[str, object], why: str) -> None:
@@ -245,21 +254,26 @@ def check_formats(window: torch.Tensor, others: torch.Tensor | None, kv_cache_fo
     if kv_cache_format not in tuple(FORMATS):
         raise ArgumentError("kv_cache_format", repr(kv_cache_format), " or ".join(map(repr, FORMATS)))
     caches = {"swa_kv_cache": window, "compressed_kv_cache": others}
-    for (name, cache), size in zip(caches.items(), FORMATS[kv_cache_format], strict=True):
+    for (name, cache), layout in zip(caches.items(), FORMATS[kv_cache_format], strict=True):
+        size = QUANTISED[layout].bytes
         if cache is not None and cache.shape[-1] != size:
             allowed = f"{size} bytes a key with kv_cache_format={kv_cache_format!r}"
             raise ArgumentError(f"{name}.shape", tuple(cache.shape), allowed)
 
 
-def storage_rows(name: str, pages: torch.Tensor) -> torch.Tensor:
-    """Return the rows of a cache from its first page to its last as pages of one row, gaps included."""
+def storage_rows(name: str, pages: torch.Tensor, gaps: bool) -> torch.Tensor:
+    """Return the rows of a cache from its first page to its last as pages of one row, those between pages included.
+
+    gaps: rows may have gaps between them, too.
+    """
     if pages.numel() == 0:
         return pages  # which is rejected with all checks of pages
     columns, (page, row) = pages.shape[-1], pages.stride()[:2]
-    if page == 0 or page % columns or row != columns:
+    row = row if pages.shape[1] > 1 else page if gaps else columns
+    if row <= 0 or page <= 0 or page % row or (row != columns and not gaps):
         raise ArgumentError(f"{name}.stride()", pages.stride(), f"whole rows of {columns}: indices are storage offsets")
-    count = (len(pages) - 1) * page // columns + pages.shape[1]
-    return pages.as_strided((count, 1, columns), (columns, columns, 1))
+    count = (len(pages) - 1) * page // row + pages.shape[1]
+    return pages.as_strided((count, 1, columns), (row, row, 1))
 
 
 def paged(name: str, cache: torch.Tensor, layout: str) -> torch.Tensor:

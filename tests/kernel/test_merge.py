@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import kernel
-from kernel import reference
+from kernel import merge_outputs, reference
 
 SINKS = (-math.inf, -80.0, 0.0, 80.0, math.inf)
 B, T, H, D = 2, 3, 5, 64
@@ -99,3 +99,28 @@ def test_refuses_what_is_no_partial() -> None:
         assert raised.value.name == name
     with pytest.raises(kernel.ArgumentError, match=r"sink\.shape"):
         kernel.merge([part], torch.zeros(H + 1))
+
+
+@pytest.mark.parametrize("empty", [-torch.inf, torch.inf])
+@pytest.mark.parametrize("sink", [None, (0.5, -torch.inf, torch.inf)])
+def test_outputs_of_ranks_are_one_attention(empty: float, sink: tuple[float, ...] | None) -> None:
+    """Keys divided among three ranks, one of which has none of the second token's; the fourth token sees no key."""
+    random = torch.Generator().manual_seed(5)
+    logits, values = torch.randn(4, 3, 30, generator=random) * 20, torch.randn(30, 16, generator=random)
+    logits[1, :, 10:20], logits[3] = -torch.inf, -torch.inf
+    parts = []
+    for keys in (slice(0, 10), slice(10, 20), slice(20, 30)):
+        lse = torch.logsumexp(logits[..., keys], -1)
+        o = (logits[..., keys] - lse[..., None]).exp().nan_to_num() @ values[keys]
+        seen = lse > -torch.inf
+        parts.append((torch.where(seen[..., None], o, torch.nan), torch.where(seen, lse, empty)))
+    sinks = None if sink is None else torch.tensor(sink)
+    found = merge_outputs(parts, sinks, empty_lse=empty)
+    lse = torch.logsumexp(logits.double(), -1)
+    bottom = lse if sinks is None else torch.logaddexp(lse, sinks.double())
+    want = torch.exp(logits.double() - bottom[..., None]).nan_to_num() @ values.double()
+    torch.testing.assert_close(found.o.double(), want, atol=2e-6, rtol=2e-5)
+    torch.testing.assert_close(found.lse[:3].double(), lse[:3], atol=1e-5, rtol=1e-6)
+    assert (found.lse[3] == empty).all() and not found.o[3].any()
+    with pytest.raises(kernel.ArgumentError, match=r"^parts\[1\]\[1\]\.shape"):
+        merge_outputs([parts[0], (parts[1][0], parts[1][1][:2])])

@@ -16,7 +16,7 @@ from kernel.serving.flashinfer import (
     batch_decode_sparse_mla_dsv4,
     trtllm_batch_decode_sparse_mla_dsv4,
 )
-from stages.cache_layouts import V4, V41, Layout, V41Fp4
+from stages.cache_layouts import V4, V41, Layout, V41Fp4, V41Fp4PageScales, V41PageScales
 
 HEADS, KEYS, BLOCKS = 8, 24, 14
 SCALE = 512**-0.55
@@ -127,8 +127,10 @@ def test_caches_and_queries_in_fp8() -> None:
     ("kv_cache_format", "layouts"),
     [
         pytest.param("fp8", (V4(), V4()), marks=pytest.mark.long),
-        pytest.param("fp8_dsv41", (V41(), V41()), marks=pytest.mark.long),
-        ("fp8_dsv41_fp4_ca", (V41(), V41Fp4())),
+        pytest.param("fp8_dsv41", (V41PageScales(), V41PageScales()), marks=pytest.mark.long),
+        ("fp8_dsv41_fp4_ca", (V41PageScales(), V41Fp4PageScales())),
+        pytest.param("fp8_dsv41_inline", (V41(), V41()), marks=pytest.mark.long),
+        pytest.param("fp8_dsv41_inline_fp4_ca", (V41(), V41Fp4()), marks=pytest.mark.long),
     ],
 )
 def test_packed_caches(kv_cache_format: Any, layouts: tuple[Layout, Layout]) -> None:
