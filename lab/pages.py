@@ -29,6 +29,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = ROOT / "docs"
 DATA: Final = ROOT / "lab" / "data"
 CHEATS: Final = ROOT / "tests" / "harness" / "cheats" / "cheats.toml"
+TWINS: Final = ROOT / "tests/emulator/pairs/twins.toml"
 BUGS: Final = ROOT / "lab" / "bugs" / "bugs.toml"
 FINDS: Final = ROOT / "tests" / "emulator" / "finds.toml"
 REPORT: Final = ROOT / "results" / "sample" / "silicon-h200" / "report.md"
@@ -312,6 +313,18 @@ def bugs() -> Lines:
     return markdown(("report", "bug", "level", "on GPUs", "compute-sanitizer"), body)
 
 
+def twins() -> Lines:
+    """Yield a row for each kind of broken twin."""
+    every = toml(TWINS)["twin"]
+    body = list[tuple[str, ...]]()
+    for kind in dict.fromkeys(twin["kind"] for twin in every):
+        those = [twin for twin in every if twin["kind"] == kind]
+        programs = sorted({twin["program"] for twin in those})
+        classes = sorted({name for twin in those for name in twin["error"].split()})
+        body.append((kind, ", ".join(programs), str(len(those)), ", ".join(f"`{name}`" for name in classes)))
+    return markdown(("kind", "right programs", "hazardous twins", "expected reports"), body)
+
+
 def flashmla() -> Lines:
     """Yield the counts of FlashMLA's own tests."""
     head = ("set", "on", "queries", "cases", "timed", "KV tiles at most", "larger", "run", "passed")
@@ -344,6 +357,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "race": race.race,
         "race-ordered": race.ordered,
         "litmus": litmus.table,
+        "twins": twins,
         "coverage": lambda: iter(coverage_table(families(read_forms())).splitlines()[2:]),
         **{f"clock-{chip}": partial(clock, chip) for chip in chips()},
         **{f"finding-{error}": partial(finding, error) for error in found_errors},

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,57 +11,9 @@ import pytest
 from ptx_launch import launch
 
 from emulator import errors
+from tests.emulator.twins import HERE, PROGRAMS, TWINS, Twin, export, line_of
 
-HERE = Path(__file__).parent / "pairs"
 MODES = ("eager", "lazy", "random")
-RNG = np.random.default_rng(0)
-A, B = RNG.integers(-4, 5, (128, 16)), RNG.integers(-4, 5, (32, 16))
-TALL = RNG.integers(-4, 5, (256, 16))
-WORDS = np.arange(768, dtype=np.uint32) * 7
-
-
-def bf16(values: np.ndarray) -> np.ndarray:
-    """Return integers that bf16 represents exactly, as its bits."""
-    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-
-
-def core_matrices(values: np.ndarray) -> np.ndarray:
-    """Rearrange [rows, k] into 8x8 core matrices: [rows / 8, k / 8, 8, 8]."""
-    rows, k = values.shape
-    return np.ascontiguousarray(bf16(values).reshape(rows // 8, 8, k // 8, 8).transpose(0, 2, 1, 3))
-
-
-@dataclass(frozen=True)
-class Program:
-    """A correct program: its threads, its inputs, the expected value of its last argument, the CTAs of its cluster."""
-
-    threads: int
-    inputs: tuple[np.ndarray, ...]
-    expected: np.ndarray
-    ctas: int = 1
-
-
-def staged_result() -> np.ndarray:
-    first = (A @ B.T).astype(np.float32)[:, :16]
-    return (first @ B.T.astype(np.float32))[:, :16]
-
-
-def chained_result() -> np.ndarray:
-    return ((A[:64] @ B.T)[:, :16] @ B[::-1].T).astype(np.float32)
-
-
-PROGRAMS = {
-    "gemm": Program(192, (core_matrices(A), core_matrices(B)), (A @ B.T).astype(np.float32)),
-    "staged": Program(160, (bf16(A), bf16(B)), staged_result()),
-    "warpgroup": Program(160, (core_matrices(A[:64]), core_matrices(B), core_matrices(B[::-1])), chained_result()),
-    "ring": Program(96, (WORDS,), WORDS + 1),
-    "exchange": Program(160, (WORDS[:128].copy(),), WORDS[127::-1].copy()),
-    "elected": Program(64, (WORDS[:192].copy(),), WORDS[:192].reshape(-1, 2)[:, ::-1].reshape(-1) + 1),
-    "elected_tensor": Program(160, (WORDS[:32].copy(),), WORDS[:32].copy()),
-    "pair": Program(192, (core_matrices(TALL), core_matrices(B)), (TALL @ B.T).astype(np.float32), 2),
-    "send": Program(32, (WORDS[:64].copy(),), 4 * WORDS[:64].reshape(2, 32)[::-1], 2),
-    "multicast": Program(64, (WORDS[:384].copy(),), np.stack([WORDS[:384], WORDS[:384] + 1]), 2),
-}
 
 
 def run(
@@ -88,43 +39,6 @@ def test_good(name: str, completion: str) -> None:
     out, found = run(name, (HERE / f"{name}.ptx").read_text(), completion, seed=3)
     assert not found
     np.testing.assert_array_equal(out, PROGRAMS[name].expected)
-
-
-@dataclass(frozen=True)
-class Twin:
-    """A program with one line changed, and the required report: see twins.toml."""
-
-    name: str
-    program: str
-    line: str
-    error: str
-    at: str = ""
-    says: tuple[str, ...] = ()
-    instead: str = ""
-    level: str = "fault"
-    then: str = ""
-
-    def text(self) -> str:
-        lines = (HERE / f"{self.program}.ptx").read_text().splitlines()
-        lines[line_of(self.program, self.line) - 1] = self.instead
-        return "\n".join(lines)
-
-    def wanted(self) -> tuple[str, ...]:
-        """Return `says` with marks replaced by their PTX lines."""
-
-        def numbered(found: re.Match[str]) -> str:
-            return f"PTX line {line_of(self.program, found[1])}"
-
-        return tuple(re.sub(r"@([a-z0-9 ]+)", numbered, words) for words in self.says)
-
-
-def line_of(program: str, mark: str) -> int:
-    lines = (HERE / f"{program}.ptx").read_text().splitlines()
-    (found,) = [i for i, line in enumerate(lines, 1) if line.endswith(f"// @{mark}")]
-    return found
-
-
-TWINS = tuple(Twin(**entry) for entry in tomllib.loads((HERE / "twins.toml").read_text())["twin"])
 
 
 def shown_by(error: BaseException) -> tuple[str, ...]:
@@ -201,3 +115,15 @@ def test_a_relaxed_arrival_or_wait_hands_nothing_over_where_that_is_asked(mark: 
     out, found = run("ring", "\n".join(lines), completion, level=errors.Level.PEDANTIC, diagnostics="report")
     np.testing.assert_array_equal(out, PROGRAMS["ring"].expected)
     assert {fault.level for fault in found} == {errors.Level.FAULT}
+
+
+def test_the_suite_for_other_tools(tmp_path: Path) -> None:
+    """Each file of the suite has its launch, and a twin the line of the expected report."""
+    export(tmp_path)
+    index = json.loads((tmp_path / "index.json").read_text())
+    assert len(index) == len(PROGRAMS) + len(TWINS)
+    for each in index:
+        text = (tmp_path / each["file"]).read_text()
+        assert all((tmp_path / name).is_file() for name in (*each["inputs"], each["expected"]))
+        if "line" in each:
+            assert text.splitlines()[each["line"] - 1].endswith(f"// expect: {' or '.join(each['expect'])}")
