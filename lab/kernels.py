@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Final
 
+from emulator.bridge.sharedobject import shared_object
 from emulator.clock.chips import RANGES, chip
 from emulator.clock.uncertainty import range_of
 from lab import fa4, nvcc
@@ -35,13 +36,16 @@ CHIPS: Final = 0.08
 are of few chips, so that their own deviation has too little of it."""
 STUDENT: Final = ((4, 2.35), (5, 2.13), (6, 2.02), (8, 1.90), (11, 1.81), (16, 1.75), (31, 1.70))
 """Student's t for 90% between both ends, by the number of points from which it holds."""
+LAUNCH: Final = Path(__file__).parent / "thunderkittens.cu"
+DRIVER: Final = ("cuTensorMapEncodeTiled", "cuGetErrorString")
+"""The functions of libcuda that the ladder links."""
 FLOPS: Final = 2.0 * 4096**3
 OPTIONS: Final = (
     *("-std=c++20", "-O3", "--use_fast_math", "--expt-extended-lambda", "--expt-relaxed-constexpr", "-DNDEBUG"),
     *(
         "-DKITTENS_BLACKWELL",
         "-gencode=arch=compute_100a,code=compute_100a",
-        "-Xlinker=--unresolved-symbols=ignore-all",
+        "-lcuda",
     ),
 )
 
@@ -140,9 +144,13 @@ def thunderkittens(checkout: Path) -> Iterator[Point]:
         raise FileNotFoundError(nvcc.MISSING)
     for row in rows(LADDER):
         with tempfile.TemporaryDirectory() as folder:
-            program, source = Path(folder) / "gemm", checkout / f"kernels/gemm/educational_b200/level_{row['level']}.cu"
-            subprocess.run([compiler, *OPTIONS, f"-I{checkout / 'include'}", "-o", program, source], check=True)
-            last = nvcc.predicted(program, "b200", options=("--l2", "warm"))[-1]
+            program, source = Path(folder) / "gemm", Path(folder) / "gemm.cu"
+            source.write_bytes((checkout / f"kernels/gemm/educational_b200/level_{row['level']}.cu").read_bytes())
+            (Path(folder) / "launch.cu").write_bytes(LAUNCH.read_bytes())
+            (Path(folder) / "libcuda.so").write_bytes(shared_object("libcuda.so.1", DRIVER))
+            paths = f"-I{checkout / 'include'}", f"-L{folder}"
+            subprocess.run([compiler, *paths, "-o", program, source, *OPTIONS], check=True)
+            (last,) = nvcc.predicted(program, "b200", options=("--l2", "warm"))
         us = 1e-6 * FLOPS / float(row["tflops"])
         yield Point("ThunderKittens' ladder", f"level {row['level']}", last["bound"], "no", us, 1e6 * last["seconds"])
 
