@@ -6,17 +6,21 @@ import atexit
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ..bridge.elf import LOAD, MAGIC, TLS, Symbol, dynamic, segments
 from ..bridge.elf import symbols as symbols_of
 from .c_hosts import runtime
 from .c_library import FOLDER
+from .copied_variables import copy_variables
 from .errors import not_emulated
 
 _SHARED, _X86_64 = 3, 62
 _FLAGS_1, _PIE = 0x6FFFFFFB, 0x08000000
+_CONSTRUCTORS, _CONSTRUCTORS_SIZE = 25, 27
+"""Tags of the dynamic section."""
 _THREAD_LOCAL: Final = 6
 _STATIC_RUNTIME: Final = "libcudart_static_"
 """The prefix of symbols internal to NVIDIA's static runtime."""
@@ -51,23 +55,35 @@ def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]
         raise not_emulated(what, why)
     _leave_static_runtime(image, symbols)
     start = _main(image, symbols)
+    tags = {tag: value for _, tag, value in dynamic(image)}
     for at, tag, value in dynamic(image):
         if tag == _FLAGS_1:  # without the flag the loader accepts it as a library
             struct.pack_into("<QQ", image, at, tag, value & ~_PIE)
+        if tag == _CONSTRUCTORS_SIZE:  # they run when the variables that they use are copied
+            struct.pack_into("<QQ", image, at, tag, 0)
     copy = FOLDER / path.name
     copy.write_bytes(image)
     program, libc = ctypes.CDLL(str(copy), ctypes.RTLD_GLOBAL), ctypes.CDLL(None)
     base = ctypes.c_uint64.from_address(program._handle).value
-    ended = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(lambda code, _: _end(libc, at_exit(code)))
+    ended = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(lambda code, _: _end(program, at_exit(code)))
     libc.on_exit(ended, None)
     main = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(base + start)
+    copy_variables(program)
     argv = (ctypes.c_char_p * (len(arguments) + 2))(str(path).encode(), *(a.encode() for a in arguments), None)
+    for i in range(tags.get(_CONSTRUCTORS_SIZE, 0) // 8):
+        constructor = ctypes.c_uint64.from_address(base + tags[_CONSTRUCTORS] + 8 * i).value
+        ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(constructor)(len(arguments) + 1, ctypes.addressof(argv))
     code = main(len(arguments) + 1, ctypes.addressof(argv))
     libc.exit(code)
     raise AssertionError("exit() came back")
 
 
-def _end(libc: Any, code: int) -> None:
+def _end(program: ctypes.CDLL, code: int) -> None:
+    """End the process after the program's exit handlers, without those of other libraries."""
+    libc = ctypes.CDLL(None)
+    for stream in ("_ZSt4cout", "_ZSt4clog"):  # std::cout, which a library's exit handler would flush
+        with suppress(AttributeError, ValueError):
+            program._ZNSo5flushEv(ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(program, stream))))
     libc.fflush(None)
     atexit._run_exitfuncs()  # Python's own shutdown is skipped; this removes the temporary folders
     libc._exit(code)

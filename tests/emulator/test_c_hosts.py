@@ -293,20 +293,27 @@ def test_a_product_with_scale_factors_is_refused(cuda, device) -> None:
 
 
 PROGRAM = r"""
-#include <stdio.h>
-#include <stdlib.h>
+#include <cstdlib>
+#include <iostream>
+#include <unistd.h>
+extern "C" {
 int cuModuleLoadData(void **, const void *); int cuModuleGetFunction(void **, void *, const char *);
 int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
                    void **);
 int cudaMalloc(void **, size_t); int cudaMemcpy(void *, const void *, size_t, int); int cudaMemset(void *, int, size_t);
+}
 const char *ptx = PTX;
+struct Around { Around() { std::cout << "early\n"; } ~Around() { std::cout << "late\n"; } } around;
 int main(int argc, char **argv) {
+  std::ios_base::sync_with_stdio(false);
+  while (getopt(argc, argv, "n:") == 'n') std::cout << "n is " << optarg << std::endl;
+  argv += optind - 1, argc -= optind - 1;
   unsigned n = atoi(argv[1]), *x, y[32] = {0}; void *module, *function, *given[] = {&x, &n};
   cudaMalloc((void **)&x, sizeof y); cudaMemset(x, 1, sizeof y);
   cuModuleLoadData(&module, ptx); cuModuleGetFunction(&function, module, "twice");
   int code = cuLaunchKernel(function, 2, 1, 1, 32, 1, 1, 0, 0, given, 0);
   cudaMemcpy(y, x, sizeof y, 2);
-  printf("%d %#x\n", code, y[31]);
+  std::cout << code << " " << std::hex << y[31] << "\n";
   return argc > 2 ? atoi(argv[2]) : 0;
 }
 """
@@ -314,11 +321,11 @@ int main(int argc, char **argv) {
 
 @pytest.fixture
 def executable(device, tmp_path: Path) -> Path:
-    """Build a C program that is linked to the libraries."""
+    """Build a program that is linked to the libraries, and holds copies of variables of C's and C++'s libraries."""
     text = DOUBLE.replace("\n", "\\n")
-    (tmp_path / "program.c").write_text(PROGRAM.replace("PTX;", f'"{text}";'))
+    (tmp_path / "program.cpp").write_text(PROGRAM.replace("PTX;", f'"{text}";'))
     libraries = [f"-L{FOLDER}", "-l:libcuda.so.1", "-l:libcudart.so.13"]
-    command = [str(program("compiler")), "program.c", "-pie", "-fPIE", "-o", "program", *libraries]
+    command = [str(program("compiler")), "program.cpp", "-pie", "-fPIE", "-o", "program", *libraries, "-lstdc++"]
     subprocess.run(command, cwd=tmp_path, check=True)
     return tmp_path / "program"
 
@@ -326,12 +333,12 @@ def executable(device, tmp_path: Path) -> Path:
 @pytest.mark.compiler
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
-    [(["32", "7"], 7, "0 0x2020202"), (["64"], REPORT_EXIT, "700 0")],
+    [(["-n", "5", "32", "7"], 7, "n is 5\n0 2020202"), (["64"], REPORT_EXIT, "700 0")],
 )
-def test_a_program_in_c(executable: Path, arguments: list[str], code: int, said: str) -> None:
+def test_a_program_in_cpp(executable: Path, arguments: list[str], code: int, said: str) -> None:
     command = [sys.executable, "-m", "emulator", "run", str(executable), *arguments]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
-    assert (done.returncode, done.stdout) == (code, f"{said}\n"), done.stderr
+    assert (done.returncode, done.stdout) == (code, f"early\n{said}\nlate\n"), done.stderr
     assert ("OutOfBounds" in done.stderr) == (code == REPORT_EXIT)
 
 
