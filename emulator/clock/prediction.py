@@ -149,7 +149,7 @@ class Prediction:
         yield f"  {self.tflops:,.0f} TFLOP/s at {self.ghz:.3f} GHz ({self.pace.why})"
         if (fast := self.fastest) != self.pace:
             rate = self.flops / fast.seconds / 1e12
-            fastest = f" at {fast.ghz:.3f} GHz: {1e6 * fast.seconds:,.1f} us, {rate:,.0f} TFLOP/s"
+            fastest = f"; at the highest rate, {fast.ghz:.3f} GHz: {1e6 * fast.seconds:,.1f} us, {rate:,.0f} TFLOP/s"
         yield f"  {self.cycles:,.0f} cycles{fastest}"
         if self.conditions.ranges:
             yield f"  {self.range}"
