@@ -201,8 +201,7 @@ def _wait(ins: Instr) -> Action:
         if barrier.phase > 1:
             _report_late_wait(ins, warp, barrier, wanted, parity is not None)
         done = _complete(barrier, wanted, parity is not None)
-        known = done and barrier.phase <= warp.clock.at(barrier.over)
-        if not known and warp.wait_result is None and _says_false(ins, warp, barrier):
+        if warp.cta.cluster.may_deny and _says_false(ins, warp, barrier, done):
             return False
         if done:
             if scope == "cta" and barrier.foreign:
@@ -227,10 +226,14 @@ def _complete(barrier: MBarrier, wanted: int, parity: bool) -> bool:
     return (barrier.phase & 1) != (wanted & 1) if parity else barrier.phase > wanted & PHASES
 
 
-def _says_false(ins: Instr, warp: Warp, barrier: MBarrier) -> bool:
-    """Return whether a test gets a negative answer. That of a wait that only repeats itself makes no difference."""
+def _says_false(ins: Instr, warp: Warp, barrier: MBarrier, done: bool) -> bool:
+    """Return whether a test gets a negative answer although the phase is `done` or can complete.
+
+    The answer of a wait that only repeats itself makes no difference.
+    """
     asked = (id(ins), barrier, barrier.phase, warp.time)
-    if warp.spin == asked or spins(ins, warp):
+    known = done and barrier.phase <= warp.clock.at(barrier.over)
+    if known or warp.wait_result is not None or warp.spin == asked or spins(ins, warp):
         return False
     if denied := warp.cta.cluster.denies():
         warp.spin = asked

@@ -58,6 +58,7 @@ class Cluster:
     ) -> None:
         """Start a cluster. pauses: its warps and those of other clusters take turns by chance, in random mode."""
         self.pauses, self.paused = pauses, False
+        self.may_deny = completion in ("random", "all")
         self.launch, self.index, self.random = launch, index, random
         cx, cy, cz = launch.cluster
         size = cx * cy * cz
@@ -151,7 +152,7 @@ class Cluster:
 
     def denies(self) -> bool:
         """Return whether a test or a request is denied that another timing would deny."""
-        self.launch.registry[Cluster.denies] = True
+        self.launch.registry[Cluster.denies] = True  # a run that denies everything has another effect
         return self.launch.denies or (self.agents.completion == "random" and self.random.random() < DENIED)
 
     def take_over(self) -> Dim3 | None:

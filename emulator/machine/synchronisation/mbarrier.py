@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...errors import BarrierError, source
 from ...ptx.syntax import Address
@@ -59,8 +59,8 @@ class MBarrier:
         self.waiters: list[Issuer] = []
         self.last: Party | None = None
         self.last_tx: Party | None = None
-        self.came: dict[Any, Instr] = {}
-        """The instructions that arrived or brought bytes, by `Instr.place`."""
+        self.came: dict[int, Instr] = {}
+        """The instructions that arrived or brought bytes, by id."""
         self.fenced = False
         self.waits = 0
         """The number of waits that ended."""
@@ -101,7 +101,7 @@ class MBarrier:
         """
         launch = self.cta.launch
         known = KnownAddresses(launch.kernel)
-        found, unknown = dict(self.came), list[int]()
+        found, unknown = {instr.place: instr for instr in self.came.values()}, list[int]()
         for instr in launch.kernel.instrs:
             if not instr.opcode.startswith(ARRIVALS) or instr.place in found:
                 continue
@@ -134,7 +134,7 @@ class MBarrier:
         self._record_foreign(party)
         self.pending -= count
         self.last = party
-        self.came[party.instr.place] = party.instr
+        self.came[id(party.instr)] = party.instr
         self._complete_if_due()
         if clock is not None:
             clock.advance(self.over, self.phase)
@@ -156,7 +156,7 @@ class MBarrier:
     def complete_tx(self, tx: int, party: Party) -> None:
         """Count `tx` bytes as delivered. Raises BarrierError if the phase ends while other copies are outstanding."""
         self.last_tx = party
-        self.came[party.instr.place] = party.instr
+        self.came[id(party.instr)] = party.instr
         self._record_foreign(party)
         if party in self.copies:
             self.copies.remove(party)
