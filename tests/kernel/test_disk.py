@@ -40,6 +40,7 @@ def test_the_configurations_of_calls_on_meta_tensors() -> None:
     assert len(configs) == len(set(configs)) == 3, "a large batch needs no split keys"
 
 
+@pytest.mark.long
 def test_after_warm_up_nothing_is_compiled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another process compiled is loaded, and checks its arguments: without a GPU it comes no further."""
     said: list[str] = []

@@ -57,6 +57,7 @@ def test_a_compiled_call_is_the_call(name: str, backend: str) -> None:
     assert all(map(torch.equal, found, want))
 
 
+@pytest.mark.long
 def test_merge_and_flashinfer_s_call_are_compiled_whole() -> None:
     random = torch.Generator().manual_seed(1)
     u = torch.randn(2, 1, 4, 512, generator=random)
