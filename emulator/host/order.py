@@ -95,15 +95,18 @@ class Order:
 
     def _unordered(self, before: int) -> list[Operation]:
         """Return the operations that are not among those that come before, the newest first."""
-        found, left = [], self._alive & ~before
-        while left:
-            number = left.bit_length() - 1
-            left ^= 1 << number
-            found.append(self._live[number])
+        found = list(self._of(self._alive & ~before))
         for operation in found:
             operation.forget(self._freed[operation.frees - self._forgotten :])
             operation.frees = self._forgotten + len(self._freed)
         return found
+
+    def _of(self, operations: int) -> Iterator[Operation]:
+        """Yield the operations of a set, the newest first."""
+        while operations:
+            number = operations.bit_length() - 1
+            operations ^= 1 << number
+            yield self._live[number]
 
     def _add(self, name: str, stream: int, find: Callable[[], Runs], triggers: bool = False, at: object = None) -> int:
         """Remember an operation. Return it as a set."""
@@ -231,6 +234,8 @@ class Order:
         first = self._add(name, stream, lambda: made.part(~late), bool(around.triggered))
         rest = self._add(name, stream, lambda: made.part(late)) if late.any() else 0
         self._on_host |= (first | rest) * self._is_on_host(made)
+        for operation in self._of(first | rest):
+            operation.released = shadow.flags.of_the_device()
         tail.submitted = before | first | rest
         tail.done = completes | first | rest
         tail.begun = tail.done

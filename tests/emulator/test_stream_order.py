@@ -186,6 +186,19 @@ SYNCHRONISED: dict[str, Callable[[Gpu, int, int], None]] = {
     "device": lambda gpu, one, two: gpu.call("cuCtxSynchronize"),
     "free": lambda gpu, one, two: gpu.call("cuMemFree_v2", gpu.allocate()),
 }
+
+
+def flag(gpu: Gpu, release: str, acquire: str) -> None:
+    """Let a kernel write data and a flag, and one of another stream read the flag and the data."""
+    one, two = gpu.stream(), gpu.stream()
+    gpu.call("cuMemsetD32Async", gpu.x, 0, N, one)
+    gpu.order(one, two)
+    first = "setp.ne.u32 %p, %i, 0; @%p ret;"
+    gpu.run(f"{first} st.global.u32 [%x+4], %v; st.{release}.gpu.global.u32 [%x], %v;", one)
+    spin = f"W: ld.{acquire}.gpu.global.u32 %w, [%x]; setp.ne.u32 %p, %w, 7; @%p bra W;"
+    gpu.run(f"{first} {spin} ld.global.u32 %v, [%x+4]; {USE}", two)
+
+
 IN_ORDER: dict[str, Callable[[Gpu], None]] = {
     **{name: partial(two_streams, between=between) for name, between in SYNCHRONISED.items()},
     "overwritten": lambda gpu: overwritten(gpu, True),
@@ -194,6 +207,7 @@ IN_ORDER: dict[str, Callable[[Gpu], None]] = {
     "branches": lambda gpu: branches(gpu, True),
     "graph": lambda gpu: graph_beside(gpu, True),
     "parts": lambda gpu: parts(gpu, 16),
+    "flag": lambda gpu: flag(gpu, "release", "acquire"),
     "through the default stream": lambda gpu: two_streams(gpu, lambda *_: gpu.fill(0), 0, 0),
 }
 NOT_IN_ORDER: dict[str, tuple[Callable[[Gpu], None], type[EmulatorError], str]] = {
@@ -207,6 +221,7 @@ NOT_IN_ORDER: dict[str, tuple[Callable[[Gpu], None], type[EmulatorError], str]] 
     "branches": (lambda gpu: branches(gpu, False), DataRace, "cudaMemsetAsync"),
     "graph": (lambda gpu: graph_beside(gpu, False), DataRace, "cudaMemsetAsync"),
     "parts": (lambda gpu: parts(gpu, 15), DataRace, "which wrote it"),
+    "flag": (lambda gpu: flag(gpu, "relaxed", "acquire"), DataRace, "which wrote it"),
 }
 
 

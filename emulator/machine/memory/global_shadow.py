@@ -76,6 +76,8 @@ class GlobalShadow:
         self.cell = launch.kernel.global_cell
         self.history = _Accesses(0)
         self.flags = Flags()
+        for places, clock in () if launch.surroundings is None else launch.surroundings.releases():
+            self.flags.seed(places, clock)
         self.accesses: list[tuple[Instr, str]] = []
         self.warps: list[Any] = []
         """The warps of the launch, by serial number."""

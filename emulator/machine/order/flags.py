@@ -25,7 +25,7 @@ class Flags:
 
     def __init__(self) -> None:
         self._released: dict[Any, Released] = {}
-        self._by: dict[Any, Issuer] = {}
+        self._by: dict[Any, Issuer | None] = {}
 
     def overwrite(self, places: Iterable[Any], warp: Issuer) -> None:
         """Record a strong write that is no read-modify-write. The warp's own earlier releases there stay."""
@@ -46,6 +46,20 @@ class Flags:
                     clocks[key].merge(mine)
                 else:
                     clocks[key] = mine.copy()
+
+    def seed(self, places: Iterable[Any], clock: Clock) -> None:
+        """Attach a clock to values that another launch released to the whole device."""
+        for place in places:
+            self._by[place] = None
+            clocks = self._released.setdefault(place, {})
+            if GPU in clocks:
+                clocks[GPU].merge(clock)
+            else:
+                clocks[GPU] = clock.copy()
+
+    def of_the_device(self) -> list[Any]:
+        """Return the locations with a release to the whole device."""
+        return [place for place, clocks in self._released.items() if GPU in clocks]
 
     def released(self, place: Any) -> Released | None:
         """Return what is released at a location, for `observed`."""

@@ -109,7 +109,7 @@ class Operation:
 
     name: what it is. stream: its stream, as reports name it. at: where the program submitted it. find: returns its
     footprint. triggers: it is the part of a launch before griddepcontrol.launch_dependents. frees: how many frees of
-    memory it takes into account.
+    memory it takes into account. released: the keys of the flags that it released to the device.
     """
 
     number: int
@@ -119,6 +119,7 @@ class Operation:
     find: Callable[[], Runs]
     triggers: bool = False
     frees: int = 0
+    released: Sequence[Any] = ()
 
     @cached_property
     def footprint(self) -> Runs:
@@ -210,6 +211,13 @@ class Surroundings:
         """Return whether an access of the launch may come after its dependents were launched."""
         # griddepcontrol.launch_dependents: dependents start when all CTAs have executed it or have ended.
         return access.warp.cta.ctaid in self.triggered and not access.seen_by(self._before_trigger)
+
+    def releases(self) -> Iterator[tuple[Sequence[Any], Clock]]:
+        """Yield the flags that each operation released, with the clock of what acquires them."""
+        for operation in self.concurrent:
+            clock = Clock(0)
+            clock.remote = {operation: _SEEN}
+            yield operation.released, clock
 
     def accesses_within(self, low: int, high: int) -> Iterator[tuple[int, int, bool, EarlierAccess]]:
         """Yield the runs of accesses of bytes `low` to `high - 1`: start, end, whether it is a write, the access."""
