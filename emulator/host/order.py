@@ -112,8 +112,8 @@ class Order:
         """Remember an operation. Return it as a set."""
         number, self._next = self._next, self._next + 1
         self._alive |= 1 << number
-        self._live[number] = Operation(number, name, stream_name(stream), at or caller(), find, triggers)
-        self._live[number].frees = self._forgotten + len(self._freed)
+        frees = self._forgotten + len(self._freed)
+        self._live[number] = Operation(number, name, stream_name(stream), at or caller(), find, triggers, frees)
         return 1 << number
 
     def _forget_oldest(self) -> None:
@@ -272,12 +272,9 @@ class Order:
 
     def _wait_for(self, operations: int) -> None:
         self._host |= operations
-        ended = self._alive & operations
-        self._alive ^= ended
-        while ended:
-            number = ended.bit_length() - 1
-            ended ^= 1 << number
-            del self._live[number]
+        for ended in list(self._of(self._alive & operations)):
+            del self._live[ended.number]
+        self._alive &= ~operations
         if not self._live:  # numbers start again
             self._next = self._host = self._on_host = 0
             self._forgotten += len(self._freed)
@@ -305,7 +302,8 @@ class Order:
         """Check new memory of torch: it may have been freed while another stream still uses it."""
         before = self._before(stream)
         for one in list(self._reusable):
-            one.users = [user for user in one.users if user.number in self._live and not before >> user.number & 1]
+            known = (user for user in one.users if self._live.get(user.number) is user)
+            one.users = [user for user in known if not before >> user.number & 1]
             small = max(size, one.piece.size) <= SMALL
             if not one.users:
                 self._reusable.remove(one)
