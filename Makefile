@@ -45,6 +45,11 @@ else
 INSTALL = $(PYTHON) -m venv $(VENV) && $(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 endif
 
+# The command that `pip install` of this repository makes, here for the clone.
+COMMAND = mkdir -p $(VENV)/bin && printf '%s\n' '\#!/bin/sh' 'here=$$(cd "$$(dirname "$$0")" && pwd)' \
+	'PYTHONPATH="$${here%/*/*}$${PYTHONPATH:+:$$PYTHONPATH}" exec "$$here/python" -m emulator "$$@"' \
+	>$(VENV)/bin/ptx-emulator && chmod +x $(VENV)/bin/ptx-emulator
+
 # The second of two concurrent makes waits for the first. File descriptor 9 of the shell holds the lock.
 $(READY): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -52,7 +57,7 @@ $(READY): requirements.lock
 	@[ -n "$(UV)" ] || [ -z "$(TORCH)" ] || { echo "TORCH=$(TORCH) needs uv: pip install uv" >&2; exit 2; }
 	@echo "setting up $(VENV) from requirements.lock with $(if $(UV),uv,pip) (once, $(if $(UV),about a minute,two or three minutes))"
 	@mkdir -p $(VENV) && exec 9>$(VENV)/.lock && $(PYTHON) -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)' \
-		&& { [ $@ -nt $< ] || { $(INSTALL) && touch $@; }; }
+		&& { [ $@ -nt $< ] || { $(INSTALL) && $(COMMAND) && touch $@; }; }
 
 # The site's generator has an environment of its own, so that the main lock does not grow.
 DOCS_VENV := .venv-docs

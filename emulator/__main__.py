@@ -1,4 +1,4 @@
-"""`python -m emulator`: run a command, such as `run SCRIPT`."""
+"""`ptx-emulator`: run a command, such as `run SCRIPT`."""
 
 import sys
 

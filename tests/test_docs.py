@@ -40,6 +40,11 @@ def kept() -> set[str]:
     return {str(path) for file in files for path in (Path(file), *Path(file).parents) if (ROOT / file).exists()}
 
 
+def test_pages_have_one_name_for_the_command() -> None:
+    """That of the installed package, which a clone's environment has too."""
+    assert not [page for page in PAGES if "python -m emulator" in page.read_text()]
+
+
 @every_page
 def test_every_file_that_a_page_names_exists(page: Path, kept: set[str]) -> None:
     named = re.findall(rf"(?<![\w./-])(?:{'|'.join(PACKAGES)})/[\w./-]*\w", page.read_text())

@@ -71,7 +71,7 @@ def test_a_worktree_uses_the_environment_of_the_main_checkout(tmp_path: Path, lo
 
 
 def test_of_two_makes_at_once_the_second_waits_for_the_first(tmp_path: Path) -> None:
-    """Only one installs, which takes at least half a second. Both end with the environment that it made."""
+    """Only one installs, which takes half a second. Both end with the environment that it made, and its command."""
     for name in ("Makefile", "requirements.lock"):
         shutil.copy(ROOT / name, tmp_path)
     uv = tmp_path / "uv"
@@ -82,6 +82,11 @@ def test_of_two_makes_at_once_the_second_waits_for_the_first(tmp_path: Path) -> 
     both = [subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL) for _ in range(2)]
     assert [each.wait(timeout=600) for each in both] == [0, 0]
     assert (tmp_path / "installed").read_text().split() == ["venv", "pip"]
+    python = tmp_path / ".venv/bin/python"
+    python.write_text('#!/bin/sh\necho "$PYTHONPATH $@"\n')
+    python.chmod(0o755)
+    said = subprocess.check_output([tmp_path / ".venv/bin/ptx-emulator", "run", "a b"], env={"PYTHONPATH": "/x"} | env)
+    assert said.decode().split(":")[0] == str(tmp_path) and said.decode().endswith("-m emulator run a b\n")
 
 
 @pytest.mark.long

@@ -1,11 +1,14 @@
-"""The emulator's command line: `python -m emulator COMMAND`."""
+"""The emulator's command line: `ptx-emulator COMMAND`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tomllib
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Final
 
 from ..chip import NAME
@@ -27,10 +30,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
+def _version() -> str:
+    """Return the version of the installed package; in a clone, that of the project."""
+    try:
+        return version("ptx-emulator")
+    except PackageNotFoundError:
+        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+        return f"{project['version']} (clone)"
+
+
 def _parser(command: str) -> argparse.ArgumentParser:
     """Make the parser of one command, which spares imports; of all, for their list, if there is none of that name."""
-    program = f"python -m {__package__.partition('.')[0]}"
-    parser = argparse.ArgumentParser(prog=program, description="A functional emulator of the B200.")
+    parser = argparse.ArgumentParser(prog="ptx-emulator", description="A functional emulator of the B200.")
+    parser.add_argument("--version", action="version", version=f"ptx-emulator {_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name in (command,) if command in COMMANDS else COMMANDS:
         import_module(f".{name}", __package__).add_command(commands)

@@ -19,6 +19,10 @@ from ..chip import DEVICE, DEVICES, NAME, VARIABLE
 NO_OUTPUTS: Final = "under a clock launches compute no outputs: leave comparisons of results out of the script"
 
 
+SOURCES: Final = frozenset({".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx"})
+"""The endings of programs that a compiler must translate first."""
+
+
 class InvalidInput(Exception):
     """Input that a command rejects. The command line prints the message and exits with status 2."""
 
@@ -63,6 +67,12 @@ def prepare(script: Path, args: Sequence[str], needs_host: bool = True) -> None:
     """
     if not script.is_file():
         raise InvalidInput(f"SCRIPT: there is no file {str(script)!r}")
+    if script.suffix in SOURCES:
+        architecture = DEVICE.target.removeprefix("sm_")
+        raise InvalidInput(
+            f"SCRIPT: {script} is source text: compile it first, nvcc -gencode arch=compute_{architecture},"
+            f"code=compute_{architecture} -o {script.stem} {script}, and run ./{script.stem}"
+        )
     if needs_host and not has_torch():
         raise InvalidInput("SCRIPT needs torch, which is not installed: install torch")
     os.environ.pop(SESSION, None)  # options of a parent's emulated device: this command line overrides them

@@ -126,7 +126,8 @@ class LibCuda(CLibrary):
         put(table, LONG, 0)
         if ctypes.string_at(identity, len(_OF_NVRTC)) != _OF_NVRTC:
             what = "a CUDA library that calls undocumented functions of the driver, such as the static runtime,"
-            raise not_emulated(what, "link with nvcc -cudart shared")
+            why = "link your own library with nvcc -cudart shared. A wheel that contains the runtime cannot run"
+            raise not_emulated(what, f"{why}, as those of CuPy and Warp")
         raise CudaError(NOT_FOUND)
 
     @entry("cuDeviceGet")

@@ -1,6 +1,6 @@
 """Launch the cases of a milestone, or the shapes of stages/shapes.py, on the device that is current.
 
-A script for `python -m emulator time`, also for two commits: `make perf D1.4 BASE=main HEAD=mine`.
+A script for `ptx-emulator time`, also for two commits: `make perf D1.4 BASE=main HEAD=mine`.
 """
 
 import argparse

@@ -574,6 +574,8 @@ def test_the_command_and_its_help(tmp_path, capsys):
     assert (done.returncode, done.stdout) == (0, "cuda:0 False\n"), "CuTeDSL costs a second"
     assert main(["run", "nowhere.py"]) == 2
     assert capsys.readouterr().err == "SCRIPT: there is no file 'nowhere.py'\n"
+    assert main(["run", str(ROOT / "tests/emulator/programs/gemm.cu")]) == 2
+    assert "gemm.cu is source text: compile it first, nvcc -gencode arch=compute_100a" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="0"):
         main(["run", "--help"])
     said = capsys.readouterr().out

@@ -1,14 +1,18 @@
 """The emulator as pip installs it elsewhere: in an empty environment, and beside a small kernel project."""
 
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), ROOT / "emulator/README.md"]
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 SCRIPT = """
 import numpy as np, ptx_emulator
 ptx = '''.version 8.8
@@ -41,6 +45,11 @@ def test_an_empty_environment(environment: Path, tmp_path: Path) -> None:
     run(environment / "bin/pip", "install", "--quiet", ROOT)
     run(environment / "bin/python", "-c", SCRIPT, cwd=tmp_path)
     assert "[PTX ISA 9.7.1]" in run(environment / "bin/ptx-emulator", "isa", cwd=tmp_path)
+    commands = set(re.findall(r"ptx-emulator ([a-z]+)", "".join(page.read_text() for page in PAGES)))
+    assert {"run", "blame", "debug", "time"} <= commands
+    for command in commands:
+        assert f"usage: ptx-emulator {command}" in run(environment / "bin/ptx-emulator", command, "--help")
+    assert run(environment / "bin/ptx-emulator", "--version") == f"ptx-emulator {VERSION}\n"
     others = ("kernel", "stages", "harness", "remote", "tests", "emulator")
     (site,) = environment.glob("lib/python*/site-packages")
     assert not [name for name in others if (site / name).exists()]
