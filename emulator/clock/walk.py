@@ -79,7 +79,8 @@ class Walk(Timeline):
     def advance(self, warp: TimedWarp) -> None:
         super().advance(warp)
         if warp.executed > STEP_LIMIT:
-            raise Deadlock(f"{warp} does not end, even if its computations take no time", ())
+            hint = "; diverged lanes that wait for each other are not modelled in time" if warp.stack else ""
+            raise Deadlock(f"{warp} does not end, even if its computations take no time{hint}", ())
 
     def begin(self, warp: TimedWarp, number: int, now: float) -> float:
         return now
