@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 import torch
@@ -13,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..bridge import driver
 from ..bridge.arguments import values_at
 from ..bridge.device import LaunchingDevice
-from ..bridge.launchconfig import LaunchConfig
+from ..bridge.launchconfig import CLUSTER_DIMENSION, COOPERATIVE, PREFERRED_CLUSTER, PROGRAMMATIC, LaunchConfig
 from ..bridge.patches import cutedsl_calls
 from ..machine.formats.tensormap import LIVE_WORDS, MAP_BYTES
 from ..modules import LoadedModule
@@ -26,6 +30,8 @@ Call = Callable[[Tensors], Mapping[str, torch.Tensor]]
 NO_NAMES: Final[frozenset[str]] = frozenset()
 MOST_CONSTANT_BYTES: Final = 1 << 20
 WORD: Final = 8
+LIVE: Final = {COOPERATIVE: 4, PROGRAMMATIC: 4, CLUSTER_DIMENSION: 12, PREFERRED_CLUSTER: 12}
+"""The bytes that count of launch attributes; host code leaves the others, and they differ from process to process."""
 
 
 def record(
@@ -84,6 +90,23 @@ def _agreed(name: str, one: Step, other: Step) -> Step:
 def _common(one: bytes, other: bytes) -> bytes:
     """Return the bytes that both calls passed, and 0 for others: padding, which host code leaves as it is."""
     return bytes(a if a == b else 0 for a, b in zip(one, other, strict=True))
+
+
+@cache
+def _read_bytes(ptx: str, kernel: str) -> dict[int, frozenset[int]]:
+    """Return the bytes that a kernel loads of each parameter, by number; none of one whose address it takes."""
+    name = rf"\b{re.escape(kernel)}_param_(\d+)"
+    loads = rf"ld\.param(?:\.v(\d))?\.[a-z](\d+)[^;\[]*\[{name}(?:\+(\d+))?\]"
+    named, read = Counter(re.findall(rf"{name}\b", ptx)), defaultdict[str, list[range]](list)
+    for vector, bits, number, at in re.findall(loads, ptx):
+        read[number].append(range(int(at or 0), int(at or 0) + int(vector or 1) * int(bits) // 8))
+    return {int(n): frozenset(chain(*read[n])) for n, times in named.items() if times == len(read[n]) + 1}
+
+
+def _without_padding(ptx: str, kernel: str, number: int, data: bytes) -> bytes:
+    """Clear the bytes of a parameter that its kernel never loads: host code leaves padding as the stack has it."""
+    read = _read_bytes(ptx, kernel).get(number, range(len(data)))
+    return bytes(byte if at in read else 0 for at, byte in enumerate(data))
 
 
 def _word(launch: Launched, parameter: int, at: int) -> bytes:
@@ -179,9 +202,9 @@ class _Pass:
                 config.cluster,
                 config.dynamic_shared_bytes,
                 config.cooperative,
-                parameters,
+                tuple(_without_padding(module.ptx, kernel, index, data) for index, data in enumerate(parameters)),
                 relocations,
-                config.values,
+                tuple((number, data[: LIVE.get(number)].ljust(len(data), b"\0")) for number, data in config.values),
                 dict(self.names),
             )
         )

@@ -11,6 +11,7 @@ import torch
 
 import emulator
 from emulator.recordings import Emulated, NotRecordable, Recording, RecordingError, load, replay
+from emulator.recordings.capture import _without_padding
 from emulator.recordings.format import NAME, Constant, HostOp, Launched, Module, Relocation
 from emulator.recordings.values import layout
 
@@ -177,3 +178,16 @@ def test_a_module_must_have_the_digest_that_names_it(tmp_path: Path) -> None:
         file.write("// more\n")
     with pytest.raises(RecordingError, match="its SHA-256 is"):
         load(tmp_path)
+
+
+def test_padding_that_no_kernel_loads_is_not_recorded() -> None:
+    """Host code leaves it as the stack has it, so that it differs from process to process."""
+    ptx = """
+    .param .align 8 .b8 k_param_0[16], .param .align 8 .b8 k_param_1[16], .param .b8 k_param_10[8]
+    ld.param.b64 %rd1, [k_param_0]; ld.param.v2.u16 {%h1, %h2}, [k_param_0+8];
+    mov.b64 %rd2, k_param_1; ld.param.u32 %r1, [k_param_1+4];
+    """
+    full = b"\xff" * 16
+    assert _without_padding(ptx, "k", 0, full) == b"\xff" * 12 + bytes(4)
+    assert _without_padding(ptx, "k", 1, full) == full, "its address is taken"
+    assert _without_padding(ptx, "k", 10, full[:8]) == bytes(8)
