@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.host.job import Step
 from remote.device import DEVICES
@@ -68,7 +68,7 @@ class Planner:
         return Plan(self._fingerprint("cuda"), self._step("canary", "canary", [], self.limits.canary_s), [step])
 
     def _milestone_steps(self, name: str, milestone: str, record: str, target: str, device: str) -> list[Step]:
-        """Return the phases of one milestone: the candidate's Python is recorded, then the recordings are judged."""
+        """Return the phases of one milestone: the candidate's Python is recorded twice, then a recording is judged."""
         arguments = [milestone, "--device", device, "--target", target, "--out", self._out(record)]
         gate = name == "gate"
         failed, budget_s = ("REJECT_GATE", self.limits.gate_s) if gate else ("REJECT_STAGE", self.limits.stage_s)
@@ -82,10 +82,13 @@ class Planner:
             record=record,
             compile_s=self.limits.compile_s,
         )
+        again = f"record {name} again"
+        home = f"../home/{again.replace(' ', '-')}"
+        repeated = replace(recorded, name=again, argv=[*recorded.argv[:-1], home], compile_s=0.0, again=True)
         judged = self._step(
             name,
             "run",
-            arguments,
+            [*arguments, "--again", home],
             budget_s,
             failed=failed,
             hung="GPU_HANG",
@@ -93,7 +96,7 @@ class Planner:
             milestone=milestone,
             modes=list(DEVICES[device].modes),
         )
-        return [recorded, judged]
+        return [recorded, repeated, judged]
 
     def _compile(self, milestone: str) -> Step:
         record = f"compile-{milestone}"

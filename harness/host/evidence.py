@@ -63,12 +63,16 @@ def verdict_of(
         return Ruled(Verdict[step.hung], f"{step.name} did not end in {step.budget_s:g} s")
     if ended.stop is Stop.COMPILE_LIMIT:
         return Ruled(Verdict.COMPILE_HANG, f"{step.name}: a compile did not end in {step.compile_s:g} s of CPU time")
+    if ended.stop is Stop.IDLE:
+        return Ruled(Verdict[step.hung], f"{step.name} {ended.stop.value}")
+    if ended.stop in (Stop.PROCESSES, Stop.MEMORY):
+        return Ruled(Verdict[step.failed], f"{step.name} {ended.stop.value}")
     if ended.stop:
         return stopped(folder, ended.stop)
     if ended.code == 0:
         return _believe(folder, job, step, requirements, fresh) if step.milestone else None
     said = _said(folder, step)
-    if _disk_full(folder.out, said):
+    if _disk_full(folder.out):
         return Ruled(Verdict.INFRA, f"{step.name}: the disk is full")
     if ended.code == -signal.SIGKILL:
         return Ruled(Verdict.INFRA, f"{step.name} was killed from outside (out of memory?)")
@@ -237,10 +241,8 @@ def _said(folder: RunFolder, step: Step) -> str:
     return one_line(str(reason)) if reason else last_line(folder.log_of(step)) or "it printed nothing"
 
 
-def _disk_full(out: Path, said: str) -> bool:
-    """Return True if a phase failed because the disk is full: it said so, or the disk still is full."""
-    if any(os.strerror(code) in said for code in (errno.ENOSPC, errno.EDQUOT)):
-        return True
+def _disk_full(out: Path) -> bool:
+    """Return True if the disk is full. That a phase says so is not enough: a candidate may print it."""
     probe = out / ".probe"
     try:
         with open(probe, "wb") as stream:

@@ -32,6 +32,8 @@ class Step:
 
     If `milestone` is set, the phase judges: it runs with the accepted tree's code and a seed that the supervisor draws,
     and its record must show that the milestone holds, with every case launched in each of the completion `modes`.
+
+    If `again` is set, the phase repeats the one before it in other surroundings, and writes to its own home only.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Step:
     milestone: str = ""
     modes: list[str] = field(default_factory=list)
     compile_s: float = 0.0
+    again: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,11 @@ MAX_FILE_BYTES = 256 << 20
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 MARK = "FMHA_LOCK"
 #: Places of fields in /proc/PID/stat behind the command's name. Four times follow one another there.
-PARENT, USER_TIME = 1, 11
+PARENT, USER_TIME, RESIDENT = 1, 11, 21
+#: What a phase may use, and how long it may be idle. A phase that waits for a GPU polls.
+MOST_PROCESSES = 512
+MOST_BYTES = 0.9 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+IDLE_S = 60.0
 #: BLAS threads fight over few cores: a 128x128x16 product takes 15 us on one thread and 2 ms on two.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -36,6 +40,9 @@ class Stop(Enum):
     COMPILE_LIMIT = "passed the time limit of a compile"
     CANCEL = "cancelled"
     SHUTDOWN = "the supervisor was told to stop"
+    IDLE = "used no CPU time for a minute"
+    PROCESSES = "had more than 512 processes"
+    MEMORY = "used more than 90% of the machine's memory"
 
 
 @dataclass(frozen=True)
@@ -184,13 +191,43 @@ def _kill_all(process: subprocess.Popen[bytes], spared: frozenset[int]) -> bool:
 
 def cpu_seconds(started: Started) -> dict[int, float]:
     """Return the CPU time of each process of a phase by its id, without that of its children."""
+    return {pid: used[0] for pid, used in _used(started).items()}
+
+
+def _used(started: Started) -> dict[int, tuple[float, int]]:
+    """Return the CPU time and resident bytes of each process of a phase by its id."""
     if started.process is None:
         return {}
-    seconds = {}
+    used = {}
     for pid in {started.process.pid, *descendants(started.process.pid)}:
         with suppress(OSError, ValueError):
-            seconds[pid] = sum(map(int, _status(pid)[USER_TIME : USER_TIME + 2])) / os.sysconf("SC_CLK_TCK")
-    return seconds
+            fields = _status(pid)
+            seconds = sum(map(int, fields[USER_TIME : USER_TIME + 2])) / os.sysconf("SC_CLK_TCK")
+            used[pid] = seconds, int(fields[RESIDENT]) * os.sysconf("SC_PAGE_SIZE")
+    return used
+
+
+class UsageWatch:
+    """Watches what a phase uses, at most once a second: processes, memory, and CPU time."""
+
+    def __init__(self, started: Started) -> None:
+        self._started = started
+        self._looked = self._busy_at = 0.0
+        self._cpu: dict[int, float] = {}
+
+    def look(self, seconds: float) -> Stop | None:
+        """Return a reason to stop the phase `seconds` after its start."""
+        if seconds < self._looked + 1.0:
+            return None
+        self._looked, used = seconds, _used(self._started)
+        cpu = {pid: each[0] for pid, each in used.items()}
+        if cpu != self._cpu:
+            self._cpu, self._busy_at = cpu, seconds
+        if len(used) > MOST_PROCESSES:
+            return Stop.PROCESSES
+        if sum(each[1] for each in used.values()) > MOST_BYTES:
+            return Stop.MEMORY
+        return Stop.IDLE if seconds > self._busy_at + IDLE_S else None
 
 
 def _status(pid: int) -> list[str]:

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import zip_longest
+from itertools import takewhile
 from pathlib import Path
 
 from harness.host import checkout, evidence, lock, phase, protected, record_requirements, ruling, walls
@@ -55,6 +55,10 @@ KEPT_VARIABLES = (
     "CUDA_HOME",
     "CUDA_VISIBLE_DEVICES",
 )
+
+
+#: Variables of the phase that repeats a recording. Its home and temporary folder differ too, and so does its argv.
+OTHER_SURROUNDINGS = {"PYTHONHASHSEED": "1", "TZ": "Asia/Kathmandu", "LANG": "C.UTF-8", "USER": "b", "LOGNAME": "b"}
 
 
 class Supervisor:
@@ -234,9 +238,9 @@ class Supervisor:
         before = self._fingerprint(tree, "before")
         self.ruling = replace(self.ruling, before=before)
         try:
-            for step, then in zip_longest(self._steps, self._steps[1:]):
+            for number, step in enumerate(self._steps, 1):
                 self._still_the_commit(tree)
-                self._start_ahead(tree, then)
+                self._start_ahead(tree, self._steps[number:])
                 self._take(tree, step)
         finally:
             for started in self.ahead.values():
@@ -258,13 +262,15 @@ class Supervisor:
     def _steps(self) -> list[Step]:
         return [*([self.job.canary] if self.job.canary else []), *self.job.steps]
 
-    def _start_ahead(self, tree: Checkout, step: Step | None) -> None:
-        """Start the phase that judges while the one that records runs: it imports its modules and waits for its seed.
+    def _start_ahead(self, tree: Checkout, steps: list[Step]) -> None:
+        """Start, beside a phase that records, the one that repeats it and the one that judges.
 
-        Only behind walls, which keep the candidate's processes from seeing it.
+        The latter imports its modules and waits for its seed. Only behind walls, which keep the candidate's processes
+        from seeing the others.
         """
-        if self.builder and step is not None and step.milestone:
-            self.ahead[step.name] = self._start(tree, step)
+        for step in takewhile(lambda each: each.again or each.milestone, steps if self.builder else []):
+            if step.name not in self.ahead:
+                self.ahead[step.name] = self._start(tree, step)
 
     def _take(self, tree: Checkout, step: Step) -> None:
         """Run one step. Raises Ruled unless the run continues after it."""
@@ -272,7 +278,7 @@ class Supervisor:
         pinned = self._requirements(tree, step) if step.milestone else None
         ended = self._run(tree, step, fresh)
         ruled = evidence.verdict_of(self.folder, self.job, step, ended, pinned, fresh)
-        if ended.stop is Stop.TIME_LIMIT or ended.stuck:
+        if ended.stop in (Stop.TIME_LIMIT, Stop.IDLE) or ended.stuck:
             self._examine_device(tree, ended.stuck)
         if ruled:
             raise ruled
@@ -316,6 +322,7 @@ class Supervisor:
         log = self.folder.log_of(step)
         started = self.ahead.pop(step.name, None) or self._start(tree, step)
         record = self.folder.out / step.record if step.record else None
+        using = phase.UsageWatch(started)
         growing = evidence.RecordWatch(record, step.compile_s, partial(phase.cpu_seconds, started))
 
         def tick(seconds: float) -> Stop | None:
@@ -324,7 +331,7 @@ class Supervisor:
                 self.journal.say("news", text=news)
             if seconds > step.budget_s:
                 return Stop.TIME_LIMIT
-            return Stop.COMPILE_LIMIT if growing.overdue else self._stop_asked()
+            return Stop.COMPILE_LIMIT if growing.overdue else self._stop_asked() or using.look(seconds)
 
         started.tell("" if fresh is None else f"{fresh}\n")
         ended = phase.follow(started, self.job.grace_s, tick, tuple(self.ahead.values()))
@@ -368,8 +375,9 @@ class Supervisor:
             "PYTHONUNBUFFERED": "1",
             "PYTEST_ADDOPTS": "-p no:cacheprovider",
             "GIT_CONFIG_GLOBAL": "/dev/null",
-            **self._caches(),
+            **self._caches(step),
             **self.job.env,
+            **(OTHER_SURROUNDINGS if step.again else {}),
             phase.MARK: self._mark,
         }
 
@@ -379,15 +387,17 @@ class Supervisor:
         It may write to its results only, and not to the logs among them, which this process writes. It does not see
         other runs, nor the client's clone if that is on this host: recordings of another commit's kernel may lie there.
         """
-        writable = [self.folder.out / step.record, self._home(step)]
+        writable = [self._home(step), *([] if step.again else [self.folder.out / step.record])]
         for folder in writable:
             folder.mkdir(parents=True, exist_ok=True)
-        if self.cache is not None and not step.milestone:
+        if self.cache is not None and not step.milestone and not step.again:
             writable.append(self.cache.written_to)
         hidden = [*self.job.hidden, self.folder.path.parent, self.place.kernels, self.place.compiled]
         shown = [self.folder.path, self.place.repository, *writable, Path(argv[0]).parent.parent]
         if self.cache is not None:
             shown.append(self.cache.read_from)
+        if step.again:
+            argv = ["/bin/sh", "-c", '"$@"; exit $?', "sh", *argv]  # a process between them gives it another id
         folders = map(str, [*writable, "--but", self.folder.logs, "--hide", *hidden, "--show", *shown])
         return [*self.builder, *folders, "--", *argv] if self.builder else argv
 
@@ -402,10 +412,12 @@ class Supervisor:
         said = up if self.builder else f"no walls around the phases: {one_line(tried.stderr) or tried.returncode}"
         self.ruling = replace(self.ruling, walls=[*self.ruling.walls, said])
 
-    def _caches(self) -> dict[str, str]:
+    def _caches(self, step: Step) -> dict[str, str]:
+        """Return where compiled kernels lie. Those of accepted runs are shared: two processes compiled them alike."""
         if self.cache is None:
             return {KERNELS: ""}
-        return {KERNELS: str(self.cache.read_from), COMPILED: str(self.cache.written_to)}
+        written_to = self._home(step) / "compiled" if step.again else self.cache.written_to
+        return {KERNELS: str(self.cache.read_from), COMPILED: str(written_to)}
 
     def _stop_asked(self) -> Stop | None:
         if self.folder.cancel.exists():

@@ -28,9 +28,15 @@ PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 22, 
 CAPABILITIES_V3 = 0x20080522
 MOST_CAPABILITIES = 64
 SECCOMP_FILTER = 2
-#: By machine: the number of its ABI, and of the system calls socket, socketpair and io_uring_setup.
-CALLS = {"x86_64": (0xC000003E, 41, 53, 425), "aarch64": (0xC00000B7, 198, 199, 425)}
-AF_UNIX, SOCK_STREAM, SOCK_TYPE_MASK = 1, 1, 0xF
+#: By machine: the number of its ABI, and of the system calls socket, socketpair, and those that are refused:
+#: io_uring_setup, add_key, request_key and keyctl.
+CALLS = {
+    "x86_64": (0xC000003E, 41, 53, 425, 248, 249, 250),
+    "aarch64": (0xC00000B7, 198, 199, 425, 217, 218, 219),
+}
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, SOCK_STREAM, SOCK_TYPE_MASK = 1, 2, 10, 16, 1, 0xF
+#: The families of sockets that a command may open: the network namespace has no network for them.
+FAMILIES = (AF_INET, AF_INET6, AF_NETLINK)
 #: A system call of x86-64's other ABI, x32, has this bit.
 X32 = 0x40000000
 ALLOWED, KILLED, REFUSED = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EACCES
@@ -110,8 +116,7 @@ def _be_init(folders: dict[str, list[str]], command: list[str], writing: int, so
             os.close(writing)
             _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             _give_up_privileges()
-            if not sockets:
-                _refuse_sockets_of_files()
+            _refuse_calls(sockets)
             os.execvp(command[0], command)
         while True:
             ended, status = os.wait()
@@ -166,32 +171,47 @@ def _give_up_privileges() -> None:
     _check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
-def _refuse_sockets_of_files() -> None:
-    """Refuse sockets that reach a server by a file, such as an agent of keys or a terminal multiplexer.
+def _refuse_calls(sockets: bool) -> None:
+    """Refuse system calls that reach beyond the walls: of keyrings, of io_uring, and of sockets not in FAMILIES.
 
-    A read-only mount does not stop a connection to them. Pairs of connected stream sockets stay allowed.
+    A read-only mount does not stop a connection to a socket file, such as that of a key agent or a terminal
+    multiplexer, nor does a network namespace stop one to a virtual machine's host (AF_VSOCK). Pairs of connected stream
+    sockets stay allowed. sockets: UNIX sockets are allowed too.
     """
     if os.uname().machine not in CALLS:
         return
-    abi, socket, socketpair, io_uring_setup = CALLS[os.uname().machine]
+    abi, socket, socketpair, *refused = CALLS[os.uname().machine]
     load, equal, bits, end, masked = 0x20, 0x15, 0x45, 0x06, 0x54
     number, architecture, first, second = 0, 4, 16, 24  # offsets in struct seccomp_data
+    families = (*FAMILIES, *(AF_UNIX,) * sockets)
+    pairs = [
+        (load, 0, 0, second),
+        (masked, 0, 0, SOCK_TYPE_MASK),
+        (equal, 0, 3, SOCK_STREAM),
+        (load, 0, 0, first),
+        (equal, 0, 1, AF_UNIX),
+        (end, 0, 0, ALLOWED),
+        (end, 0, 0, REFUSED),
+    ]
+    of_socket = [
+        (load, 0, 0, first),
+        *((equal, len(families) - at, 0, family) for at, family in enumerate(families)),
+        (end, 0, 0, REFUSED),
+        (end, 0, 0, ALLOWED),
+    ]
     program = [
         (load, 0, 0, architecture),
         (equal, 1, 0, abi),
         (end, 0, 0, KILLED),
         (load, 0, 0, number),
-        (bits, 9, 0, X32),
-        (equal, 8, 0, io_uring_setup),
-        (equal, 4, 0, socket),
-        (equal, 0, 5, socketpair),
-        (load, 0, 0, second),
-        (masked, 0, 0, SOCK_TYPE_MASK),
-        (equal, 2, 3, SOCK_STREAM),
-        (load, 0, 0, first),
-        (equal, 1, 0, AF_UNIX),
+        (bits, len(refused) + 3, 0, X32),
+        *((equal, len(refused) + 2 - at, 0, call) for at, call in enumerate(refused)),
+        (equal, 3, 0, socket),
+        (equal, 2 + len(of_socket), 0, socketpair),
         (end, 0, 0, ALLOWED),
         (end, 0, 0, REFUSED),
+        *of_socket,
+        *pairs,
     ]
     rows = b"".join(struct.pack("HBBI", *row) for row in program)
     code = ctypes.create_string_buffer(rows, len(rows))

@@ -16,7 +16,7 @@ import torch
 from emulator.recordings import NotRecordable, Recording, record, replay
 from emulator.recordings.format import RecordingError, load_file
 from emulator.recordings.replay import Launcher
-from harness.host.files import open_plain, write_atomically
+from harness.host.files import digest, open_plain, write_atomically
 from stages.calls import Outputs, Python, Tensors, Tiles
 from stages.inputs import draw
 from stages.launch import outputs, placed
@@ -67,22 +67,39 @@ def readable(case: Case) -> frozenset[str]:
     return frozenset((*names, "sink")) if case.merged else frozenset()
 
 
+def difference(first: Path, second: Path) -> str:
+    """Return how the recordings of two processes differ, "" if they do not: no verdict may rest on chance.
+
+    A recording names its modules by digest. Raises RecordingError or OSError.
+    """
+    one, other = read_index(first), read_index(second)
+    if (one.files, one.errors.keys(), one.accepted) != (other.files, other.errors.keys(), other.accepted):
+        return "other calls raise errors"
+    for name in sorted((*one.files.values(), *(path.name for path in first.glob("*.cubin")))):
+        if digest(first / name) != digest(second / name):
+            return f"{name} of {len(one.files)} recordings has other launches or machine code"
+    return ""
+
+
+def read_index(folder: Path) -> Index:
+    """Return the index of a folder of recordings. Raises RecordingError."""
+    try:
+        with open_plain(folder / INDEX) as stream:
+            index = msgspec.json.decode(stream.read(MOST_INDEX_BYTES), type=Index)
+    except (OSError, msgspec.MsgspecError, RecursionError) as error:
+        raise RecordingError(f"the candidate's process left no readable index of recordings: {error}") from error
+    if bad := [name for name in index.files.values() if not name.removesuffix(".json").isalnum()]:
+        raise RecordingError(f"the index names a file outside its folder: {bad[0][:80]!r}")
+    return index
+
+
 class Replayed:
     """The kernel under test, as a folder's recordings have it: the stages' calls are replays on `launcher`."""
 
     def __init__(self, folder: Path, launcher: Launcher) -> None:
         self._folder, self._launcher = folder, launcher
-        self._index = self._read()
+        self._index = read_index(folder)
         self._recordings: dict[str, Recording] = {}
-
-    def _read(self) -> Index:
-        """Return the index. Raises RecordingError."""
-        path = self._folder / INDEX
-        try:
-            with open_plain(path) as stream:
-                return msgspec.json.decode(stream.read(MOST_INDEX_BYTES), type=Index)
-        except (OSError, msgspec.MsgspecError, RecursionError) as error:
-            raise RecordingError(f"the candidate's process left no readable index of recordings: {error}") from error
 
     def compile_s(self, case: Case) -> float:
         """Return the seconds that the candidate's process says it compiled for."""
@@ -123,11 +140,10 @@ class Replayed:
         key = repr(case)
         if key in self._index.errors:
             raise NotRecordable(f"the call was not recorded: {self._index.errors[key]}")
-        name = self._index.files.get(key, "")
-        if not name.removesuffix(".json").isalnum():
+        if key not in self._index.files:
             raise NotRecordable(f"the candidate's process left no recording of {case}")
         if key not in self._recordings:
-            self._recordings[key] = load_file(self._folder / name)
+            self._recordings[key] = load_file(self._folder / self._index.files[key])
         return self._recordings[key]
 
 

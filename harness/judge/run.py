@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import re
 import secrets
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.host.files import is_plain
 from harness.host.verdict import Verdict
 from harness.judge import arguments, reference_only
 from harness.judge.provenance import run_of, toolchain, working_tree
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 #: Share of the time of the stage that predictions of other cases than the first may take.
 OTHERS = 0.25
-#: Names of files that a candidate's process may leave in the folder of its record.
-PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,120}")
 #: Modules that are imported where they are used.
 USED = (
     "pytest",
@@ -82,6 +80,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="the fresh seed; FOLDER has the recordings")
     parser.add_argument("--wait", action="store_true", help="read the fresh seed from the first line of the input")
     parser.add_argument("--commit", default="", help="the commit that was recorded")
+    parser.add_argument("--again", type=Path, metavar="FOLDER", help="what a second process recorded of it")
     args = parser.parse_args()
     milestone: Milestone = args.milestone
     args.out.mkdir(parents=True, exist_ok=True)
@@ -101,6 +100,7 @@ def main() -> int:
         (args.out / record.RECORD_NAME).unlink(missing_ok=True)
         opened.reason = f"the candidate's process left no record of compiling: {error}"
     recorder = RecordWriter(args.out, opened, secrets.randbelow(10**9) if args.seed is None else args.seed)
+    opened.reason = opened.reason or (unlike(args.out, args.again) if args.again else "")
     verdict, reason = (rejected(milestone), opened.reason) if opened.reason else run(milestone, device, recorder)
     recorder.finish(verdict, reason)
     return verdict.exit_code
@@ -123,9 +123,21 @@ def said_of_compiling(out: Path) -> tuple[list[record.Phase], list[record.Compil
     """Return the phases and compiles that the candidate's process recorded. Its files must be in `out`."""
     said = record.load(out)
     for each in said.compiles:
-        if not all(PLAIN_NAME.fullmatch(name) for name in each.files):
+        if not all("/" not in name and is_plain(name) for name in each.files):
             raise record.RecordError(f"{out}: the files of {each.name!r} do not lie beside the record")
     return said.phases[:1], said.compiles
+
+
+def unlike(out: Path, again: Path) -> str:
+    """Return why two processes of the candidate did not record the same, or ""."""
+    from emulator.recordings.format import RecordingError
+    from harness.judge.recordings import difference
+
+    try:
+        found = difference(out / record.RECORDINGS, again / record.RECORDINGS)
+    except (RecordingError, OSError) as error:
+        return str(error)
+    return f"not reproducible: in another process, with another environment, {found}" if found else ""
 
 
 def run(milestone: Milestone, device: Device, recorder: RecordWriter) -> tuple[Verdict, str]:

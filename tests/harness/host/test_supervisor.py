@@ -21,6 +21,7 @@ from harness.client.plan import Planner, TimeLimits
 from harness.host import lock, phase
 from harness.host.job import Job, RunFolder, Step, Workplace
 from harness.host.journal import read_beat, read_events
+from harness.host.phase import Stop
 from harness.host.protected import PROTECTION
 from harness.host.repository import Repository
 from harness.host.ruling import Ruling, decode
@@ -134,7 +135,8 @@ def test_accept_leaves_results_a_verdict_and_nothing_else(place):
     assert {"gate/record.json", "record.json", "logs/gate.log", "logs/stage.log"} <= ruling.files.keys()
     assert ruling.before == ruling.after and ruling.before["python"]
     assert list(ruling.seconds) == [
-        "fingerprint before", "record gate", "gate", "record stage", "stage", "fingerprint after",
+        "fingerprint before", "record gate", "record gate again", "gate",
+        "record stage", "record stage again", "stage", "fingerprint after",
     ]  # fmt: skip
     folder = place.workplace.run(job.run)
     assert not folder.tree.exists() and not folder.home.exists()
@@ -170,6 +172,7 @@ def test_stage_falls_with_the_gate_held(place):
         pytest.param({"exit": 2}, Verdict.INFRA, "rejected its arguments", marks=pytest.mark.long),
         ({"die": int(signal.SIGSEGV)}, Verdict.REJECT_GATE, "SIGSEGV"),
         pytest.param({"die": int(signal.SIGKILL)}, Verdict.INFRA, "killed from outside", marks=pytest.mark.long),
+        ({"exit": 1, "shout": "No space left on device"}, Verdict.REJECT_GATE, "No space left on device"),
         ({"exit": 1, "shout": "\x1b[31m[bold]\u202e<script>"}, Verdict.REJECT_GATE, "[31m[bold] <script>"),
     ],
 )  # fmt: skip
@@ -367,6 +370,22 @@ def test_disk_that_fills_up_mid_run_is_the_machines_fault(project, small_disk):
     ruling = place.run(job)
     assert ruling.verdict is Verdict.INFRA and "disk is full" in ruling.reason
     assert json.loads((place.workplace.run(job.run).path / "verdict.json").read_text())["subject"]["run"] == job.run
+
+
+def test_a_phase_that_is_idle_or_uses_too_much_is_stopped(tmp_path, monkeypatch):
+    started = phase.start(["sh", "-c", "sleep 600 & wait"], tmp_path, {}, tmp_path / "log")
+    wait_for(lambda: len(phase.descendants(os.getpid())) >= 2)
+    watch = phase.UsageWatch(started)
+    try:
+        assert watch.look(1.0) is None and watch.look(60.0) is None
+        assert watch.look(62.0) is Stop.IDLE
+        with monkeypatch.context() as patch:
+            patch.setattr(phase, "MOST_PROCESSES", 1)
+            assert watch.look(64.0) is Stop.PROCESSES
+        monkeypatch.setattr(phase, "MOST_BYTES", 1)
+        assert watch.look(66.0) is Stop.MEMORY
+    finally:
+        phase.end(started)
 
 
 def test_descendants_are_found_across_sessions():

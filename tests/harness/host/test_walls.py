@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -86,5 +88,23 @@ def test_it_reaches_no_server_by_a_file_and_no_network(tmp_path: Path) -> None:
     assert "Permission denied" in behind(pair.format("DGRAM"), tmp_path)
     assert behind(pair.format("STREAM"), tmp_path) == ""
     assert behind("import socket; socket.socket(socket.AF_UNIX)", tmp_path, walls.GPU_SOCKETS) == ""
+    for family in ("socket.AF_VSOCK", "socket.AF_ALG", "socket.AF_PACKET", "44"):
+        for option in ([], [walls.GPU_SOCKETS]):
+            assert "Permission denied" in behind(f"import socket; socket.socket({family}, 1)", tmp_path, *option)
+    assert behind("import socket; socket.socket(); socket.socket(socket.AF_NETLINK, 3)", tmp_path) == ""
     out = behind("import socket; socket.create_connection(('127.0.0.1', 22), 1)", tmp_path)
     assert "unreachable" in out or "refused" in out
+
+
+@needs_walls
+@pytest.mark.parametrize("option", [[], [walls.GPU_SOCKETS]], ids=["", "GPU"])
+def test_it_reaches_no_keyring(option: list[str], tmp_path: Path) -> None:
+    """A process inherits the session keyring of its user: it could read keys there, and leave some."""
+    code = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+for number in {}:
+    print(libc.syscall(number, 0, -3, 0, 0), ctypes.get_errno())
+"""
+    calls = walls.CALLS[os.uname().machine][3:]
+    assert behind(code.format(calls), tmp_path, *option) == f"-1 {errno.EACCES}\n" * len(calls)
