@@ -10,9 +10,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 from harness.client import run_commands
-from harness.client.candidate import CandidateError
+from harness.client.acceptance import judged_on
+from harness.client.candidate import CandidateError, find
 from harness.client.driver import NothingToDo
 from harness.client.run_store import RunStore, RunStoreError
+from harness.client.vouched import accepted
 from harness.client.watch import Gone
 from harness.host.job import JobError
 from harness.host.journal import one_line
@@ -136,9 +138,14 @@ def _count(text: str) -> int:
 
 
 def milestones() -> int:
-    """List the milestones, and which of them are built."""
+    """List the milestones: which of them are built, and which were judged on the tree of `accepted`."""
+    repository = find(ROOT)
+    tip = accepted(repository)
+    judged = judged_on(repository, tip) if tip else {}
     for each in CATALOG:
-        print(f"{each.id:5} {'built  ' if each.built else 'planned'}  {each.summary}")
+        commit, same = judged.get(each.id, ("", True))
+        said = "" if not commit else "; accepted" if same else f"; not judged since {commit[:12]}"
+        print(f"{each.id:5} {'built  ' if each.built else 'planned'}  {each.summary}{said}")
     return 0
 
 

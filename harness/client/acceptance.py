@@ -21,6 +21,7 @@ from harness.host.protected import PROTECTION
 from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import Ruling
 from harness.host.verdict import Verdict
+from stages.catalog import GATE
 
 
 class StaleBase(RuntimeError):
@@ -79,6 +80,7 @@ def add_note(repository: Repository, ruling: Ruling) -> None:
         "pins": subject.pins,
         "unpinned": subject.unpinned,
         "because": subject.because,
+        "rejected": subject.rejected,
         "ended": ruling.ended,
     }
     if any(known["run"] == subject.run for known in vouched.notes(repository, subject.commit)):
@@ -97,6 +99,21 @@ def accepted_milestones(repository: Repository) -> dict[str, list[str]]:
                     targets = found.setdefault(milestone, [])
                     if known["target"] not in targets:
                         targets.append(known["target"])
+    return found
+
+
+def judged_on(repository: Repository, tip: str) -> dict[str, tuple[str, bool]]:
+    """Return the newest commit up to `tip` that each milestone was accepted on, and whether its tree is that of `tip`.
+
+    Every run judges the gate first.
+    """
+    known = vouched.commits_with_notes(repository)
+    history = repository.git("log", f"--max-count={vouched.MOST_LOOKED_AT}", "--format=%H %T", tip).splitlines()
+    here, found = history[0].split()[1], dict[str, tuple[str, bool]]()
+    for commit, tree in (row.split() for row in history if row.split()[0] in known):
+        for note in vouched.notes(repository, commit):
+            for each in (*note["milestone"].split("+"), GATE.id) if note["verdict"] == Verdict.ACCEPT.name else ():
+                found.setdefault(each, (commit, tree == here))
     return found
 
 

@@ -171,6 +171,7 @@ class Driver:
             pins=self._pins(made),
             unpinned=list(unpin.paths),
             because=unpin.because,
+            rejected=vouched.rejections(self.repository, made.tree),
         )
 
     def _pins(self, made: Candidate) -> str:
@@ -349,6 +350,9 @@ class Driver:
         entry.stays = "" if done.branch_moved else f"{branch} stays behind accepted: {done.why_not}"
         also = f"; {branch} is there too" if done.branch_moved else ""
         self.progress.say(f"accepted is {entry.candidate.commit[:12]}{also}")
+        judged = acceptance.judged_on(self.repository, entry.candidate.commit)
+        if stale := [f"{name} since {commit[:12]}" for name, (commit, same) in sorted(judged.items()) if not same]:
+            self.progress.say(f"not judged on this tree: {', '.join(stale)}; make ratchet judges them")
         return self._save_verdict(entry, Verdict.ACCEPT, ruling.reason, closed=True)
 
     def _conclude_parts(self, entry: Entry, host: Host) -> None:

@@ -104,7 +104,7 @@ def revoke(run: str, because: str) -> int:
 
 def runs(target: str) -> int:
     """List the runs of this clone, newest first; with a target, the runs of everybody there."""
-    rows = [[one_line(cell, 60) for cell in row] for row in (_runs_there(target) if target else _runs_here())]
+    rows = [[one_line(cell, 200) for cell in row] for row in (_runs_there(target) if target else _runs_here())]
     if not rows:
         console.print("no runs yet: make stage D1.1")
     for row in [["run", "milestone", "target", "commit", "verdict", "age", "who"], *rows] if rows else []:
@@ -248,6 +248,8 @@ def _show_end(entry: Entry) -> int:
     made, report = page.write(page_of(entry, folder), candidate.find(ROOT)), at / REPORT_NAME
     alone = verdict is Verdict.ACCEPT and len(about.milestones) == 1
     terminal.show_end(console, shown, report if alone and report.exists() else made)
+    for remark in about.remarks if entry.judges else ():
+        console.print(one_line(remark, 200), style="bold yellow", highlight=False, markup=False, soft_wrap=True)
     if verdict is not Verdict.ACCEPT:
         console.print(f"fault: {verdict.fault.value}", highlight=False)
     if entry.stays:
@@ -283,7 +285,8 @@ def _runs_here() -> Iterator[tuple[str, ...]]:
         verdict = each.verdict or "going"
         about = each.subject
         milestone = about.milestone if len(about.milestones) == 1 else f"{len(about.milestones)} of them"
-        yield about.run, milestone, about.target, about.commit[:12], verdict, _age(about.run), about.user
+        remarks = "; ".join(("", *about.remarks)) if each.judges else ""
+        yield about.run, milestone, about.target, about.commit[:12], verdict, _age(about.run), about.user + remarks
 
 
 def _runs_there(name: str) -> Iterator[tuple[str, ...]]:

@@ -81,6 +81,16 @@ def _note(repository: Repository, ref: str, _state: str, commit: str) -> str:
     return repository.git("notes", f"--ref={ref}", "show", commit)
 
 
+def rejections(repository: Repository, tree: str) -> list[str]:
+    """Return the runs that rejected a commit with this tree: a change may be tried until it passes."""
+    commits = sorted(commits_with_notes(repository))
+    command = ("log", "--no-walk=unsorted", "--ignore-missing", "--format=%H %T", "--stdin")
+    rows = repository.git(*command, stdin="\n".join(commits)).splitlines() if commits else []
+    same = (row.split()[0] for row in rows if row.endswith(f" {tree}"))
+    known = (each for commit in same for each in notes(repository, commit))
+    return sorted(each["run"] for each in known if (v := each["verdict"]) in Verdict.__members__ and Verdict[v].rejects)
+
+
 def revoked_below(repository: Repository, tip: str) -> Iterator[dict[str, Any]]:
     """Yield the notes of revoked runs in the history of `tip`."""
     for commit in sorted(commits_with_notes(repository)):

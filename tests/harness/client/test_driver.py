@@ -87,6 +87,7 @@ def test_accept_moves_accepted_and_the_branch_and_keeps_results(bench):
     assert bench.project.git("rev-parse", "accepted", "work") == f"{commit}\n{commit}"
     assert bench.project.git("status", "--porcelain") == ""
     assert bench.project.state()["files"] == files
+    assert acceptance.judged_on(bench.repository, commit) == {"D1.2": (commit, True), "D1.1": (commit, True)}
     folder = bench.driver.store.folder(entry.run)
     assert load(folder).milestone == "D1.2" and load(folder / "gate").milestone == "D1.1"
     assert load(folder).tree.commit == commit and load(folder).run == entry.run
@@ -94,6 +95,14 @@ def test_accept_moves_accepted_and_the_branch_and_keeps_results(bench):
     assert [n["milestone"] for n in vouched.notes(bench.repository, commit)] == ["D1.2"]
     assert any(line.startswith("gate") for line in bench.heard.said)
     assert [line for line in bench.heard.said if "seed=0" in line] == ["  hd=64 seed=0 passed in 0.0 s"] * 2
+
+
+def test_an_acceptance_says_which_milestones_were_not_judged_on_its_tree(bench):
+    first = bench.stage("D1.2").candidate.commit
+    bench.project.kernel(cosine=1.0, other=1)
+    second = bench.stage().candidate.commit
+    assert acceptance.judged_on(bench.repository, second) == {"D1.2": (first, False), "D1.1": (second, True)}
+    assert f"not judged on this tree: D1.2 since {first[:12]}; make ratchet judges them" in bench.heard.said
 
 
 def test_reject_keeps_candidate_and_note_and_touches_nothing(bench):
@@ -107,6 +116,8 @@ def test_reject_keeps_candidate_and_note_and_touches_nothing(bench):
     assert bench.project.git("rev-parse", entry.candidate.ref) == entry.candidate.commit
     assert vouched.notes(bench.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
     assert load(bench.driver.store.folder(entry.run) / "gate").verdict == "REJECT_STAGE"
+    again = bench.stage("D1.2").subject
+    assert again.rejected == [entry.run] and again.remarks == [f"this tree was rejected before, by {entry.run}"]
 
 
 def test_unchanged_tree_is_judged_once_then_refused(bench):

@@ -54,7 +54,7 @@ def test_any_value_in_the_subject_of_a_verdict_file(name, value):
     fields["subject"] |= {name: value}
     with suppress(RulingError):
         found = decode(json.dumps(fields).encode(), "r", "c").subject
-        assert isinstance(getattr(found, name), list if name in ("milestones", "unpinned") else str)
+        assert isinstance(getattr(found, name), list if name in ("milestones", "unpinned", "rejected") else str)
 
 
 @given(JSON)
