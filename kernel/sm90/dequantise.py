@@ -19,7 +19,10 @@ from kernel.hardware import SWIZZLE_BYTES
 class LeanWarp(KeysWarp):
     """A load warp that converts some keys of every KV tile, with few registers."""
 
-    ahead = 3
+    def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
+        """Bind warp `warp` of a ring to a row tile."""
+        super().__init__(cta, ring, warp)
+        self.ahead = 4 if cta.config.rope_dim else 3  # as many as nothing is spilled for
 
     def complete_copies(self, slot: Int32) -> None:
         """Let the copies arrive by themselves: the consumers cross proxies."""
