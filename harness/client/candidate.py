@@ -120,6 +120,18 @@ def check_files(repository: Repository, tip: str, tree: str) -> None:
     changed = [f":(literal){entry.path}" for entry in repository.changed(base, tree)]
     if marked := _matching(repository, tree, changed, "^<<<<<<< ", "^>>>>>>> "):
         raise CandidateError(f"{', '.join(marked[:4])}: conflict markers of a merge; resolve them first")
+    for entry in repository.changed(base, tree):
+        if entry.path.endswith(".py") and entry.mode.startswith("100"):
+            _check_python(entry.path, repository.git("cat-file", "blob", entry.blob))
+
+
+def _check_python(path: str, text: str) -> None:
+    """Raise CandidateError for a file that Python cannot compile. A run would need half a minute to say so."""
+    try:
+        compile(text, path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        raise CandidateError(f"{path}{f':{line}' if line else ''}: {type(error).__name__}: {error}") from error
 
 
 def _has_other_bytes(name: str) -> bool:

@@ -47,9 +47,22 @@ def main() -> int:
                 record_cases(milestone, args.out)
     except Exception as error:
         traceback.print_exc()
-        recorder.finish(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}")
+        recorder.finish(Verdict.COMPILE_ERROR, described(error))
         return Verdict.COMPILE_ERROR.exit_code
     return 0
+
+
+def described(error: BaseException) -> str:
+    """Return an error's class and text, and the innermost line of the checkout's kernel from which it came."""
+    text, place = f"{type(error).__name__}: {COLOURS.sub('', str(error))}", ""
+    raised: BaseException | None = error
+    while raised is not None:
+        for frame in traceback.extract_tb(raised.__traceback__):
+            path = Path(frame.filename)
+            if path.is_relative_to(Path("kernel").resolve()):
+                place = f"\n  at {path.relative_to(Path.cwd())}:{frame.lineno} in {frame.name}: {frame.line}"
+        raised = raised.__cause__ or raised.__context__
+    return text + place
 
 
 def record_cases(milestone: Milestone, out: Path) -> None:

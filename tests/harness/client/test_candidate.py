@@ -70,8 +70,9 @@ def put(project, name, data):
         (b"kernel/.gitattributes", b"*.py eol=crlf\n", r"kernel/fmha.py \(eol=crlf\), .*remove these attributes"),
         (b"kernel/.gitattributes", b"fmha.py ident\n", r"kernel/fmha.py \(ident=set\): a checkout would have"),
         (b"kernel/fmha.py", b"<<<<<<< mine\n1\n=======\n2\n>>>>>>> theirs\n", "kernel/fmha.py: conflict markers"),
+        (b"kernel/fmha.py", b"def gemm():\n    return (1\n", r"kernel/fmha.py:2: SyntaxError: '\(' was never closed"),
     ],
-    ids=["name", "crlf", "ident", "markers"],
+    ids=["name", "crlf", "ident", "markers", "syntax"],
 )
 def test_files_that_no_host_can_check_out_are_named_first(project, name, data, said):
     put(project, name, data)

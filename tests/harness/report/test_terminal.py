@@ -72,10 +72,14 @@ def test_a_terminal_gets_colours() -> None:
 
 def test_a_run_that_did_not_compile_has_no_table(pipe: Console, tmp_path) -> None:
     record = Record("run", "D1.1", "sim", STARTED, Tree("0" * 40, []))
-    record.verdict, record.reason = "COMPILE_ERROR", "NameError: name 'tOrP' is not defined"
+    record.verdict, record.reason = (
+        "COMPILE_ERROR",
+        "NameError: name 'tOrP' is not defined\n  at kernel/a.py:7 in gemm: tOrP",
+    )
     show_end(pipe, record, tmp_path)
     assert said(pipe).splitlines() == [
         "D1.1 COMPILE_ERROR  the compiler rejected the kernel: NameError: name 'tOrP' is not defined",
+        "  at kernel/a.py:7 in gemm: tOrP",
         str(tmp_path),
     ]
 
