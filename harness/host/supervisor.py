@@ -392,7 +392,9 @@ class Supervisor:
             folder.mkdir(parents=True, exist_ok=True)
         if self.cache is not None and not step.milestone and not step.again:
             writable.append(self.cache.written_to)
-        hidden = [*self.job.hidden, self.folder.path.parent, self.place.kernels, self.place.compiled]
+        # Two processes that record must not see each other's results: one could copy them.
+        beside = [] if step.milestone else [self.folder.home, *([self.folder.out] if step.again else [])]
+        hidden = [*beside, *self.job.hidden, self.folder.path.parent, self.place.kernels, self.place.compiled]
         shown = [self.folder.path, self.place.repository, *writable, Path(argv[0]).parent.parent]
         if self.cache is not None:
             shown.append(self.cache.read_from)

@@ -108,3 +108,26 @@ for number in {}:
 """
     calls = walls.CALLS[os.uname().machine][3:]
     assert behind(code.format(calls), tmp_path, *option) == f"-1 {errno.EACCES}\n" * len(calls)
+
+
+@needs_walls
+def test_a_hidden_folder_inside_a_shown_one_stays_hidden(tmp_path: Path) -> None:
+    """Two processes that record do not see each other's results."""
+    run = tmp_path / "runs/own"
+    for name in ("out", "home/own", "home/other"):
+        (run / name).mkdir(parents=True)
+        (run / name / "file").write_text(name)
+    folders = [
+        run / "home/own",
+        "--hide",
+        run / "home",
+        run / "out",
+        tmp_path / "runs",
+        "--show",
+        run,
+        run / "home/own",
+    ]
+    code = "import os; print(os.listdir('out'), os.listdir('home'), os.listdir('home/own')); open('home/own/new', 'w')"
+    command = [*BUILD, *map(str, folders), "--", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=run)
+    assert (done.stdout, done.returncode) == ("[] ['own'] ['file']\n", 0), done.stderr
