@@ -124,16 +124,22 @@ class Tools:
         output: str,
         expected: str = "",
         element: str = "",
+        against: str = "",
+        rtol: float | None = None,
+        atol: float | None = None,
         arguments: Sequence[str] = (),
         timeout_s: int = PATIENCE_S,
     ) -> str:
         """Find which instructions and inputs made an element of an output wrong.
 
         output: the variable of the script that holds it. expected: a .npy file of what it should be. element: its
-        index, such as "3,17"; by default the one with the largest error.
+        index, such as "3,17"; by default the one with the largest error. against: a script with a right version.
+        rtol, atol: differences that are not wrong.
         """
-        options = ["--expected", expected] if expected else []
-        options += ["--element", element] if element else []
+        given = {"expected": expected, "element": element, "against": against, "rtol": rtol, "atol": atol}
+        options = [
+            part for name, value in given.items() if value not in ("", None) for part in (f"--{name}", str(value))
+        ]
         return _said(["blame", "--output", output, *options, script, *arguments], timeout_s)
 
     def coverage(self, family: str = "") -> list[Json]:
