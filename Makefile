@@ -79,7 +79,7 @@ gate: $(READY) ## judge the working tree on the hd=64 gate alone
 ratchet: $(READY) ## judge the working tree on every milestone that was ever accepted
 	@$(PY) -m harness ratchet $(JUDGED)
 
-sweep: $(READY) ## make sweep D5c [SEEDS=400] [TARGET=cluster]: measure a milestone for many seeds and print its pins
+sweep: $(READY) ## make sweep D5c [SEEDS=400] [TARGET=cluster]: measure a milestone for many seeds and print the largest figures
 	@$(PY) -m harness sweep $(call quoted,$(MILESTONE)) $(if $(SEEDS),--seeds $(call quoted,$(SEEDS))) $(TARGETED)
 
 runs: $(READY) ## list the runs of this clone; with TARGET=b200, the runs of everybody there

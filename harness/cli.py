@@ -172,15 +172,15 @@ def update_notes() -> int:
 
 
 def sweep(milestone: str, seeds: int, target: str) -> int:
-    """Measure a milestone for many seeds in every completion mode, and print the resulting pins."""
+    """Measure a milestone for many seeds in every completion mode, and print the largest value of each figure."""
     place = targets.load().find(target)
     chosen = runnable(milestone)
-    from harness.tools.measure import pins
+    from harness.tools.measure import largest
     from harness.tools.measure import sweep as measured_for_seeds
 
     with run_commands.driving() as driver:
         entry, known = measured_for_seeds(driver, chosen, seeds, place)
-    for line in pins(chosen, known, gpu=place.device == "cuda"):
+    for line in largest(known):
         print(line)
     failed = [each for each in known if each.error]
     for each in failed[:MOST_FAILURES]:

@@ -98,6 +98,7 @@ def rows(case: Case, on_gpu: Replayed, on_cpu: Replayed, torch_device: str) -> I
     from stages import launch
     from stages.calls import callers
     from stages.check import compare, failing
+    from stages.error_model import ErrorModel, tensor_core
     from stages.expected import outputs_of, reference
     from stages.inputs import draw
 
@@ -116,7 +117,8 @@ def rows(case: Case, on_gpu: Replayed, on_cpu: Replayed, torch_device: str) -> I
         got = launched(on_gpu, torch_device)
         if torch_device == "cuda":
             torch.cuda.synchronize()
-        outside = failing(compare(case, outputs_of(case, got), reference(case, inputs), gpu=torch_device == "cuda"))
+        model = ErrorModel(case, inputs, tensor_core(torch_device == "cuda"))
+        outside = failing(compare(case, outputs_of(case, got), reference(case, inputs), model))
     except Exception as error:
         yield Row(case.milestone, case.name, "", 0, 0, 0.0, 0.0, f"{type(error).__name__}: {error}"[:200])
         return

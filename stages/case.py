@@ -18,6 +18,7 @@ PPath = Literal["tmem", "smem"]
 Trend = Literal["growing", "falling", "constant"]
 
 TILE = 128  # keys of the widest KV tile
+LEAST_TILE = 32  # no kernel has smaller KV tiles
 
 
 @dataclass(frozen=True)
@@ -212,14 +213,16 @@ class Case:
         return TILE if pairs and self.splits == 1 else TILE // 2
 
     @property
-    def floor(self) -> str:
-        """Name of the floor in tolerances.toml: no pin of this case may be looser."""
-        if self.peak > 1:
-            return f"served peak {self.peak}" if self.served else f"peak {self.peak}"
+    def exact_maxima(self) -> bool:
+        """True if m is the largest logit itself; else it may be the reference maximum, which lags behind it."""
+        return self.served is not None or (self.keys <= self.kv_tile and self.compressed is None)
+
+    @property
+    def one_tile(self) -> bool:
+        """True if all keys of a row lie in the first KV tile of any kernel, so that its maximum does not move."""
         if self.served is not None:
-            return "served"
-        one_tile = self.keys <= TILE and self.compressed is None
-        return "64 one KV tile" if self.head_dim == 64 and one_tile else str(self.head_dim)
+            return len(self.served.caches) == 1 and self.served.caches[0].listed <= LEAST_TILE
+        return self.keys <= LEAST_TILE and self.compressed is None
 
     @property
     def tensors(self) -> tuple[str, ...]:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from stages.case import Case
+from stages.error_model import ROUNDS, ErrorModel
 from stages.expected import Outputs
-from stages.metrics import ALL_METRICS, Bound, measure
-from stages.tolerances import PinError, pins
+from stages.metrics import METRICS, Array, Bound, measure
+from stages.tolerances import pins
 
 
 @dataclass(frozen=True)
@@ -30,38 +31,41 @@ class Figure:
 
 
 def compare(
-    case: Case, got: Outputs, want: Outputs, tensors: tuple[str, ...] | None = None, gpu: bool = False
+    case: Case, got: Outputs, want: Outputs, model: ErrorModel, tensors: tuple[str, ...] | None = None
 ) -> tuple[Figure, ...]:
     """Compare every metric of `got` against the reference `want` with its pin, for all tensors or for `tensors`.
 
-    gpu: take the pins of a GPU. Raises PinError if a tensor has no pins.
+    model: the error model of the case and its inputs. Raises PinError if the milestone has no pins.
     """
-    table = pins(case.milestone, case.name, case.floor, gpu)
-    if table.keys() != set(case.tensors):
-        raise PinError(f"{case.milestone}, case {case.name!r}: pins {sorted(table)}, results {sorted(case.tensors)}")
+    table = pins(case.milestone, model.core is not ROUNDS)
     figures = []
-    for tensor, values in measured(tensors or case.tensors, got, want).items():
-        for metric in ALL_METRICS[tensor]:
-            if metric.name not in table[tensor]:  # one that the floor of the case does not name
-                continue
+    for tensor, values in measured(tensors or case.tensors, got, want, model).items():
+        for metric in METRICS[tensor]:
             value, pin = values[metric.name], table[tensor][metric.name]
-            holds = metric.holds(value, pin)
-            figures.append(Figure(tensor, metric.name, value, metric.bound, pin, holds))
+            figures.append(Figure(tensor, metric.name, value, metric.bound, pin, metric.holds(value, pin)))
     return tuple(figures)
 
 
-def measured(tensors: Sequence[str], got: Outputs, want: Outputs) -> dict[str, dict[str, float]]:
-    """Return every metric of every tensor, by tensor and name. U is first rescaled to the reference's maximum."""
-    return {tensor: measure(referred(tensor, got, want), want[tensor]) for tensor in tensors}
+def measured(tensors: Sequence[str], got: Outputs, want: Outputs, model: ErrorModel) -> dict[str, dict[str, float]]:
+    """Return every metric of every tensor, by tensor and name."""
+    found = {}
+    for tensor in tensors:
+        own, right = compared(tensor, got), compared(tensor, want)
+        found[tensor] = measure(own, right) | model.figures(tensor, own, right)
+    return found
 
 
-def referred(tensor: str, got: Outputs, want: Outputs) -> np.ndarray:
-    """Return a tensor of `got`; U as U exp(m - reference m), except in empty rows."""
+def compared(tensor: str, outputs: Outputs) -> Array:
+    """Return a tensor as it is compared: U divided by its row's sum of weights, exp(lse - m), except in empty rows.
+
+    Then an error that all logits of a row share has no effect on U. lse and m show it.
+    """
     if tensor != "U":
-        return got[tensor]
+        return outputs[tensor]
     with np.errstate(invalid="ignore", over="ignore"):
-        factor = np.where(np.isneginf(want["m"]), 1.0, np.exp(got["m"] - want["m"]))
-        return got["U"] * factor[:, None]
+        factor = np.where(np.isneginf(outputs["lse"]), 1.0, np.exp(outputs["m"] - outputs["lse"]))
+        quotient: Array = outputs["U"] * factor[:, None]
+        return quotient
 
 
 def failing(figures: Sequence[Figure]) -> tuple[Figure, ...]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from stages.caches import NAMES
 from stages.calls import callers
 from stages.case import Case
-from stages.expected import Outputs
+from stages.expected import Masks, Outputs, keys_of
 from stages.inputs import Inputs
 from stages.metrics import Array
 
@@ -134,34 +133,15 @@ def _tile_errors(case: Case, inputs: Inputs, want: Array, row: int) -> Iterator[
 
 def _keys_of(case: Case, inputs: Inputs, sequence: int, token: int) -> tuple[Array, Array, list[str]]:
     """Return the keys and values that a token sees, and the name of the KV tile of each."""
-    n = callers[-1].tiles(case).keys
+    n, masks = callers[-1].tiles(case).keys, Masks.of(case)
+    entry = "indices" if case.served is not None else "blocks" if inputs.topk_indices is None else "top-k entries"
     if case.served is not None:
-        cached, of_caches = _keys_of_caches(inputs, sequence, token, n)
-        return cached, cached[:, : case.value_dim], of_caches
-    v = inputs.k if inputs.v is None else inputs.v
-    seen = torch.nonzero(case.visible[sequence, token])[:, 0]
-    keys, values = [inputs.k[sequence, seen]], [v[sequence, seen]]
-    tiles = [f"KV tile {j // n} (keys {j // n * n} to {j // n * n + n - 1})" for j in seen.tolist()]
-    if inputs.compressed is not None:
-        if inputs.topk_indices is None or inputs.topk_lens is None:
-            blocks = torch.nonzero(case.visible_blocks[sequence, token])[:, 0]
-            places = blocks.tolist()
-        else:
-            entries = inputs.topk_indices[sequence, token, : int(inputs.topk_lens[sequence, token])].long()
-            named = (entries >= 0) & (entries < case.blocks)
-            blocks, places = entries[named], torch.nonzero(named)[:, 0].tolist()
-        of = "top-k entries" if inputs.topk_indices is not None else "blocks"
-        keys.append(inputs.compressed[sequence, blocks])
-        values.append(inputs.compressed[sequence, blocks])
-        tiles += [f"compressed KV tile {j // n} ({of} {j // n * n} to {j // n * n + n - 1})" for j in places]
-    return torch.cat(keys).double().numpy(), torch.cat(values).double().numpy(), tiles
-
-
-def _keys_of_caches(inputs: Inputs, sequence: int, token: int, n: int) -> tuple[Array, list[str]]:
-    """Return the keys that a token sees in caches, and the name of the KV tile of each."""
-    keys, tiles = [], []
-    for name, cache in zip(NAMES, inputs.caches, strict=False):
-        places = torch.nonzero(cache.counted()[sequence, token])[:, 0].tolist()
-        keys.append(cache.keys[cache.indices[sequence, token, places].long()].double().numpy())
-        tiles += [f"{name} KV tile {j // n} (indices {j // n * n} to {j // n * n + n - 1})" for j in places]
-    return np.concatenate(keys), tiles
+        kinds = [(f"{name} KV tile", entry) for name in NAMES]
+    else:
+        kinds = [("KV tile", "keys"), ("compressed KV tile", entry)]
+    tiles = [
+        f"{kind} {j // n} ({what} {j // n * n} to {j // n * n + n - 1})"
+        for (kind, what), found in zip(kinds, masks.places(case, inputs, sequence, token), strict=False)
+        for j in found.tolist()
+    ]
+    return *keys_of(case, inputs, sequence, token, masks), tiles

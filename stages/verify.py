@@ -14,6 +14,7 @@ from stages.calls import callers
 from stages.case import Case
 from stages.check import Figure, compare, failing
 from stages.device import Device
+from stages.error_model import ErrorModel, tensor_core
 from stages.expected import Outputs, outputs_of, reference
 from stages.inputs import POISONS, Inputs, Poison, draw
 from stages.launch import Order, launch
@@ -64,10 +65,7 @@ def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
     """
     inputs = draw(case, seed)
     want = reference(case, inputs)
-    trials = launch_in_every_mode(case, inputs, device, seed)
-    attention = next((each.attention for each in trials if each.attention is not None), None)
-    got = None if attention is None else outputs_of(case, attention)
-    figures = compare(case, got, want, gpu=device.is_gpu) if got else ()
+    trials, got, figures = _compared(case, inputs, want, seed, device)
     recorder.result(Result(case, seed, trials, figures, got, want))
 
     where = f"{case.milestone} {case.name} seed={seed}"
@@ -77,6 +75,25 @@ def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
         places = [line for tensor in tensors for line in describe_errors(case, inputs, got, want, tensor)]
         raise AssertionError("\n".join([f"{where}: outside its pins", *map(str, outside), *places]))
     all_same_bits(trials, where)
+
+
+def figures_of(case: Case, seed: int, device: Device) -> tuple[tuple[Trial, ...], tuple[Figure, ...]]:
+    """Launch a case in every completion mode. Return the trials, and the figures of the first that ended."""
+    inputs = draw(case, seed)
+    trials, _, figures = _compared(case, inputs, reference(case, inputs), seed, device)
+    return trials, figures
+
+
+def _compared(
+    case: Case, inputs: Inputs, want: Outputs, seed: int, device: Device
+) -> tuple[tuple[Trial, ...], Outputs | None, tuple[Figure, ...]]:
+    """Launch a case in every mode. Return the trials, and the outputs and figures of the first that ended."""
+    trials = launch_in_every_mode(case, inputs, device, seed)
+    attention = next((each.attention for each in trials if each.attention is not None), None)
+    if attention is None:
+        return trials, None, ()
+    got = outputs_of(case, attention)
+    return trials, got, compare(case, got, want, ErrorModel(case, inputs, tensor_core(device.is_gpu)))
 
 
 def launch_in_every_mode(case: Case, inputs: Inputs, device: Device, seed: int) -> tuple[Trial, ...]:
@@ -114,14 +131,15 @@ def reject_negative_controls(case: Case, seed: int, device: Device, recorder: Re
     """
     inputs = draw(case, seed)
     want, correct = reference(case, inputs), right(case, inputs)
-    outside = failing(compare(case, correct, want, gpu=device.is_gpu))
+    model = ErrorModel(case, inputs, tensor_core(device.is_gpu))
+    outside = failing(compare(case, correct, want, model))
     assert not outside, f"the comparison rejects the rounded reference: {', '.join(map(str, outside))}"
     accepted = []
     for control in negative_controls(case):
         wrong = control.make(inputs, correct)
         if all(np.array_equal(wrong[name], correct[name]) for name in correct):
             continue
-        rejected_by = failing(compare(case, wrong, want, gpu=device.is_gpu))
+        rejected_by = failing(compare(case, wrong, want, model))
         recorder.negative_control(f"{case.name}: {control.name}", rejected_by)
         if not rejected_by:
             accepted.append(control.name)

@@ -68,8 +68,7 @@ class Project:
 
 def tolerances(comment: str = "") -> str:
     """Return the pins of the fake milestones."""
-    pins = "".join(f'["{name}"."hd=64".O]\ncosine = 0.999997\n' for name in ("D1.1", "D1.2", "D1.3"))
-    return f"# {comment}\n{pins}"
+    return f"# {comment}\n[every]\nO = {{ cosine = 0.999997, z = 8.5 }}\n\n[every_seed]\nz_factor = 6.5\n"
 
 
 def make_project(path: Path) -> Project:
@@ -81,7 +80,7 @@ def make_project(path: Path) -> Project:
     project.git("config", "user.email", "ada@example.org")
     for folder in ("harness", "remote"):
         shutil.copytree(ROOT / folder, path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.toml"))
-    for module in ("record_calls", "run"):
+    for module in ("record_calls", "run", "again"):
         shutil.copyfile(HERE / "fake_phases.py", path / f"harness/judge/{module}.py")
     project.kernel(cosine=0.9999985)
     for name in ("__init__", "catalog"):
@@ -90,6 +89,8 @@ def make_project(path: Path) -> Project:
         project.write(f"stages/{name}.py", '"""Built."""\n\nSEEDS = (0,)\n')
     project.write("kernel/reference.py", "EXACT = True\n")
     project.write("stages/tolerances.toml", tolerances())
+    cases = (f'["{name}"]\n"hd=64" = "O"\n' for name in ("D1.1", "D1.2", "D1.3"))
+    project.write("stages/cases.toml", "".join(cases))
     project.write("STAGE_NOTES.md", "# Notes\n")
     project.write("requirements.lock", "pytest==" + pytest.__version__ + "\n")
     project.write(".gitignore", "__pycache__/\n/results/\n*.log\n/remote/targets.toml\n/remote/known_hosts\n")

@@ -30,6 +30,7 @@ SWEEP_PARTS, SWEEP_SEEDS = 32, 5
 FIRST = (
     Verdict.TAMPERED,
     Verdict.STALE,
+    Verdict.PIN,
     Verdict.REJECT_GATE,
     Verdict.COMPILE_ERROR,
     Verdict.COMPILE_HANG,

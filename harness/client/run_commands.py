@@ -77,7 +77,7 @@ def resume(run: str) -> int:
         entry = driver.resume(run, targets.load().find(entry.subject.target))
     if entry.judges:
         return _show_end(entry)
-    again = f"make sweep {entry.subject.milestone} prints its pins" if entry.seeds else str(RESULTS / entry.run)
+    again = f"make sweep {entry.subject.milestone} prints its figures" if entry.seeds else str(RESULTS / entry.run)
     console.print(f"{entry.verdict}  {again}", highlight=False)
     return Verdict[entry.verdict].exit_code
 

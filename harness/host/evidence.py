@@ -17,7 +17,7 @@ from harness.host.files import digest, is_plain, open_plain
 from harness.host.job import Job, RunFolder, Step
 from harness.host.journal import last_line, one_line
 from harness.host.phase import Ended, Stop
-from harness.host.record_requirements import Requirements, objects
+from harness.host.record_requirements import Beyond, Requirements, objects
 from harness.host.ruling import RULING_NAME, Kept
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 
@@ -31,7 +31,12 @@ MAX_DEPTH = 4
 KINDS = frozenset((".json", ".ptx", ".cubin", ".png", ".txt", ".log"))
 MAX_NEWS = 1000
 MAX_RESULT_BYTES = 256 << 20
-EXACT = {v.exit_code: v for v in (Verdict.COMPILE_ERROR, Verdict.COMPILE_HANG, Verdict.GPU_HANG, Verdict.INFRA)}
+EXACT = {
+    each.exit_code: each
+    for each in (Verdict.COMPILE_ERROR, Verdict.COMPILE_HANG, Verdict.GPU_HANG, Verdict.PIN, Verdict.INFRA)
+}
+#: Figures that the error model bounds (stages/error_model.py).
+OF_MODEL = frozenset(("z", "z_square", "z_factor", "z_row", "z_key", "limit"))
 
 
 class Ruled(Exception):
@@ -81,6 +86,27 @@ def verdict_of(
     if ended.code == EXIT_BAD_INPUT:
         return Ruled(Verdict.INFRA, f"{step.name} rejected its arguments: {said}")
     return Ruled(EXACT.get(ended.code, Verdict[step.failed]), f"{step.name}: {said}")
+
+
+def beyond_model(record: dict[str, Any], requirements: Requirements) -> Beyond | None:
+    """Return the first failure if it is beyond bounds of the error model alone, by a seed or by all of them added up.
+
+    None if the first case that failed did so otherwise: a launch had an error, or another figure is outside its pin.
+    """
+    failed = (each for each in objects(record, "cases") if each.get("outcome") == "failed")
+    case = next(failed, None)
+    if case is None:
+        return next(requirements.beyond_added_up(record), None)
+    outside = [each for each in objects(case, "figures") if each.get("holds") is not True]
+    name, seed = case.get("name"), case.get("seed")
+    if name not in requirements.cases or not isinstance(seed, int) or not outside:
+        return None
+    if any(each.get("error") for each in objects(case, "launches")):
+        return None
+    if any(each.get("metric") not in OF_MODEL for each in outside):
+        return None
+    said = ", ".join(f"{each.get('tensor')}.{each.get('metric')}" for each in outside)
+    return Beyond(str(name), (seed,), said)
 
 
 def stopped(folder: RunFolder, stop: Stop | None) -> Ruled | None:

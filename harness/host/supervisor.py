@@ -40,6 +40,8 @@ from harness.host.verdict import Verdict
 BALLAST_BYTES = 1 << 20
 #: A scheduler signals phase and supervisor together; after this time the supervisor has its signal too.
 TOLD_WITHIN_S = 0.5
+#: The folder beside a record in which the accepted kernel is recorded and launched again.
+AGAIN = "accepted"
 #: Building walls takes 20 ms.
 WALLS_S = 20.0
 #: Exit code of a supervisor that left no verdict: 128 + SIGTERM.
@@ -281,10 +283,37 @@ class Supervisor:
         if ended.stop in (Stop.TIME_LIMIT, Stop.IDLE) or ended.stuck:
             self._examine_device(tree, ended.stuck)
         if ruled:
-            raise ruled
+            raise self._excused(tree, step, pinned) or ruled
         if step.milestone:
             path = self.folder.out / step.record / evidence.RECORD_NAME
             self.believed[path] = digest(path)
+
+    def _excused(self, tree: Checkout, step: Step, pinned: Requirements | None) -> Ruled | None:
+        """Return the verdict PIN if the accepted kernel exceeds the bounds of the error model that a candidate exceeds.
+
+        It is recorded anew and launched on the same case and seeds. None if it holds, or if no accepted kernel judges.
+        """
+        if pinned is None or self.judging is None or self.judging is tree:
+            return None
+        beyond = evidence.beyond_model(evidence.read_record(self.folder.out / step.record), pinned)
+        recording = next((each for each in self._steps if each.record == step.record and not each.milestone), None)
+        if beyond is None or recording is None:
+            return None
+        seeds = [str(seed) for seed in beyond.seeds]
+        self.journal.say("again", case=beyond.case, seeds=", ".join(seeds), figures=beyond.figures)
+        folder = f"{step.record}/{AGAIN}".removeprefix("./")
+        remove(self.folder.out / folder)
+        out = f"{_after(step.argv, '--out')}/{AGAIN}"
+        first = replace(recording, name="record accepted", record=folder, argv=_with(recording.argv, "--out", out))
+        argv = [*step.argv[:2], "harness.judge.again", step.milestone, "--device", _after(step.argv, "--device")]
+        argv += ["--out", out, "--case", beyond.case, "--seeds", *seeds]
+        second = replace(step, name="judge accepted", record=folder, milestone="", argv=argv)
+        for each in (first, second):
+            self._still_the_commit(tree)
+            ruled = evidence.verdict_of(self.folder, self.job, each, self._run(self.judging, each))
+            if ruled is not None:
+                return ruled if ruled.verdict is Verdict.PIN else None
+        return None
 
     def _fingerprint(self, tree: Checkout, when: str) -> dict[str, str]:
         self._still_the_commit(tree)
@@ -471,6 +500,17 @@ class Supervisor:
     def _mark(self) -> str:
         alone = self.job.lock and self.job.slots == 1
         return str(self.place.locks / self.job.lock if alone else self.folder.path)
+
+
+def _after(argv: list[str], option: str) -> str:
+    """Return the argument that follows an option."""
+    return argv[argv.index(option) + 1]
+
+
+def _with(argv: list[str], option: str, value: str) -> list[str]:
+    """Return a command with another argument after an option."""
+    at = argv.index(option) + 1
+    return [*argv[:at], value, *argv[at + 1 :]]
 
 
 def main(path: str) -> int:

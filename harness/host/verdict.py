@@ -27,6 +27,7 @@ class Verdict(Enum):
     COMPILE_HANG = (13, Fault.CHANGE, "the compiler exceeded its time budget and was killed")
     GPU_HANG = (14, Fault.CHANGE, "a kernel exceeded its time budget and was killed")
     TAMPERED = (20, Fault.LOOK, "a hash, tree or fingerprint differs from what was pinned")
+    PIN = (21, Fault.LOOK, "the accepted kernel exceeds a bound of the error model, too")
     INFRA = (30, Fault.MACHINE, "host, disk, driver, network or lock failed")
     UNKNOWN = (40, Fault.NOBODY, "no verdict file was seen")
     CANCELLED = (41, Fault.NOBODY, "somebody ended the run before it had a verdict")

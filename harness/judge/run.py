@@ -32,6 +32,7 @@ from harness.report import record
 from remote.device import DEVICES, Emulated
 from stages.catalog import GATE, Milestone
 from stages.device import Device
+from stages.tolerances import added_up
 
 if TYPE_CHECKING:
     from stages.case import Case
@@ -208,10 +209,14 @@ def verdict_of(milestone: Milestone, done: record.Record, code: int) -> tuple[Ve
     failed = [case.label for case in done.cases if case.outcome != "passed"]
     admitted = [each.name for each in done.negative_controls if not each.refused]
     figures = [figure for case in done.cases for figure in case.figures]
-    if code == 0 and figures and done.negative_controls and not failed and not admitted:
+    factors = {key: z for key, z in done.added_up().items() if abs(z) > added_up()}
+    if code == 0 and figures and done.negative_controls and not failed and not admitted and not factors:
         return Verdict.ACCEPT, ""
     if failed:
         return rejected(milestone), f"failed: {', '.join(failed)}"
+    if factors:
+        shown = (f"{tensor} of {case} by {z:.1f} sigma" for (case, tensor), z in factors.items())
+        return rejected(milestone), f"a factor shows in the sum over seeds: {', '.join(shown)}"
     return Verdict.INFRA, f"pytest exited with {code}, but no case in the record failed"
 
 

@@ -248,11 +248,12 @@ class Part:
     @property
     def figures(self) -> tuple[str, ...]:
         if self.record is None:
-            return ("",) * 6
+            return ("",) * 7
         refused = sum(each.refused for each in self.record.negative_controls)
         return (
             self.record.worst_shown("O", "cosine"),
             self.record.worst_shown("lse", "error"),
+            self.record.worst_shown("O", "z"),
             f"{refused} of {len(self.record.negative_controls)}",
             self.record.cycles_shown,
             f"{max((each.seconds for each in self.record.compiles), default=0.0):.1f}",

@@ -16,7 +16,7 @@ from PIL import Image
 from harness.report.canvas import FAINT, Canvas, text_width
 from stages.calls import callers
 from stages.case import Case
-from stages.check import referred
+from stages.check import compared
 from stages.expected import Outputs
 from stages.locate import coordinates
 from stages.metrics import Array
@@ -63,7 +63,7 @@ def error_picture(case: Case, got: Outputs, want: Outputs) -> bytes:
         canvas.text(left - 6, rows.y(row), label, "ra")
     for name in maps:
         canvas.text(left + MAP / 2, TOP - 6, f"|{name} - ref|", "mb", 14)
-        error = np.abs(_error(referred(name, got, want), want[name]))
+        error = np.abs(_error(compared(name, got), compared(name, want)))
         canvas.image.paste(Image.fromarray(coloured(error, MAP, BOTTOM - TOP)), (left, TOP))
         _axes(canvas, rows, left, left + MAP, ON_MAP)
         canvas.ticks(left, left + MAP, BOTTOM, 0, error.shape[1], 4)

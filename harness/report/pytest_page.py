@@ -32,9 +32,9 @@ CSS = Path(__file__).with_name("report.css")
 #: The columns of the report: title, and the tensor and metric shown.
 COLUMNS = {
     "cosine": ("O", "cosine"),
-    "diff": ("O", "diff"),
-    "worst row": ("O", "worst_row"),
     "lse error": ("lse", "error"),
+    "z": ("O", "z"),
+    "z of a key": ("O", "z_key"),
 }
 MAX_PICTURE_BYTES = 4 << 20
 #: pytest runs nothing here, so it needs neither the project's settings, nor tests, nor a terminal.

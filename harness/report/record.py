@@ -20,6 +20,8 @@ RECORD_NAME, REPORT_NAME, PAGE_NAME = "record.json", "report.html", "page.html"
 
 #: The folder of recordings, in that of the record.
 RECORDINGS = "recordings"
+#: Formats of figures in tables; others have two digits.
+FORMS = {"cosine": ".7f", "z": ".1f"}
 Outcome = Literal["running", "passed", "failed"]
 #: What the process of a candidate says of itself stands in accepted records, so a reader checks it.
 Printable = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u200b-\u202e\u2066-\u2069]*\Z", max_length=240)]
@@ -37,7 +39,7 @@ class Figure(msgspec.Struct, frozen=True):
     tensor: str
     metric: str
     value: float | None
-    bound: Literal["at least", "at most"]
+    bound: Literal["at least", "at most", "within"]
     pin: float
     holds: bool
 
@@ -52,7 +54,7 @@ class Figure(msgspec.Struct, frozen=True):
     @property
     def distance(self) -> float | None:
         """The error as a fraction of the largest one that the pin allows; None if the pin allows none."""
-        error, admitted = (self.value, self.pin) if self.bound == "at most" else (self._short_of_one, 1 - self.pin)
+        error, admitted = (self._short_of_one, 1 - self.pin) if self.bound == "at least" else (self._size, self.pin)
         if admitted <= 0:
             return None
         return math.inf if error is None else error / admitted
@@ -61,8 +63,12 @@ class Figure(msgspec.Struct, frozen=True):
     def _short_of_one(self) -> float | None:
         return None if self.value is None else 1 - self.value
 
+    @property
+    def _size(self) -> float | None:
+        return None if self.value is None else abs(self.value)
+
     def _reads_as_holding(self, value: float) -> bool:
-        return value >= self.pin if self.bound == "at least" else value <= self.pin
+        return value >= self.pin if self.bound == "at least" else abs(value) <= self.pin
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -236,12 +242,21 @@ class Record(msgspec.Struct):
         values = [each.value for each in found if each.value is not None]
         if not values or len(values) < len(found):
             return None
-        return min(values) if found[0].bound == "at least" else max(values)
+        return min(values) if found[0].bound == "at least" else max(values, key=abs)
+
+    def added_up(self) -> dict[tuple[str, str], float]:
+        """Return z_factor of each case and tensor, added up over the seeds: the sum over the root of their number."""
+        found: dict[tuple[str, str], list[float]] = {}
+        for case in self.cases:
+            for each in case.figures:
+                if each.metric == "z_factor" and each.value is not None:
+                    found.setdefault((case.name, each.tensor), []).append(each.value)
+        return {key: sum(values) / math.sqrt(len(values)) for key, values in found.items()}
 
     def worst_shown(self, tensor: str, metric: str) -> str:
-        """Return the worst value of a metric as text: seven decimals of a cosine, two digits of an error, or "-"."""
+        """Return the worst value of a metric as text: seven decimals of a cosine, one of z, two digits of an error."""
         value = self.worst(tensor, metric)
-        return "-" if value is None else f"{value:.7f}" if metric == "cosine" else f"{value:.1e}"
+        return "-" if value is None else f"{value:{FORMS.get(metric, '.1e')}}"
 
     @property
     def cycles_shown(self) -> str:

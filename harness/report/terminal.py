@@ -14,7 +14,7 @@ from rich.text import Text
 from harness.host.verdict import Verdict
 from harness.report.record import Case, Figure, Record
 
-SIGN = {"at least": "≥", "at most": "≤"}
+SIGN = {"at least": "≥", "at most": "≤", "within": "±"}
 
 
 def show_end(console: Console, record: Record, path: Path) -> None:
@@ -40,13 +40,14 @@ def show_end(console: Console, record: Record, path: Path) -> None:
 def overview(records: Iterable[Record]) -> Table:
     """Return a table with one row for each milestone: worst figures, seconds and verdict."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
-    for head in ("milestone", "cosine", "lse error", "cases", "predicted cycles", "seconds", "verdict"):
+    for head in ("milestone", "cosine", "lse error", "z", "cases", "predicted cycles", "seconds", "verdict"):
         table.add_column(head, justify="left" if head in ("milestone", "verdict") else "right", no_wrap=True)
     for record in records:
         table.add_row(
             record.milestone,
             record.worst_shown("O", "cosine"),
             record.worst_shown("lse", "error"),
+            record.worst_shown("O", "z"),
             str(len(record.cases)),
             record.cycles_shown,
             f"{record.seconds:.1f}",
@@ -59,13 +60,13 @@ def cases_table(record: Record) -> Table:
     """Return a table with one row for each case: the worst figures of its seeds, and whether all of them hold."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
     table.add_column(f"{record.milestone} on {record.target}", overflow="fold")
-    for head in ("O cosine", "O diff", "lse error", ""):
+    for head in ("O cosine", "lse error", "O z", ""):
         table.add_column(head, justify="right", no_wrap=True)
     cases = sorted((case for case in record.cases if case.figures), key=lambda case: case.name)
     for name, group in groupby(cases, key=lambda case: case.name):
         seeds = list(group)
         alone = Record(record.run, record.milestone, record.target, record.started, record.tree, cases=seeds)
-        shown = (alone.worst_shown(*figure) for figure in (("O", "cosine"), ("O", "diff"), ("lse", "error")))
+        shown = (alone.worst_shown(*figure) for figure in (("O", "cosine"), ("lse", "error"), ("O", "z")))
         holds = all(figure.holds for case in seeds for figure in case.figures)
         table.add_row(name, *shown, Text("pass", "green") if holds else Text("FAIL", "bold red"))
     return table

@@ -129,18 +129,20 @@ def _compare_case(case: Any, seed: int, device: Any, known: Known, folder: Path)
     from kernel.errors import ArgumentError
     from stages.buffers import WroteOutside
     from stages.check import compare, failing
+    from stages.error_model import ErrorModel
     from stages.expected import outputs_of
     from stages.inputs import POISONS
     from stages.launch import launch
     from stages.verify import same_bits
 
     inputs, want = pickle.loads(inputs_path(folder, known.milestone, known.name, seed).read_bytes())
+    model = ErrorModel(case, inputs)
     first = None
     for i, mode in enumerate(MODES):
         try:
             with device.running(mode, seed, case.config.mbarriers):
                 attention = launch(case, inputs, device.torch_device, POISONS[i % len(POISONS)])
-            outside = () if first else failing(compare(case, outputs_of(case, attention), want))
+            outside = () if first else failing(compare(case, outputs_of(case, attention), want, model))
             if first is not None:
                 same_bits(first, attention, known.key, f"{MODES[0]} and {mode} completion")
         except WroteOutside as error:

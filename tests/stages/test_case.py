@@ -11,6 +11,7 @@ from stages.buffers import GUARD, GUARD_VALUE, Poisoned, WroteOutside
 from stages.case import Case, Compressed
 from stages.catalog import CATALOG, runnable
 from stages.check import measured
+from stages.error_model import ErrorModel
 from stages.expected import reference
 from stages.inputs import draw, poisoned, poisoned_compressed
 from stages.launch import placed
@@ -142,14 +143,15 @@ def test_the_reference_is_one_softmax_over_the_concatenation(topk: int | None) -
 @pytest.mark.parametrize("behind", [0.0, 2.5, 5.5])
 def test_a_maximum_that_stays_behind_changes_no_figure_of_u(behind: float) -> None:
     """U refers to the m that stands beside it: both moved together are the same partial."""
-    case = ALL[0]
-    want = reference(case, draw(case, 1))
+    case = Case("none", 64, 256)
+    inputs = draw(case, 1)
+    want, model = reference(case, inputs), ErrorModel(case, inputs)
     moved = want | {"m": want["m"] - behind, "U": want["U"] * np.exp(behind)}
-    values = measured(case.tensors, moved, want)
-    assert values["U"]["diff"] < 1e-25
-    assert values["m"]["below"] == pytest.approx(behind) and values["m"]["above"] == 0
-    alone = measured(case.tensors, want | {"m": want["m"] - 0.01}, want)
-    assert alone["U"]["diff"] > 1e-5, "m alone moved is another partial"
+    values = measured(case.tensors, moved, want, model)
+    assert values["U"]["diff"] < 1e-25 and values["U"]["z"] == 0
+    assert values["m"]["error"] == pytest.approx(behind) and values["m"]["limit"] == pytest.approx(behind / 5.545, 1e-3)
+    alone = measured(case.tensors, want | {"m": want["m"] - 0.01}, want, model)
+    assert alone["U"]["diff"] > 1e-5 and alone["U"]["z_factor"] < -20, "m alone moved is another partial"
 
 
 def test_peaked_rows_have_few_keys_of_weight_and_maxima_that_move() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from stages.metrics import ALL_METRICS, COSINE, DIFF, Array, measure
+from stages.metrics import COSINE, DIFF, Z_FACTOR, Array, measure
 
 ROWS = np.random.default_rng(0).normal(size=(16, 64))
 STATISTICS = np.random.default_rng(1).normal(size=16)
@@ -15,9 +15,8 @@ STATISTICS = np.random.default_rng(1).normal(size=16)
 def test_the_reference_itself_is_perfect() -> None:
     values = measure(ROWS, ROWS)
     assert values.pop("cosine") == pytest.approx(1)
-    assert values.pop("worst_row") == pytest.approx(1)
     assert set(values.values()) == {0.0}
-    assert measure(STATISTICS, STATISTICS) == dict.fromkeys(("error", "above", "below", "masks", "element_or"), 0.0)
+    assert measure(STATISTICS, STATISTICS) == dict.fromkeys(("error", "masks", "element_or"), 0.0)
 
 
 def test_an_element_passes_by_either_bound_of_flash_mla() -> None:
@@ -29,54 +28,10 @@ def test_an_element_passes_by_either_bound_of_flash_mla() -> None:
     assert np.isnan(measure(want * np.nan, want)["element_or"])
 
 
-def test_every_tensor_is_held_to_metrics_that_are_measured() -> None:
-    for tensor, metrics in ALL_METRICS.items():
-        measured = measure(ROWS, ROWS) if tensor in "OU" else measure(STATISTICS, STATISTICS)
-        assert {metric.name for metric in metrics} <= measured.keys()
-
-
 def test_cosine_is_blind_to_scale_and_diff_is_not() -> None:
     values = measure(2 * ROWS, ROWS)
     assert values["cosine"] == pytest.approx(1)
     assert values["diff"] == pytest.approx(1 - 2 * 2 / (4 + 1))
-
-
-@pytest.mark.parametrize("factor", [0.999, 1.001])
-def test_a_small_bias_is_seen_where_noise_is_not(factor: float) -> None:
-    """A P that is 0.1% too small changes O by a tenth of the rounding error of bf16; the bias shows it."""
-    noise = ROWS * (1 + np.random.default_rng(2).uniform(-2e-3, 2e-3, ROWS.shape))
-    assert measure(noise, ROWS)["bias"] < 2e-4
-    assert measure(factor * noise, ROWS)["bias"] == pytest.approx(1e-3, abs=2e-4)
-    assert measure(factor * noise, ROWS)["diff"] < 5e-6
-
-
-def test_bias_where_all_should_be_zero() -> None:
-    assert measure(0 * ROWS, 0 * ROWS)["bias"] == 0 and measure(ROWS, 0 * ROWS)["bias"] == 1
-
-
-def test_a_lost_row_is_the_worst_row() -> None:
-    got = ROWS.copy()
-    got[3] = 0
-    values = measure(got, ROWS)
-    assert values["cosine"] > 0.9
-    assert values["worst_row"] == 0
-
-
-def test_an_empty_row_must_be_empty() -> None:
-    want = ROWS.copy()
-    want[3] = 0
-    assert measure(want, want)["worst_row"] == pytest.approx(1)
-    assert measure(ROWS, want)["worst_row"] == 0
-
-
-def test_an_outlier_is_seen_elementwise() -> None:
-    got = ROWS.copy()
-    got[5, 7] += 0.01 + 0.1 * abs(got[5, 7])
-    values = measure(got, ROWS)
-    assert values["cosine"] > 0.9999
-    assert values["max_abs"] == pytest.approx(0.01 + 0.1 * abs(ROWS[5, 7]))
-    assert values["max_rel"] > 0.01
-    assert values["element"] > 1
 
 
 def test_the_bound_on_an_element_is_the_floor_of_the_milestones() -> None:
@@ -100,7 +55,7 @@ def test_poison_fails_every_metric_that_it_reaches(poison: float, want: Array) -
 def test_minus_infinity_belongs_where_the_reference_has_it() -> None:
     want = STATISTICS.copy()
     want[2] = -np.inf
-    assert measure(want, want) == dict.fromkeys(("error", "above", "below", "masks", "element_or"), 0.0)
+    assert measure(want, want) == dict.fromkeys(("error", "masks", "element_or"), 0.0)
     assert measure(STATISTICS, want)["masks"] == 1
     assert measure(np.where(np.isinf(want), np.inf, want), want)["masks"] == 1
 
@@ -120,7 +75,5 @@ def test_diff_is_one_minus_twice_the_dot_over_the_squares(x: Array, y: Array) ->
     assert measure(x, y)["diff"] == pytest.approx(expected, abs=1e-12)
 
 
-@given(arrays(float, (3, 4), elements=finite), arrays(float, (3, 4), elements=finite))
-def test_no_row_is_worse_than_the_worst(x: Array, y: Array) -> None:
-    rows = [measure(x[i : i + 1], y[i : i + 1])["cosine"] for i in range(3)]
-    assert measure(x, y)["worst_row"] == pytest.approx(min(rows))
+def test_a_factor_is_bounded_on_both_sides() -> None:
+    assert Z_FACTOR.holds(-6.0, 6.5) and not Z_FACTOR.holds(-7.0, 6.5) and not Z_FACTOR.holds(np.nan, 6.5)

@@ -7,6 +7,7 @@ from stages.case import Case
 from stages.catalog import CATALOG, Milestone
 from stages.check import compare, failing
 from stages.d1_1 import CASES, SEEDS
+from stages.error_model import ErrorModel
 from stages.expected import reference
 from stages.inputs import draw
 from stages.metrics import DIFF, measure
@@ -19,14 +20,15 @@ TWO_TILES = Case("none", head_dim=64, keys=200)
 @pytest.mark.parametrize("seed", [*SEEDS, 1234])
 def test_the_rounded_reference_is_accepted(seed: int) -> None:
     inputs = draw(CASE, seed)
-    assert not failing(compare(CASE, right(CASE, inputs), reference(CASE, inputs)))
+    assert not failing(compare(CASE, right(CASE, inputs), reference(CASE, inputs), ErrorModel(CASE, inputs)))
 
 
 @pytest.mark.parametrize("control", negative_controls(CASE), ids=str)
 def test_every_one_is_rejected(control: NegativeControl) -> None:
     inputs = draw(CASE, SEEDS[0])
     sound = right(CASE, inputs)
-    assert failing(compare(CASE, control.make(inputs, sound), reference(CASE, inputs)))
+    model = ErrorModel(CASE, inputs)
+    assert failing(compare(CASE, control.make(inputs, sound), reference(CASE, inputs), model))
 
 
 def test_the_suite_has_every_kind_that_the_shape_allows() -> None:

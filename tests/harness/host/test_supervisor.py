@@ -200,6 +200,27 @@ def test_compiles_beside_each_other_do_not_hang(place):
 
 
 @pytest.mark.parametrize(
+    ("accepted", "verdict", "said"),
+    [
+        (9.0, Verdict.PIN, "judge accepted: the accepted kernel, hd=64 seeds=['0']: z = 9.0"),
+        (1.0, Verdict.REJECT_GATE, ""),
+    ],
+    ids=["as the accepted kernel does", "as the accepted kernel does not"],
+)
+def test_a_bound_of_the_model_is_exceeded(place, accepted, verdict, said):
+    """It is the change's fault only if the accepted kernel holds with the same inputs."""
+    place.project.kernel(cosine=1.0, z=accepted)
+    place.project.git("commit", "--all", "--quiet", "--message", "Accepted")
+    base = place.project.git("rev-parse", "HEAD").strip()
+    place.project.kernel(cosine=1.0, z=9.5)
+    job = about(place.job(), base=base)
+    ruling = place.run(job)
+    assert ruling.verdict is verdict and said in ruling.reason, ruling.reason
+    again = [event for event, _ in read_events(place.workplace.run(job.run).journal) if event["event"] == "again"]
+    assert [(event["case"], event["seeds"], event["figures"]) for event in again] == [("hd=64", "0", "O.z")]
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "stages/tolerances.toml",

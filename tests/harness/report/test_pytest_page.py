@@ -98,7 +98,7 @@ def test_the_report_is_read_at_any_width_and_in_the_dark(
 def test_every_case_is_shown_with_its_figures_and_picture(opened: Browser, tmp_path: Path) -> None:
     text = shown(opened, tmp_path, make("D1.1"))
     heads = opened.ask("[...document.querySelectorAll('#results-table-head th')].map(e => e.innerText.trim())")
-    assert heads == ["Result", "Test", "cosine", "diff", "worst row", "lse error", "seconds"]
+    assert heads == ["Result", "Test", "cosine", "lse error", "z", "z of a key", "seconds"]
     pictures = opened.ask("[...document.querySelectorAll('.case img')].map(e => e.naturalWidth)")
     assert pictures == [600], "a picture outside the folder is not read"
     assert "hd=64 n=128 seed=1" in text and "0.5000000" in text and "at least 0.9" in text

@@ -1,0 +1,30 @@
+"""The names of each milestone's cases and of their results, `cases.toml`.
+
+A supervisor, which imports nothing that it judges with, reads there which cases a record must have.
+`python -m stages.listing` writes the file.
+"""
+
+from pathlib import Path
+
+from stages.catalog import CATALOG, FOLDER
+
+FILE = FOLDER / "cases.toml"
+HEAD = "# The cases of each milestone with their results; written by `python -m stages.listing`.\n"
+
+
+def listing() -> str:
+    """Return the text of the file."""
+    lines = [HEAD]
+    for milestone in (each for each in CATALOG if each.built):
+        lines.append(f'\n["{milestone.id}"]\n')
+        lines += [f'"{case.name}" = "{" ".join(case.tensors)}"\n' for case in milestone.load().CASES]
+    return "".join(lines)
+
+
+def main(file: Path = FILE) -> None:
+    """Write the file."""
+    file.write_text(listing())
+
+
+if __name__ == "__main__":
+    main()
