@@ -1,4 +1,4 @@
-"""What a compile error says."""
+"""The text of a compile error: file, line and function."""
 
 import pytest
 
