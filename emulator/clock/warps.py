@@ -238,7 +238,7 @@ class TimedWarp:
         self.arrived = -1
         """The generation of the cluster's barrier at which the warp has arrived last."""
         self.compared: Counter[int] = Counter()
-        """How often the warp computed each predicate of a comparison of data."""
+        """The count of computations of each predicate of a comparison of data."""
         self.timeline: Any = None
         self.go: Callable[[float], None]
 

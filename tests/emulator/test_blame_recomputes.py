@@ -113,7 +113,7 @@ def test_atomics_count_each_lane_once(kind: str) -> None:
 
 
 def test_a_maximum_is_no_sum() -> None:
-    """Where float64 does not follow, the report does not speak of rounding."""
+    """A report on a value that float64 does not follow says nothing about rounding."""
     x, y = torch.arange(1.0, 33), torch.full((2,), 5.0)
     body = "ld.global.f32 %f1, [%rd1]; cvt.rzi.s32.f32 %r2, %f1; atom.global.max.s32 %r3, [%rd2], %r2;"
     blame = blamed(body, x, y, 0)

@@ -310,7 +310,7 @@ def test_guarded_loads_with_two_sides_are_issued_together(side: str, batched: bo
 
 @pytest.mark.parametrize(("stride", "loads"), [(0, 4), (8, 16)])
 def test_adjacent_loads_of_what_all_lanes_read_are_one(stride: int, loads: int) -> None:
-    """Of sixteen 16-bit loads ptxas makes four, if it knows the alignment."""
+    """Sixteen 16-bit loads become four if ptxas knows the alignment."""
     body = "".join(f"\nld.shared.u16 %h{i % 4}, [%r2+{2 * i}];\nxor.b16 %h0, %h0, %h{i % 4};" for i in range(16))
     text = bench.entry(
         "u32 n",

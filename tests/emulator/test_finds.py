@@ -53,5 +53,6 @@ def test_the_tests_exist() -> None:
 def test_every_error_class_has_a_statement() -> None:
     """But for the roots of the tree, the classes of errors in the program's text, and a missing assembler."""
     roots = {"EmulatorError", "PtxError", "PtxSyntaxError", "UnknownInstruction", "AssemblerError", "Fault", "Stopped"}
+    roots |= {"HostFault"}
     classes = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
     assert {each["error"] for each in FINDS["reported"]} == classes - roots - {"CooperativeLaunchTooLarge"}

@@ -192,7 +192,7 @@ class Surroundings:
         self.remote: Mapping[Any, np.ndarray] | None = {
             one: _UNFENCED for one in self.concurrent if self.begun >> one.number & 1
         } or None
-        """What a warp's clock has seen of other launches when it starts."""
+        """The operations that a warp's clock covers when the warp starts."""
 
     def wait(self, warp: Issuer) -> None:
         """Execute griddepcontrol.wait: all operations that the launch depends on happen before what follows."""
