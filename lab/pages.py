@@ -41,6 +41,13 @@ PEERS: Final = {
     "FlexAttention": "FlexAttention",
     "FlashMLA": "FlashMLA",
 }
+DECODES: Final = {
+    "serve-128h-b2-csa-v4": "DeepSeek-V4 decode, CSA layer, 128 heads, 2 sequences",
+    "serve-128h-b64-csa-v4": "the same, 64 sequences",
+    "serve-128h-b64-hca-v4": "HCA layer, 64 sequences",
+    "serve-128h-b64-t2-v32": "DeepSeek-V3.2 decode, 128 heads, 64 sequences of 2 tokens",
+}
+"""Rows of the front page's table of decode, with their titles."""
 SUMMARY: Final = {"prefill-128h-csa": "DeepSeek-V4 prefill, CSA layer, 128 heads"}
 """The problems of README's table besides those with 4,096 keys, and their names there."""
 OUTCOMES: Final = (
@@ -270,6 +277,22 @@ def h200_flashmla() -> Lines:
     yield from markdown(head, body)
 
 
+def h200_decode_rows() -> Lines:
+    """Yield the times of FlashMLA's kernels, of this kernel, and of this kernel before it was changed."""
+    body: list[tuple[str, ...]] = []
+    for row in rows(ON_H200 / "decode.csv"):
+        problem, before, ours, theirs = row.values()
+        body.append((problem, before, ours, theirs, f"{float(theirs) / float(ours):.2f}"))
+    yield from markdown(("problem", "before, us", "this kernel, us", "FlashMLA, us", "ratio"), body)
+
+
+def h200_decode_summary() -> Lines:
+    """Yield the measured times of decode from FP8 caches, beside those of FlashMLA."""
+    times = {row["problem"]: (row["now us"], row["FlashMLA us"]) for row in rows(ON_H200 / "decode.csv")}
+    body: list[tuple[str, ...]] = [(title, *times[problem]) for problem, title in DECODES.items()]
+    yield from markdown(("microseconds, measured", "this kernel", "FlashMLA"), body)
+
+
 def h200_summary() -> Lines:
     """Yield the measured TFLOP/s of a few problems, with those of peers."""
     body: list[tuple[str, ...]] = []
@@ -351,6 +374,8 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "h200-decode": h200_decode,
         "h200-caches": h200_caches,
         "h200-flashmla": h200_flashmla,
+        "h200-decode-rows": h200_decode_rows,
+        "h200-decode-summary": h200_decode_summary,
         "h200-counters": h200_counters,
         "h200-failures": h200_failures,
         "silicon-times": lambda: hopper.table(hopper.rows()),

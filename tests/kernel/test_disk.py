@@ -42,7 +42,7 @@ def test_the_configurations_of_calls_on_meta_tensors() -> None:
 
 @pytest.mark.long
 def test_after_warm_up_nothing_is_compiled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A configuration that another process compiled is loaded and checks its arguments. Without a GPU it is not launched."""
+    """A configuration that another process compiled is loaded and checks its arguments; it is not launched."""
     said: list[str] = []
     (name,) = kernel.warm_up([partial(step, 1)] * 2, processes=2, progress=said.append)
     assert len(said) == 1 and said[0].startswith("1 of 1 configurations") and name in said[0]
