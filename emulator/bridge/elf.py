@@ -1,4 +1,4 @@
-"""Read 64-bit little-endian ELF files: symbols, program headers, the dynamic section, linked libraries."""
+"""Read 64-bit little-endian ELF files: sections, symbols, program headers, the dynamic section, linked libraries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MAGIC: Final = b"\x7fELF\x02\x01"
 LOAD, TLS = 1, 7
 """Kinds of segments."""
 _DYNAMIC: Final = 2
-_SYMBOL_TABLE, _UNDEFINED = 2, 0
-"""The kind of a section, and the section of an undefined symbol."""
+_SYMBOL_TABLE, _NO_BYTES, _UNDEFINED = 2, 8, 0
+"""Kinds of sections, and the section of an undefined symbol."""
 _STRINGS, _STRINGS_SIZE = 5, 10
 """Tags of the dynamic section."""
 
@@ -38,20 +38,47 @@ class Symbol(NamedTuple):
     address: int
 
 
-def symbols(image: bytes | bytearray) -> Iterator[Symbol]:
-    """Yield the symbol table; nothing if it was stripped. Raises ValueError for another kind of file."""
+class Section(NamedTuple):
+    """A section header: where the name lies, the kind, the place and the size in the file, the section it links to."""
+
+    name_at: int
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+def _sections(image: bytes | bytearray) -> list[Section]:
     if image[: len(MAGIC)] != MAGIC:
         raise ValueError(f"not a 64-bit little-endian ELF file: it starts with {bytes(image[:6])!r}")
-    sections_at = struct.unpack_from("<Q", image, 0x28)[0]
+    at = struct.unpack_from("<Q", image, 0x28)[0]
     entry_size, count = struct.unpack_from("<HH", image, 0x3A)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", image, sections_at + i * entry_size) for i in range(count)]
-    for section in sections:
-        if section[1] == _SYMBOL_TABLE:
-            strings_at = sections[section[6]][4]
-            for at in range(section[4], section[4] + section[5], 24):
+    headers = (struct.unpack_from("<IIQQQQIIQQ", image, at + i * entry_size) for i in range(count))
+    return [Section(name, kind, offset, size, link) for name, kind, _, _, offset, size, link, *_ in headers]
+
+
+def sections(image: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield name and bytes of every section that has bytes in the file. Raises ValueError for another kind of file."""
+    headers = _sections(image)
+    names = headers[struct.unpack_from("<H", image, 0x3E)[0]].offset
+    for each in headers:
+        if each.kind != _NO_BYTES:
+            yield _string(image, names + each.name_at), image[each.offset : each.offset + each.size]
+
+
+def symbols(image: bytes | bytearray) -> Iterator[Symbol]:
+    """Yield the symbol table; nothing if it was stripped. Raises ValueError for another kind of file."""
+    headers = _sections(image)
+    for table in headers:
+        if table.kind == _SYMBOL_TABLE:
+            strings_at = headers[table.link].offset
+            for at in range(table.offset, table.offset + table.size, 24):
                 name_at, info, _, place, value = struct.unpack_from("<IBBHQ", image, at)
-                start = strings_at + name_at
-                yield Symbol(image[start : image.index(0, start)].decode(), info & 15, place, value)
+                yield Symbol(_string(image, strings_at + name_at), info & 15, place, value)
+
+
+def _string(image: bytes | bytearray, at: int) -> str:
+    return image[at : image.index(0, at)].decode()
 
 
 def undefined_symbols(image: bytes) -> list[str]:
