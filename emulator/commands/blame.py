@@ -63,16 +63,20 @@ def _index(text: str) -> tuple[int, ...]:
 def _blame(options: argparse.Namespace) -> int:
     if options.expected is None and options.against is None and options.element is None:
         raise InvalidInput("blame needs --expected, --against or --element, to know which element is wrong")
-    for name in ("expected", "against"):
-        file = getattr(options, name)
-        if file is not None and not file.is_file():
-            raise InvalidInput(f"--{name}: there is no file {str(file)!r}")
     prepare(options.script, options.args)
+    _check_file("against", options.against)
+    if options.expected is not None and options.expected.name.encode() not in options.script.read_bytes():
+        _check_file("expected", options.expected)  # if the script names the file, it may be about to write it
     if options.against is not None and (is_program(options.script) or is_program(options.against)):
         raise InvalidInput("--against compares Python scripts: for a program save the right output for --expected")
     right = None if options.against is None else _recorded(options.against, options, lambda recordings: None)
     _recorded(options.script, options, lambda recordings: _print_report(recordings, options, right))
     return 0
+
+
+def _check_file(option: str, file: Path | None) -> None:
+    if file is not None and not file.is_file():
+        raise InvalidInput(f"--{option}: there is no file {str(file)!r}")
 
 
 def _print_report(
