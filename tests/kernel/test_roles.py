@@ -63,7 +63,7 @@ def test_permuted_roles_give_the_same_bits(
         with emulator.emulate(completion="lazy"):
             return kernel.fmha(q, k, splits=1)
 
-    def permuted(problem: kernel.Problem) -> kernel.FmhaConfig:
+    def permuted(problem: kernel.Problem, _device: torch.device) -> kernel.FmhaConfig:
         config, roles = choice.configuration(problem), PERMUTED[name]
         fits = len(roles.softmax) == len(config.roles.softmax)
         row = config.variant if fits else variant("one Q tile", config.head_dim)
