@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ptx_launch import launch
-from test_pairs import core_matrices
 
 from emulator.machine.formats.descriptors import BF16, E4M3, E5M2, F16, TF32, ElementType
 from emulator.machine.formats.truncation import truncated_sum
+from tests.emulator.twins import core_matrices
 
 STEP = {BF16: 16, F16: 16, TF32: 8, E4M3: 32, E5M2: 32}
 MANTISSA = {BF16: 7, F16: 10, TF32: 10, E4M3: 3, E5M2: 2}
