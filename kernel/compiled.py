@@ -64,7 +64,7 @@ def compile(config: Config) -> CompiledFmha:
 
 
 disk: Disk | None = None
-"""Where `keep_on_disk` keeps what is compiled."""
+"""The cache that `keep_on_disk` chose; None if configurations are not kept."""
 
 
 def keep_on_disk(folder: str | Path | None = None, most: int = MOST) -> None:

@@ -41,7 +41,7 @@ def kept() -> set[str]:
 
 
 def test_pages_have_one_name_for_the_command() -> None:
-    """That of the installed package, which a clone's environment has too."""
+    """The command of the installed package, which a clone's environment has too."""
     assert not [page for page in PAGES if "python -m emulator" in page.read_text()]
 
 
