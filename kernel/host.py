@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -25,7 +25,19 @@ from kernel.chips import chip_of, configuration
 from kernel.plan import RESULTS, Fill, Plan, Plans
 from kernel.problem import PPath, Problem, mask_of
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
-from kernel.tracing import OPERATORS, buffers, traced
+from kernel.tracing import OPERATORS, buffers, split_number, traced
+
+
+class Options(NamedTuple):
+    """The arguments of `fmha` that are no tensors."""
+
+    scale: float | None
+    causal: bool
+    window: int | None
+    p_path: PPath | Literal["auto"]
+    splits: int | Literal["auto"]
+    sms: int | None
+    partials: bool
 
 
 def fmha(
@@ -65,18 +77,16 @@ def fmha(
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
     scale = scale if scale is None or type(scale) is float else plain(scale)
+    options = Options(scale, causal, window, p_path, splits, sms, partials)
     if traced(q):
-        return traced_fmha(
-            q, k, v, scale, swa_lens, causal, window, compressed, sink, p_path, splits, sms, partials, out
-        )
-    call = q, k, v, scale, swa_lens, causal, window, compressed, sink, p_path, splits, sms, partials, out, debug
+        return traced_fmha(q, k, v, swa_lens, compressed, sink, out, options)
+    call = q, k, v, swa_lens, compressed, sink, out, options, debug
     try:
         tensors = tensors_of(q, k, v, swa_lens, compressed, sink, out)
     except AttributeError:  # of `compressed` or `out`, whose type is checked
         planned(*call)
         raise
-    options = scale, causal, window, p_path, splits, sms, partials, compressed and compressed.options
-    plan = PLANS.find(call, options, tensors, debug)
+    plan = PLANS.find(call, (*options, compressed and compressed.options), tensors, debug)
     found = PLANS.launch(plan, call, tensors)
     return Attention(*found) if out is None else out
 
@@ -85,25 +95,18 @@ def traced_fmha(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor | None,
-    scale: float | None,
     swa_lens: torch.Tensor | None,
-    causal: bool,
-    window: int | None,
     compressed: AllBlocks | TopkBlocks | None,
     sink: torch.Tensor | None,
-    p_path: str,
-    splits: int | Literal["auto"],
-    sms: int | None,
-    partials: bool,
     out: Attention | None,
+    options: Options,
 ) -> Attention:
     """Make a call of `fmha` by its operator."""
-    found = buffers(q, q.shape[-1], partials) if out is None else out
+    found = buffers(q, q.shape[-1], options.partials) if out is None else out
     kv, which, counts = NO_BRANCH if compressed is None else compressed.tensors
     ratio = compressed.ratio if isinstance(compressed, AllBlocks) else 0
-    number = 0 if splits == "auto" else splits
-    options = ratio, scale, causal, window, p_path, number, sms
-    OPERATORS.fmha(q, k, v, swa_lens, sink, kv, which, counts, *options, *found.tensors)
+    numbers = (ratio, *options._replace(splits=split_number(options.splits))[:-1])
+    OPERATORS.fmha(q, k, v, swa_lens, sink, kv, which, counts, *numbers, *found.tensors)
     return found
 
 
@@ -128,24 +131,18 @@ def planned(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor | None,
-    scale: float | None,
     swa_lens: torch.Tensor | None,
-    causal: bool,
-    window: int | None,
     compressed: AllBlocks | TopkBlocks | None,
     sink: torch.Tensor | None,
-    p_path: PPath | Literal["auto"],
-    splits: int | Literal["auto"],
-    sms: int | None,
-    partials: bool,
     out: Attention | None,
+    options: Options,
     debug: bool,
 ) -> Plan:
     """Check a call, choose its configuration, and plan its launch. Raises ArgumentError."""
     check_inputs(q, k, v)
     batch, tokens, heads, head_dim = q.shape
-    if scale is None:
-        scale = head_dim**-0.5
+    scale, causal, window, p_path, splits, sms, partials = options
+    scale = head_dim**-0.5 if scale is None else scale
     check_scale(scale)
     check_mask(q, swa_lens, causal, window)
     check_compressed(q, v, compressed)

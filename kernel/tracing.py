@@ -6,7 +6,7 @@ them. Other calls go to the launch directly, because torch's dispatch of an oper
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
@@ -35,3 +35,8 @@ def buffers(q: torch.Tensor, columns: int, partials: bool = False, maxima: bool 
     o, lse = q.new_empty((*rows, columns)), q.new_empty(rows, dtype=torch.float32)
     u = q.new_empty(q.shape, dtype=torch.float32) if partials else None
     return Attention(o, lse, u, q.new_empty(rows, dtype=torch.float32) if partials or maxima else None)
+
+
+def split_number(splits: int | Literal["auto"]) -> int:
+    """Return the splits of an operator, whose arguments have one type: 0 is "auto"."""
+    return 0 if splits == "auto" else splits

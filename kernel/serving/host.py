@@ -26,7 +26,7 @@ from kernel.plan import RESULTS, Form, Plan, Plans
 from kernel.problem import Problem
 from kernel.serving.caches import HEAD_DIM, QK_DIMS, IndexedCache, TableCache, Values, flat_values
 from kernel.tensors import Attention
-from kernel.tracing import OPERATORS, buffers, traced
+from kernel.tracing import OPERATORS, buffers, split_number, traced
 
 MAX_HEADS = 128
 
@@ -40,11 +40,6 @@ class Options(NamedTuple):
     splits: int | Literal["auto"] = "auto"
     batch_invariant: bool = False
     sms: int | None = None
-
-    @property
-    def number_of_splits(self) -> int:
-        """The splits of an operator, whose arguments have one type: 0 is "auto"."""
-        return 0 if self.splits == "auto" else self.splits
 
 
 def attention(
@@ -106,8 +101,9 @@ def traced_attention(
     window = main.window if isinstance(main, TableCache) else None
     scales = main.page_scales, extra is not None and extra.page_scales
     OPERATORS.attention(
-        q, sink, *main.tensors, *of_extra, isinstance(main, TableCache), window, *scales, options.scale,
-        options.empty_lse, options.number_of_splits, options.batch_invariant, options.sms, found.o, found.lse, found.m,
+        q, sink, *main.tensors, *of_extra, isinstance(main, TableCache), window, *scales,
+        options.scale, options.empty_lse, split_number(options.splits), options.batch_invariant, options.sms,
+        found.o, found.lse, found.m,
     )  # fmt: skip
     return found
 
@@ -123,7 +119,7 @@ def traced_sparse(
 ) -> Attention:
     """Make a call of `sparse_attention` by its operator."""
     found = buffers(q, HEAD_DIM, maxima=options.maxima) if out is None else out
-    numbers = options.scale, options.empty_lse, options.number_of_splits, options.sms
+    numbers = options.scale, options.empty_lse, split_number(options.splits), options.sms
     OPERATORS.sparse_attention(q, kv, indices, lens, sink, *numbers, found.o, found.lse, found.m)
     return found
 
