@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import random
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from emulator.program import Program
 from emulator.ptx.parser import parse
 from emulator.ptx.syntax import Kernel
 
-KERNEL = Path(__file__).parents[2] / "results/sample/hd-64-n-128.ptx"
+KERNEL = Path(__file__).parents[2] / "results/sample/hd-64-n-128.ptx.xz"
 HEAD = """.version 9.1
 .target sm_100a
 .address_size 64
@@ -46,7 +47,7 @@ def test_forms_are_lowered_or_refused() -> None:
 
 
 def test_our_kernel_is_lowered_or_refused() -> None:
-    for text in copies(KERNEL.read_text(), 6, seed=1):
+    for text in copies(lzma.decompress(KERNEL.read_bytes()).decode(), 6, seed=1):
         kernels(text)
 
 

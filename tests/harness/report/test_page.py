@@ -74,7 +74,7 @@ def test_every_record_of_the_past_can_be_shown(tmp_path: Path) -> None:
     sample = ROOT / "results/sample"
     run = Run(about(), "2026-11-22", "ACCEPT", "", sample)
     text = page.render(run, Repository(ROOT))
-    assert "71 of 71" in text and 'href="./report.html"' in text
+    assert "71 of 71" in text and 'src="./timeline.png"' in text
 
 
 def predicted(cycles: float, waits: float, line: str) -> Prediction:
