@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--wait", action="store_true")
     parser.add_argument("--commit")
     parser.add_argument("--again", type=Path)
+    parser.add_argument("--sample", type=int)
     parser.add_argument("--case")
     parser.add_argument("--seeds", nargs="+")
     parser.add_argument("--compile-only", action="store_true")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -68,7 +69,7 @@ class Planner:
         return Plan(self._fingerprint("cuda"), self._step("canary", "canary", [], self.limits.canary_s), [step])
 
     def _milestone_steps(self, name: str, milestone: str, record: str, target: str, device: str) -> list[Step]:
-        """Return the phases of one milestone: the candidate's Python is recorded twice, then a recording is judged."""
+        """Return the phases of one milestone: the candidate's Python is recorded, a sample of it again, then judged."""
         arguments = [milestone, "--device", device, "--target", target, "--out", self._out(record)]
         gate = name == "gate"
         failed, budget_s = ("REJECT_GATE", self.limits.gate_s) if gate else ("REJECT_STAGE", self.limits.stage_s)
@@ -84,11 +85,12 @@ class Planner:
         )
         again = f"record {name} again"
         home = f"../home/{again.replace(' ', '-')}"
-        repeated = replace(recorded, name=again, argv=[*recorded.argv[:-1], home], compile_s=0.0, again=True)
+        sample = ["--sample", str(secrets.randbelow(10**9))]
+        repeated = replace(recorded, name=again, argv=[*recorded.argv[:-1], home, *sample], compile_s=0.0, again=True)
         judged = self._step(
             name,
             "run",
-            [*arguments, "--again", home],
+            [*arguments, "--again", home, *sample],
             budget_s,
             failed=failed,
             hung="GPU_HANG",

@@ -444,7 +444,7 @@ class Supervisor:
         self.ruling = replace(self.ruling, walls=[*self.ruling.walls, said])
 
     def _caches(self, step: Step) -> dict[str, str]:
-        """Return where compiled kernels lie. Those of accepted runs are shared: two processes compiled them alike."""
+        """Return where compiled kernels lie. Those of accepted runs are shared: they were judged."""
         if self.cache is None:
             return {KERNELS: ""}
         written_to = self._home(step) / "compiled" if step.again else self.cache.written_to

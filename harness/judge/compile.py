@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from harness.judge.kept import KeptKernels, use
 from harness.judge.record_writer import RecordWriter
 from harness.report import record
-from stages.catalog import Milestone
 
 if TYPE_CHECKING:
     from kernel.chips import Config
+    from stages.case import Case
 
 #: Terminal colours in CuTeDSL's error messages.
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -36,9 +36,9 @@ def processors() -> int:
 
 
 def compile_cases(
-    milestone: Milestone, recorder: RecordWriter, kept: KeptKernels | None = None, processes: int = 1
+    cases: Sequence[Case], recorder: RecordWriter, kept: KeptKernels | None = None, processes: int = 1
 ) -> None:
-    """Compile every configuration of the milestone, or take it from the cache; record its PTX and traced layouts.
+    """Compile every configuration of `cases`, or take it from the cache; record its PTX and traced layouts.
 
     processes: how many may compile at a time, if there is a cache.
     """
@@ -47,10 +47,10 @@ def compile_cases(
 
     if kept is not None:
         use(kept)
-    cases = {each.config: each for each in reversed(milestone.load().CASES)}
-    missing = [config for config in cases if kept is None or not kept.has(config)]
+    configured = {each.config: each for each in reversed(cases)}
+    missing = [config for config in configured if kept is None or not kept.has(config)]
     with compiled_ahead(missing, processes if kept is not None else 1) as wait_for:
-        for config, case in cases.items():
+        for config, case in configured.items():
             print(f"compiling {case}", flush=True)
             wait_for(config)
             compiled = kernel.compile(config)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import sys
 import traceback
+from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.host.verdict import Verdict
 from harness.judge import arguments
@@ -23,6 +25,9 @@ from harness.report.record import RECORDINGS, Record, now
 from remote.device import Emulated
 from stages.catalog import Milestone
 
+if TYPE_CHECKING:
+    from stages.case import Case
+
 
 def main() -> int:
     """Run the command line that the module's docstring describes."""
@@ -32,6 +37,7 @@ def main() -> int:
     parser.add_argument("--target", required=True, help="name of the target in the record")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--compile-only", action="store_true", help="compile, and record nothing")
+    parser.add_argument("--sample", type=int, metavar="SEED", help="record a few cases only")
     args = parser.parse_args()
     milestone: Milestone = args.milestone
     device = Emulated()  # before the kernel, so that its PTX is kept; also a GPU's recordings are made without a GPU
@@ -42,9 +48,10 @@ def main() -> int:
     recorder = RecordWriter(args.out, opened, 0)
     try:
         with recorder.phase("compile"):
-            compile_cases(milestone, recorder, kept, processes)
+            cases = milestone.launched() if args.sample is None else milestone.sample(args.sample)
+            compile_cases([case for case in milestone.load().CASES if case in cases], recorder, kept, processes)
             if not args.compile_only:
-                record_cases(milestone, args.out)
+                record_cases(milestone, cases, args.out)
     except Exception as error:
         traceback.print_exc()
         recorder.finish(Verdict.COMPILE_ERROR, described(error))
@@ -65,8 +72,8 @@ def described(error: BaseException) -> str:
     return text + place
 
 
-def record_cases(milestone: Milestone, out: Path) -> None:
-    """Record the call of every case that the milestone's tests launch. An error of a call is written in its place."""
+def record_cases(milestone: Milestone, cases: Collection[Case], out: Path) -> None:
+    """Record the calls of `cases`, which the milestone's tests launch. An error of a call is written in its place."""
     folder = out / RECORDINGS
     import kernel
     from harness.judge import recordings
@@ -75,6 +82,8 @@ def record_cases(milestone: Milestone, out: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     index = recordings.Index()
     for number, case in enumerate(milestone.launched()):
+        if case not in cases:
+            continue
         try:
             recordings.record_case(case).save(folder, f"{number}.json")
             index.files[repr(case)] = f"{number}.json"

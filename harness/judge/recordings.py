@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,20 +73,23 @@ def readable(case: Case) -> frozenset[str]:
     return frozenset((*names, "sink")) if case.merged else frozenset()
 
 
-def difference(first: Path, second: Path) -> str:
-    """Return how the recordings of two processes differ, "" if they do not: no verdict may rest on chance.
+def difference(first: Path, second: Path, cases: Collection[Case]) -> str:
+    """Return how a second process recorded `cases` unlike the first, "" if alike: no verdict may rest on chance.
 
     A recording names its modules by digest. Raises RecordingError or OSError.
     """
+    names = set(map(repr, cases))
     one, other = read_index(first), read_index(second)
-    if (one.files, one.errors.keys(), one.accepted) != (other.files, other.errors.keys(), other.accepted):
+    files, errors = {name: one.files[name] for name in one.files.keys() & names}, one.errors.keys() & names
+    if (files, errors, one.accepted) != (other.files, other.errors.keys(), other.accepted):
         return "other calls raise errors"
-    for name in sorted(one.files.values()):
-        if digest(first / name) != digest(second / name):
-            return f"{name} of {len(one.files)} recordings has other launches"
-    for path in sorted(first.glob("*.cubin")):
-        if machine_code(path) != machine_code(second / path.name):
-            return f"{path.name} of {len(one.files)} recordings has other machine code"
+    for file in sorted(files.values()):
+        if digest(first / file) != digest(second / file):
+            return f"{file} of {len(files)} recordings has other launches"
+    modules = {module for file in files.values() for module in load_file(first / file).modules}
+    for cubin in sorted(f"{module}.cubin" for module in modules):
+        if (first / cubin).exists() and machine_code(first / cubin) != machine_code(second / cubin):
+            return f"{cubin} of {len(modules)} modules has other machine code"
     return ""
 
 

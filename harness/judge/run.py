@@ -81,7 +81,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="the fresh seed; FOLDER has the recordings")
     parser.add_argument("--wait", action="store_true", help="read the fresh seed from the first line of the input")
     parser.add_argument("--commit", default="", help="the commit that was recorded")
-    parser.add_argument("--again", type=Path, metavar="FOLDER", help="what a second process recorded of it")
+    parser.add_argument("--again", type=Path, metavar="FOLDER", help="what a second process recorded of a sample of it")
+    parser.add_argument("--sample", type=int, default=0, metavar="SEED", help="the seed of that sample")
     args = parser.parse_args()
     milestone: Milestone = args.milestone
     args.out.mkdir(parents=True, exist_ok=True)
@@ -101,7 +102,7 @@ def main() -> int:
         (args.out / record.RECORD_NAME).unlink(missing_ok=True)
         opened.reason = f"the candidate's process left no record of compiling: {error}"
     recorder = RecordWriter(args.out, opened, secrets.randbelow(10**9) if args.seed is None else args.seed)
-    opened.reason = opened.reason or (unlike(args.out, args.again) if args.again else "")
+    opened.reason = opened.reason or (unlike(milestone, args.out, args.again, args.sample) if args.again else "")
     verdict, reason = (rejected(milestone), opened.reason) if opened.reason else run(milestone, device, recorder)
     recorder.finish(verdict, reason)
     return verdict.exit_code
@@ -129,13 +130,13 @@ def said_of_compiling(out: Path) -> tuple[list[record.Phase], list[record.Compil
     return said.phases[:1], said.compiles
 
 
-def unlike(out: Path, again: Path) -> str:
-    """Return why two processes of the candidate did not record the same, or ""."""
+def unlike(milestone: Milestone, out: Path, again: Path, sample: int) -> str:
+    """Return why two processes of the candidate did not record a sample of the milestone alike, or ""."""
     from emulator.recordings.format import RecordingError
     from harness.judge.recordings import difference
 
     try:
-        found = difference(out / record.RECORDINGS, again / record.RECORDINGS)
+        found = difference(out / record.RECORDINGS, again / record.RECORDINGS, milestone.sample(sample))
     except (RecordingError, OSError) as error:
         return str(error)
     return f"not reproducible: in another process, with another environment, {found}" if found else ""
