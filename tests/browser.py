@@ -21,8 +21,8 @@ OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-
 class Browser:
     """A client of the DevTools protocol over two pipes."""
 
-    def __init__(self, process: int, commands: int, answers: int) -> None:
-        self._process = psutil.Process(process)
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, commands: int, answers: int) -> None:
+        self._popen, self._log, self._process = process, log, psutil.Process(process.pid)
         self._commands, self._answers, self._rest = commands, answers, b""
         self._count, self._session = 0, ""
         self._events: list[dict[str, Any]] = []
@@ -31,6 +31,16 @@ class Browser:
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self._call(f"{domain}.enable")
+
+    @property
+    def log(self) -> str:
+        """The last lines that the browser printed."""
+        return self._log.read_text(errors="replace")[-2000:]
+
+    @property
+    def ended(self) -> bool:
+        """True if the browser's process has ended, as it does now and then on a busy machine."""
+        return self._popen.poll() is not None
 
     def open(self, page: Path) -> float:
         """Load a page completely and return the CPU seconds it took, which do not depend on how busy the machine is."""
@@ -97,7 +107,7 @@ class Browser:
         while b"\0" not in self._rest:
             assert select.select([self._answers], [], [], PATIENCE_S)[0], "the browser says nothing"
             data = os.read(self._answers, 1 << 20)
-            assert data, "the browser has ended"
+            assert data, f"the browser has ended: {self.log}"
             self._rest += data
         line, self._rest = self._rest.split(b"\0", 1)
         heard: dict[str, Any] = json.loads(line)
@@ -109,7 +119,7 @@ class Browser:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Start a browser with a temporary profile."""
+    """Start a browser with a temporary profile, in which its log lies."""
     found = program("browser")
     assert found
     there, commands = os.pipe()
@@ -117,16 +127,18 @@ def browser() -> Iterator[Browser]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         # The DevTools protocol uses file descriptors 3 and 4.
         exec_ = f'exec "$0" "$@" 3<&{there} 4>&{here}'
-        process = subprocess.Popen(
-            ["bash", "-c", exec_, found, *OPTIONS, f"--user-data-dir={profile}"],
-            pass_fds=(there, here),
-            env=os.environ | {"TMPDIR": profile},
-            stderr=subprocess.DEVNULL,
-        )
+        log = Path(profile, "log.txt")
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                ["bash", "-c", exec_, found, *OPTIONS, f"--user-data-dir={profile}"],
+                pass_fds=(there, here),
+                env=os.environ | {"TMPDIR": profile},
+                stderr=stream,
+            )
         os.close(there)
         os.close(here)
         try:
-            yield Browser(process.pid, commands, answers)
+            yield Browser(process, log, commands, answers)
         finally:
             process.kill()
             process.wait()

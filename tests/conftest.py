@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,18 +148,28 @@ def made_once(shared_folder: Path) -> MadeOnce:
 
 
 @pytest.fixture(scope="session")
-def started_browser() -> Iterator[Browser]:
-    """Start one browser for all tests of a worker."""
-    with browser() as started:
-        yield started
+def started_browsers() -> Iterator[Callable[[], Browser]]:
+    """Start one browser for all tests of a worker, and another if it has ended."""
+    with ExitStack() as stack:
+        started: list[Browser] = []
+
+        def running() -> Browser:
+            if started and started[-1].ended:
+                warnings.warn(f"the browser ended by itself: {started.pop().log}", stacklevel=2)
+            if not started:
+                started.append(stack.enter_context(browser()))
+            return started[-1]
+
+        yield running
 
 
 @pytest.fixture
-def opened(started_browser: Browser) -> Browser:
+def opened(started_browsers: Callable[[], Browser]) -> Browser:
     """Provide the browser with a wide light screen and without the errors of earlier pages."""
-    started_browser.look(1280, dark=False)
-    started_browser.errors.clear()
-    return started_browser
+    running = started_browsers()
+    running.look(1280, dark=False)
+    running.errors.clear()
+    return running
 
 
 @pytest.fixture(scope="session")
