@@ -27,7 +27,7 @@ from emulator.clock.timeline import Timeline
 from emulator.machine.launch.launch import Launch
 from emulator.program import Program
 from emulator.ptx.parser import parse
-from lab import fa4, kernels, ladder, microbenchmarks
+from lab import fa4, kernels, microbenchmarks
 
 DATA: Final = Path(__file__).parent / "data" / "b200"
 B200: Final = chip("b200")
@@ -60,7 +60,7 @@ class Comparison:
 
 
 def main() -> None:
-    """Print a line for each set of measurements, then whole kernels, and the ladder of this project's kernel."""
+    """Print a line for each set of measurements, then whole kernels."""
     parser = argparse.ArgumentParser(prog="python -m lab.clock", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the errors to emulator/clock/errors.toml")
     write = parser.parse_args().write
@@ -86,9 +86,6 @@ def main() -> None:
         ERRORS.write_text(with_errors(ERRORS.read_text(), means))
     print()
     print(*kernels.table([*kernels.known(), *kernels.on_h200()]), sep="\n")
-    print()
-    for line in ladder.steps():
-        print(line, flush=True)
 
 
 def with_errors(text: str, means: Mapping[str, float]) -> str:

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -84,44 +85,24 @@ class Machine:
         """Run git in the clone."""
         subprocess.run(["git", "-C", str(self.clone), *IDENTITY, *arguments], check=True)
 
-    def limit_gate(self, seconds: float) -> None:
-        """Commit another time limit of the gate's phases in the clone."""
-        plan = self.clone / "harness" / "client" / "plan.py"
-        plan.write_text(plan.read_text().replace("gate_s: float = 600.0", f"gate_s: float = {seconds}"))
-        self.git("commit", "--quiet", "--all", "--message", "Limit the gate")
-
-    def start(self, *command: str, name: str = "", targeted: bool = True) -> subprocess.Popen[bytes]:
-        """Start a command of the harness in the clone. Its output goes to a file that is named after it."""
-        log = self.folder / f"{len(self.steps)}-{name or '-'.join(command)}.log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [self.client, "-m", "harness", *command, *["--target", TARGET] * targeted],
-                cwd=self.clone, env=os.environ | {"HOME": str(self.home), "COLUMNS": "160", "PYTHONPATH": ""},
-                stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
-        assert process.stdin is not None
-        process.stdin.write(b"yes\n")
-        process.stdin.close()
-        return process
-
     def take(self, *command: str, deadline_s: float) -> Step:
-        """Run a command of the harness to its end, or kill it at its deadline, and record it."""
-        began = time.monotonic()
-        process = self.start(*command)
-        try:
-            code: int | None = process.wait(deadline_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            code = None
-        return self.record(" ".join(command), code, time.monotonic() - began)
+        """Run a command of the harness in the clone to its end, or kill it at its deadline, and write the steps so far.
 
-    def record(self, name: str, code: int | None, seconds: float) -> Step:
-        """Add a step, and write all steps so far."""
-        logs = sorted(self.folder.glob(f"{len(self.steps)}-*.log"))
-        said = [line for log in logs for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        self.steps.append(Step(name, code, round(seconds, 1), said[-12:]))
+        Its output goes to a file that is named after it.
+        """
+        log = self.folder / f"{len(self.steps)}-{'-'.join(command)}.log"
+        began, code = time.monotonic(), None
+        with log.open("wb") as output, suppress(subprocess.TimeoutExpired):
+            code = subprocess.run(
+                [self.client, "-m", "harness", *command, "--target", TARGET],
+                cwd=self.clone, env=os.environ | {"HOME": str(self.home), "COLUMNS": "160", "PYTHONPATH": ""},
+                input=b"yes\n", stdout=output, stderr=subprocess.STDOUT, timeout=deadline_s, check=False,
+            ).returncode  # fmt: skip
+        seconds = time.monotonic() - began
+        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        self.steps.append(Step(" ".join(command), code, round(seconds, 1), said[-12:]))
         (self.folder / "steps.json").write_text(json.dumps([asdict(each) for each in self.steps], indent=1))
-        print(f"{name}: exit {code} after {seconds:.1f} s: {said[-1] if said else ''}", flush=True)
+        print(f"{self.steps[-1].name}: exit {code} after {seconds:.1f} s: {said[-1] if said else ''}", flush=True)
         return self.steps[-1]
 
     def close(self) -> None:
