@@ -19,9 +19,11 @@ from harness.judge import arguments, reference_only
 from harness.report.record import RECORDINGS
 from remote.device import DEVICES
 from stages.catalog import Milestone
+from stages.tolerances import added_up
 
 if TYPE_CHECKING:
     from stages.case import Case
+    from stages.check import Figure
 
 
 def main() -> int:
@@ -34,27 +36,33 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, nargs="+", required=True)
     args = parser.parse_args()
     device, milestone = DEVICES[args.device](), args.milestone
-    from harness.judge.recorded import Replayed
+    from harness.judge.recordings import Replayed
     from harness.judge.replay_on import launcher
     from stages.calls import callers
-    from stages.check import failing
-    from stages.tolerances import added_up
     from stages.verify import figures_of, raise_first_error
 
     case = _named(milestone, args.case)
     callers.append(Replayed(args.out / RECORDINGS, launcher(device)))
-    outside, factors = [], dict.fromkeys(case.tensors, 0.0)
+    found = {}
     for seed in args.seeds:
-        trials, figures = figures_of(case, seed, device)
+        trials, found[seed] = figures_of(case, seed, device)
         raise_first_error(trials, f"{milestone.id} {case} seed={seed}")
-        outside += [f"{figure} at seed={seed}" for figure in failing(figures)]
-        for figure in figures:
-            factors[figure.tensor] += figure.value if figure.metric == "z_factor" else 0.0
-    for tensor, total in factors.items():
-        if not abs(total) <= added_up() * math.sqrt(len(args.seeds)):
-            outside.append(f"{tensor}.z_factor of {len(args.seeds)} seeds adds up to {total:.3g}")
+    outside = beyond(found)
     print(f"the accepted kernel, {milestone.id} {case}: {', '.join(outside) or 'within all bounds'}", flush=True)
     return Verdict.PIN.exit_code if outside else 0
+
+
+def beyond(found: dict[int, tuple[Figure, ...]]) -> list[str]:
+    """Return a phrase for each figure of a case outside its bound, by seed, and for each sum of z_factor over seeds."""
+    from stages.check import failing
+
+    outside = [f"{figure} at seed={seed}" for seed, figures in found.items() for figure in failing(figures)]
+    factors = [figure for figures in found.values() for figure in figures if figure.metric == "z_factor"]
+    for tensor in dict.fromkeys(figure.tensor for figure in factors):
+        total = sum(figure.value for figure in factors if figure.tensor == tensor)
+        if not abs(total) <= added_up() * math.sqrt(len(found)):
+            outside.append(f"{tensor}.z_factor of {len(found)} seeds adds up to {total:.3g}")
+    return outside
 
 
 def _named(milestone: Milestone, name: str) -> Case:

@@ -120,6 +120,14 @@ def test_a_replay_of_its_recordings_gives_the_same_figures(accepted: Run) -> Non
     assert said.startswith(f"{name}: recorded ")
 
 
+def test_the_accepted_kernel_is_launched_again_with_the_seeds_of_a_candidate(accepted: Run) -> None:
+    again = [sys.executable, "-m", "harness.judge.again", *OPTIONS[:3], "--out", accepted.folder]
+    done = subprocess.run(
+        [*again, "--case", CASES[0], "--seeds", "7", "8"], capture_output=True, text=True, timeout=600
+    )
+    assert (done.returncode, done.stdout) == (0, f"the accepted kernel, D1.1 {CASES[0]}: within all bounds\n"), done
+
+
 def test_three_pinned_seeds_and_a_fresh_one_ran_in_every_mode(accepted: Run) -> None:
     cases = [case for case in accepted.record.cases if case.seed is not None]
     for name in CASES:
