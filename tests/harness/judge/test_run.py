@@ -121,7 +121,7 @@ def test_a_replay_of_its_recordings_gives_the_same_figures(accepted: Run) -> Non
 
 
 def test_the_accepted_kernel_is_launched_again_with_the_seeds_of_a_candidate(accepted: Run) -> None:
-    again = [sys.executable, "-m", "harness.judge.again", *OPTIONS[:3], "--out", accepted.folder]
+    again = [sys.executable, "-m", "harness.judge.again", *OPTIONS[:3], "--out", str(accepted.folder)]
     done = subprocess.run(
         [*again, "--case", CASES[0], "--seeds", "7", "8"], capture_output=True, text=True, timeout=600
     )
