@@ -19,6 +19,10 @@ Rows = NDArray[np.intp]
 ONE_SIDED = 0.9  # share of rows on one side of the reference from which the error is a bias, not noise
 REMAINDER = 0.1  # largest part of an error that an explanation may leave unexplained
 COLUMNS = 16  # columns of the head dim that are examined together
+FACTORS = {
+    float(np.log2(np.e)): "log2(e), as of a logarithm to base 2 in place of the natural one",
+    float(np.log(2.0)): "ln 2, as of a logarithm that is converted from base 2 twice",
+}
 
 
 def describe_errors(case: Case, inputs: Inputs, got: Outputs, want: Outputs, tensor: str) -> Iterator[str]:
@@ -83,18 +87,21 @@ def _patterns(case: Case, x: Array, y: Array, error: Array, size: Array) -> Iter
 
 def _on_one_side(x: Array, y: Array, error: Array) -> Iterator[str]:
     """Describe a constant factor of all rows, or rows (statistics: values) that are nearly all too low or too high."""
+    x, y, error = (each[np.isfinite(y).all(axis=1)] for each in (x, y, error))
+    squares = np.sum(y * y, axis=1)
+    factors = np.sum(x * y, axis=1)[squares > 0] / squares[squares > 0]
+    if len(factors) < 2:
+        return
+    factor = float(np.median(factors))
+    if np.linalg.norm(x - factor * y) < REMAINDER * np.linalg.norm(error):
+        known = next((f", {name}" for value, name in FACTORS.items() if abs(factor / value - 1) < 1e-3), "")
+        yield f"a constant factor: {factor:.4g} times the reference{known}"
+        return
+    sides, middle = factors - 1, abs(factor - 1)
     if x.shape[1] == 1:
         sides, middle = error[:, 0], float(np.median(np.abs(error)))
-    else:
-        squares = np.sum(y * y, axis=1)
-        factors = np.sum(x * y, axis=1)[squares > 0] / squares[squares > 0]
-        factor = float(np.median(factors)) if len(factors) else 1.0
-        if len(factors) > 1 and np.linalg.norm(x - factor * y) < REMAINDER * np.linalg.norm(error):
-            yield f"a constant factor: {factor:.4g} times the reference"
-            return
-        sides, middle = factors - 1, abs(factor - 1)
     for share, side in ((np.mean(sides < 0), "low"), (np.mean(sides > 0), "high")):
-        if len(sides) > 1 and share >= ONE_SIDED:
+        if share >= ONE_SIDED:
             yield f"{share:.0%} of the rows are too {side}, by {middle:.2g} in the median"
 
 

@@ -245,7 +245,8 @@ def _show_end(entry: Entry) -> int:
                 shown, milestone=f"{len(found)} milestones", cases=[], negative_controls=[], prediction=None
             )
     shown.verdict, shown.reason = verdict.name, one_line(entry.reason)
-    made, report = page.write(page_of(entry, folder), candidate.find(ROOT)), at / REPORT_NAME
+    run = page_of(entry, folder)
+    made, report = page.write(run, candidate.find(ROOT)), at / REPORT_NAME
     alone = verdict is Verdict.ACCEPT and len(about.milestones) == 1
     terminal.show_end(console, shown, report if alone and report.exists() else made)
     for remark in about.remarks if entry.judges else ():
@@ -256,6 +257,8 @@ def _show_end(entry: Entry) -> int:
         console.print(one_line(entry.stays), highlight=False, soft_wrap=True)
     if not entry.closed:
         console.print(f"make resume RUN={entry.run} tries again", highlight=False)
+    elif run.next_step:
+        console.print(Text(f"next: {one_line(run.next_step, 500)}"), soft_wrap=True)
     return verdict.exit_code
 
 
@@ -264,7 +267,9 @@ def page_of(entry: Entry, folder: Path) -> Run:
     base = entry.subject.base or entry.candidate.parent
     rejected = bool(entry.verdict) and Verdict[entry.verdict].rejects
     accepted = _store().accepted_before(entry) if rejected else {}
-    return Run(replace(entry.subject, base=base), entry.started, entry.verdict, entry.reason, folder, accepted)
+    known = targets.load().by_name.get(entry.subject.target)
+    about, arch = replace(entry.subject, base=base), known.arch if known else "sm_100a"
+    return Run(about, entry.started, entry.verdict, entry.reason, folder, accepted, arch)
 
 
 def _printable(record: Record) -> Record:

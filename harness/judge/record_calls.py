@@ -60,16 +60,20 @@ def main() -> int:
 
 
 def described(error: BaseException) -> str:
-    """Return an error's class and text, and the innermost line of the checkout's kernel from which it came."""
-    text, place = f"{type(error).__name__}: {COLOURS.sub('', str(error))}", ""
+    """Return the innermost line of the checkout's kernel with its error, and the error that the compiler made of it."""
+    root, place = error, ""
     raised: BaseException | None = error
     while raised is not None:
         for frame in traceback.extract_tb(raised.__traceback__):
             path = Path(frame.filename)
             if path.is_relative_to(Path("kernel").resolve()):
-                place = f"\n  at {path.relative_to(Path.cwd())}:{frame.lineno} in {frame.name}: {frame.line}"
+                root, place = raised, f"{path.relative_to(Path.cwd())}:{frame.lineno} in {frame.name}: "
         raised = raised.__cause__ or raised.__context__
-    return text + place
+    return "\n".join(place + _text(root) if each is root else _text(each) for each in dict.fromkeys((root, error)))
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {COLOURS.sub('', str(error)).strip()}"
 
 
 def record_cases(milestone: Milestone, cases: Collection[Case], out: Path) -> None:

@@ -17,6 +17,7 @@ from harness.host.files import write_atomically
 from harness.host.repository import GitError, Repository
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
+from harness.report.next_step import next_step
 from harness.report.record import PAGE_NAME, REPORT_NAME, Case, Record, load_all
 from harness.report.templating import environment
 
@@ -38,7 +39,8 @@ MOST_DIFF_LINES = 1000
 class Run:
     """One run as its page shows it. `verdict` is "" until the run has ended; `folder` holds its results.
 
-    `accepted` has the folders of the records, by milestone, that a rejected candidate is compared with.
+    `accepted` has the folders of the records, by milestone, that a rejected candidate is compared with. `arch` is the
+    target's.
     """
 
     subject: Subject
@@ -47,6 +49,7 @@ class Run:
     reason: str
     folder: Path
     accepted: Mapping[str, Path] = field(default_factory=dict)
+    arch: str = "sm_100a"
 
     @property
     def id(self) -> str:
@@ -65,6 +68,12 @@ class Run:
     def mark(self) -> str:
         """The CSS class of the verdict."""
         return mark(self.verdict)
+
+    @property
+    def next_step(self) -> str:
+        """The command or page that leads on after a run that was not accepted, or ""."""
+        records = (record for _, record in self.records())
+        return next_step(Verdict[self.verdict], self.reason, records, self.folder, self.arch) if self.verdict else ""
 
     def records(self) -> Iterator[tuple[str, Record]]:
         """Yield the records with their folders, as `load_all` does."""

@@ -35,11 +35,15 @@ def test_a_row_has_all_its_names() -> None:
     assert describe_row(TOPK, 96 + 70) == "row 166: sequence 0, token 1, head 70, row tile 1"
 
 
-def test_a_constant_factor() -> None:
-    def shrink(_: Inputs, got: Outputs) -> None:
-        got["O"] *= 0.97
+@pytest.mark.parametrize(
+    ("case", "tensor", "factor", "text"),
+    [(CASE, "O", 0.97, "0.97 times the reference"), (TOPK, "lse", 1.442695, "1.443 times the reference, log2(e)")],
+)
+def test_a_constant_factor(case: Case, tensor: str, factor: float, text: str) -> None:
+    def scale(_: Inputs, got: Outputs) -> None:
+        got[tensor] *= factor
 
-    assert "a constant factor: 0.97" in said(CASE, "O", shrink)
+    assert f"a constant factor: {text}" in said(case, tensor, scale)
 
 
 def test_rows_that_are_all_low() -> None:

@@ -70,9 +70,10 @@ def put(project, name, data):
         (b"kernel/.gitattributes", b"*.py eol=crlf\n", r"kernel/fmha.py \(eol=crlf\), .*remove these attributes"),
         (b"kernel/.gitattributes", b"fmha.py ident\n", r"kernel/fmha.py \(ident=set\): a checkout would have"),
         (b"kernel/fmha.py", b"<<<<<<< mine\n1\n=======\n2\n>>>>>>> theirs\n", "kernel/fmha.py: conflict markers"),
-        (b"kernel/fmha.py", b"def gemm():\n    return (1\n", r"kernel/fmha.py:2: SyntaxError: '\(' was never closed"),
+        (b"kernel/fmha.py", b"def gemm():\n    return (1\n", "kernel/fmha.py:2:14: invalid-syntax: "),
+        (b"kernel/fmha.py", b"def gemm():\n    return tOrP\n", "kernel/fmha.py:2:12: F821 Undefined name `tOrP`"),
     ],
-    ids=["name", "crlf", "ident", "markers", "syntax"],
+    ids=["name", "crlf", "ident", "markers", "syntax", "undefined"],
 )
 def test_files_that_no_host_can_check_out_are_named_first(project, name, data, said):
     put(project, name, data)

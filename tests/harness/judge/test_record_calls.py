@@ -1,5 +1,7 @@
 """The text of a compile error: file, line and function."""
 
+import re
+
 import pytest
 
 import kernel
@@ -14,4 +16,4 @@ def test_an_error_names_the_line_of_the_kernel_from_which_it_came() -> None:
         except Exception as error:
             raise RuntimeError("\x1b[31mno kernel") from error
     said = described(caught.value).splitlines()
-    assert said[0] == "RuntimeError: no kernel" and said[1].startswith("  at kernel/") and " in " in said[1]
+    assert re.match(r"kernel/[\w/]+\.py:\d+ in \w+: \w+Error: ", said[0]) and said[-1] == "RuntimeError: no kernel"
