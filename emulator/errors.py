@@ -33,14 +33,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from .html import preformatted
 from .leniency import Grade, Leniency
 from .leniency import Level as Level
-
-if TYPE_CHECKING:
-    from .ptx.syntax import Instr
+from .ptx.syntax import Instr
 
 
 class Culprit(Protocol):

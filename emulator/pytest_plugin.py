@@ -10,18 +10,16 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 import pytest
 
 from .bridge.patches import CACHE_WARNING
 from .commands.sarif import as_text
+from .emulation import EmulatedDevice
 from .errors import EmulatorError
 from .machine.order.completion import Completion
 from .options import SHARED, add_options
-
-if TYPE_CHECKING:
-    from .emulation import EmulatedDevice
 
 FIXTURE: Final = "emulated_device"
 MARKER: Final = "emulator"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,9 +14,7 @@ from .demangling import parameters
 from .machine.formats.descriptors import E4M3, E5M2
 from .machine.formats.numbers import bf16_from, table
 from .machine.launch.globalmem import host_bytes
-
-if TYPE_CHECKING:
-    from .machine.launch.launch import Launch
+from .machine.launch.launch import Launch
 
 PACKAGE: Final = Path(__file__).parent
 TYPES: Final = {

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from ..machine.launch.launch import Dim3
+from ..machine.launch.launch import Dim3
 
 COOPERATIVE: Final = 2
 PROGRAMMATIC: Final = 6

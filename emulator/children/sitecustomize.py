@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module, util
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, Final
 
 SESSION: Final = "EMULATOR_SESSION"
 """Environment variable with the device's options and the Python prefix they apply to. Other Pythons ignore it."""

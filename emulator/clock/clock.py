@@ -6,11 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import AssemblerError, EmulatorError
+from ..machine.execution.scheduler import RunOptions
+from ..machine.launch.launch import Launch
 from ..machine_code import resources
-from ..modules import Runner
+from ..modules import LoadedKernel, Runner
 from ..program import Program
 from .chips import Chip, chip
 from .conditions import USUAL, Conditions
@@ -20,11 +22,6 @@ from .predict import predict
 from .registers import Registers
 from .skeleton import Skeleton, skeleton
 from .trace import Trace
-
-if TYPE_CHECKING:
-    from ..machine.execution.scheduler import RunOptions
-    from ..machine.launch.launch import Launch
-    from ..modules import LoadedKernel
 
 
 class Clock:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ..machine.launch.launch import Launch
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Instr
 from .operations import operation
 from .segment import FLOATS
-
-if TYPE_CHECKING:
-    from ..machine.launch.launch import Launch
 
 MOST_THREADS: Final = 1 << 15
 """The most threads of a launch that is executed although the clock runs."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,11 +20,9 @@ from ..isa import registry
 from ..isa.registry import Action, Handler, Lowering, never_communicates
 from ..machine.execution.processes import in_child
 from ..machine.execution.scheduler import RunOptions, run
+from ..machine.launch.launch import Dim3, Launch
 from ..program import Program
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
-
-if TYPE_CHECKING:
-    from ..machine.launch.launch import Dim3, Launch
 
 RECORD: Final = "clock.record"
 BUDGET: Final = 100_000

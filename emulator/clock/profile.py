@@ -6,16 +6,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ..machine.launch.launch import Launch
 from ..ptx.kinds import Kind
+from ..ptx.syntax import Instr
 from .grid import Executed, GridTime
 from .segment import BUSY_PIPES, FIXED_LATENCY, LONG_SCOREBOARD, SHORT_SCOREBOARD, Segment
 from .warps import TimedWarp, Waiting
-
-if TYPE_CHECKING:
-    from ..machine.launch.launch import Launch
-    from ..ptx.syntax import Instr
 
 LEAST: Final = 0.005
 """The share of its warps' time below which a wait or a line is not shown."""

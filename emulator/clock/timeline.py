@@ -14,7 +14,7 @@ from ..chip import LANES, RANK_SHIFT
 from ..errors import BarrierError, Deadlock
 from .chips import Chip
 from .segment import ALU, FMA, ISSUE, LSU, MUFU, SUB_PARTITIONS, Segment
-from .trace import COPIES, TENSOR_CORE
+from .trace import COPIES, TENSOR_CORE, Trace, Track
 from .warps import Prefetch, Sm, Tensor, TimedCluster, TimedCta, TimedWarp
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..ptx.syntax import Instr
     from .barriers import TimedBarrier, TimedMBarrier
     from .outcomes import Outcomes
-    from .trace import Trace, Track
 
 INFINITY = float("inf")
 CAUSES: Final = {COPIES: "TMA", TENSOR_CORE: "tensor core"}

@@ -6,12 +6,10 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ..ptx.syntax import Instr
 from .segment import LONG_SCOREBOARD
-
-if TYPE_CHECKING:
-    from ..ptx.syntax import Instr
 
 TENSOR_CORE: Final = 100
 COPIES: Final = 101

@@ -7,17 +7,15 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..machine.launch.launch import Dim3, Launch
 from ..machine.launch.special_registers import of_cta, of_warp
+from ..ptx.syntax import Instr
 from .barriers import TimedBarrier, TimedMBarrier
 from .segment import LONG_SCOREBOARD, PIPES, SUB_PARTITIONS, Segment
-
-if TYPE_CHECKING:
-    from ..machine.launch.launch import Dim3, Launch
-    from ..ptx.syntax import Instr
 
 IN_FLIGHT = 8
 """The maximum number of incomplete warp group MMAs of a warp; the next waits to issue (measured on an H200)."""

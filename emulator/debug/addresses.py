@@ -6,7 +6,7 @@ of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from ..chip import LANES, RANK_SHIFT, TMEM_LANES
 from ..isa.spaces import LOCAL_BASE, SHARED_BASE
 from ..machine.launch.shared_names import shared_variable, source_name
 from ..machine.memory.shared import OFFSET_MASK
-
-if TYPE_CHECKING:
-    from ..machine.topology import Cta, Warp
-    from ..ptx.syntax import Kernel
+from ..machine.topology import Cta, Warp
+from ..ptx.syntax import Kernel
 
 SHARED: Final = 1 << 56
 TENSOR: Final = 2 << 56

@@ -10,14 +10,16 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
+from typing import IO, Any, Final, NoReturn
 
 import numpy as np
 
+from ..engine.effects import Effect
 from ..engine.placement import UNSET
 from ..machine.formats import cute_layouts
 from ..machine.launch.shared_names import shared_variables, source_name
 from ..machine.launch.source import source_place
+from ..machine.topology import Cta, Warp
 from ..ptx.flow import EXIT
 from ..ptx.syntax import Reg
 from ..tensors import numbers, register_text, shown, width_of
@@ -39,10 +41,6 @@ from .places import (
 from .session import Session
 from .stops import ArrivalStop, Breakpoint, RegisterWatch, Watch, Who, barrier_line, phases
 from .views import Matrix, array_views, boxes, global_tensor, shared, tensor_memory
-
-if TYPE_CHECKING:
-    from ..engine.effects import Effect
-    from ..machine.topology import Cta, Warp
 
 HISTORY: Final = Path.home() / ".ptx-emulator-history"
 HISTORY_LINES: Final = 1000

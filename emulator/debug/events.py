@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..chip import TMEM_COLUMNS, TMEM_LANES
 from ..machine.agents.tensorcore import CELLS, Product, participating_ctas
 from ..machine.formats.descriptors import steps_chunks
+from ..machine.topology import Cta, Warp
 from .addresses import UNKNOWN, Writers, cells, shared_base
-
-if TYPE_CHECKING:
-    from ..machine.topology import Cta, Warp
 
 CHUNK = 16
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -16,12 +16,10 @@ from ..machine.launch.globalmem import host_bytes
 from ..machine.launch.shared_names import shared_variables, source_name
 from ..machine.launch.source import SourcePlace, source_place
 from ..machine.memory.shared import OFFSET_MASK
-
-if TYPE_CHECKING:
-    from ..machine.synchronisation.mbarrier import MBarrier
-    from ..machine.topology import Cta, Warp
-    from ..ptx.syntax import Kernel, Variable
-    from ..tensors import NamedTensor
+from ..machine.synchronisation.mbarrier import MBarrier
+from ..machine.topology import Cta, Warp
+from ..ptx.syntax import Kernel, Variable
+from ..tensors import NamedTensor
 
 _TRIPLE: Final = re.compile(r"\(?(\d+)(?:,(\d+))?(?:,(\d+))?\)?")
 _ELEMENT: Final = re.compile(r"(.+?)\[([\d:,\s]*)\]")

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from ..machine.agents.tensorcore import Product
 from ..machine.execution.scheduler import RunOptions, run
 from ..machine.launch.globalmem import host_bytes
 from ..machine.launch.launch import Launch
+from ..machine.order.completion import AsyncOperation
+from ..machine.topology import Warp
 from ..modules import LoadedKernel, execute
+from ..program import Program
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Reg
 from ..tensors import NamedTensor, tensors_of_callers, tensors_of_parameters
@@ -28,11 +31,6 @@ from .addresses import CTA_SHIFT, SHARED, UNKNOWN, Writers, shared_base, tensor_
 from .decode import Operands, Pieces, access, copies, loaded, stored
 from .events import Access, Copied, Event, Executed, Multiplied, multiplied, results
 from .stepping import Observer, SteppedProgram
-
-if TYPE_CHECKING:
-    from ..machine.order.completion import AsyncOperation
-    from ..machine.topology import Warp
-    from ..program import Program
 
 MOST_EVENTS = 20_000_000
 WarpKey = tuple[tuple[int, int, int], int]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
 
 from ..machine.launch.globalmem import host_bytes
-
-if TYPE_CHECKING:
-    from ..machine.launch.launch import Launch
+from ..machine.launch.launch import Launch
 
 
 class Snapshot:

@@ -9,23 +9,21 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..errors import EmulatorError
 from ..machine.agents.boxes import Load
 from ..machine.execution.scheduler import RunOptions, run
 from ..machine.launch.launch import Launch
+from ..machine.order.completion import AsyncOperation
+from ..machine.topology import Cluster, Cta, Warp
 from ..modules import LoadedKernel, execute
+from ..program import Program
 from ..tensors import NamedTensor, tensors_of_callers
 from .places import source_line, warp_name, where
 from .replay import Snapshot
 from .stepping import Observer, SteppedProgram
 from .stops import Stop, Watch
-
-if TYPE_CHECKING:
-    from ..machine.order.completion import AsyncOperation
-    from ..machine.topology import Cluster, Cta, Warp
-    from ..program import Program
 
 COMPLETED: Final = 16
 """The number of completed asynchronous operations that are remembered."""

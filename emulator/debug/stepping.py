@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +13,14 @@ from ..engine.divergence import lanes_of, rejoin
 from ..engine.effects import Effect
 from ..engine.taint import Choice, TaintTracker, choice
 from ..errors import EmulatorError
+from ..lowering import Lowered
 from ..machine.compiled.accesses import AccessPatterns
 from ..machine.order.completion import Agents, AsyncOperation
 from ..machine.reports.suspects import SuspectLoad
+from ..machine.topology import Cluster, Warp
 from ..program import Program
 from ..ptx.flow import EXIT
 from ..ptx.syntax import Reg, Special
-
-if TYPE_CHECKING:
-    from ..lowering import Lowered
-    from ..machine.topology import Cluster, Warp
 
 ALL = 0xFFFF_FFFF
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..machine.synchronisation.mbarrier import MBarrier
+from ..machine.topology import Cluster, Cta, Warp
 from ..tensors import register_text
 from .places import barrier_name, is_named, mbarriers
-
-if TYPE_CHECKING:
-    from ..machine.synchronisation.mbarrier import MBarrier
-    from ..machine.topology import Cluster, Cta, Warp
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -16,12 +16,10 @@ from ..machine.formats.tensormap import swizzled_chunks
 from ..machine.memory.shared import POISON
 from ..machine.memory.tmem import GROUP
 from ..machine.order.shadow import UNWRITTEN
+from ..machine.topology import Cta
+from ..ptx.syntax import Variable
 from ..tensors import NamedTensor, element, is_float, numbers, place, shown, width_of
 from .places import tensor_of_map
-
-if TYPE_CHECKING:
-    from ..machine.topology import Cta
-    from ..ptx.syntax import Variable
 
 SHOWN_ROWS: Final = 16
 SHOWN_COLUMNS: Final = 12

@@ -7,31 +7,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..chip import RANK_SHIFT
 from ..debug.decode import Operands
 from ..debug.stepping import Observer, SteppedProgram
 from ..engine.divergence import lanes_of
+from ..engine.effects import Effect
 from ..errors import BudgetExceeded, Deadlock
 from ..isa.ld_st import STRONG
 from ..machine.execution.ending import finish
 from ..machine.execution.scheduler import STUCK, TURNS, change_arms, leave, stopped
+from ..machine.launch.launch import Dim3, Launch
 from ..machine.memory.global_shadow import GlobalShadow
 from ..machine.memory.shared import OFFSET_MASK
+from ..machine.order.completion import AsyncOperation
 from ..machine.synchronisation.barriers import Generation
 from ..machine.synchronisation.mbarrier import MBarrier
-from ..machine.topology import Cluster
+from ..machine.topology import Cluster, Warp
+from ..program import Program
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address
 from .events import Process, Step, Touch
-
-if TYPE_CHECKING:
-    from ..engine.effects import Effect
-    from ..machine.launch.launch import Dim3, Launch
-    from ..machine.order.completion import AsyncOperation
-    from ..machine.topology import Warp
-    from ..program import Program
 
 Choose = Callable[[Sequence[Step], Sequence[Process], int], int | None]
 """Chooses one of the processes that can go on, given the steps so far and the default's number. None ends the run."""

@@ -10,22 +10,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..debug.replay import Snapshot
 from ..errors import EmulatorError, Incomplete
 from ..garbage import uncollected
 from ..machine.execution.blas import one_thread
+from ..machine.execution.scheduler import RunOptions
+from ..machine.launch.launch import Launch
 from ..machine.launch.source import locating_errors
 from ..machine.topology import Cluster
 from ..modules import LoadedKernel, Runner
+from ..program import Program
 from .events import Process, Step, Touch, happens_before, independent, set_clocks
 from .execution import Choose, Execution, Pruned
-
-if TYPE_CHECKING:
-    from ..machine.execution.scheduler import RunOptions
-    from ..machine.launch.launch import Launch
-    from ..program import Program
 
 RUNS: Final = 1000
 """The most runs of one launch."""

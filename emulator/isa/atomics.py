@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ..errors import UnknownInstruction
 from ..machine.formats.tensormap import reduced
 from ..machine.order.access import GPU
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr, Reg
 from .lane_values import per_lane
 from .ld_st import REGISTER_BYTES, MemoryOp, active_addresses, load, outside_cluster, store
 from .modifiers import CACHE_HINT, REACH, SCOPE, SHARED, Modifiers
 from .registry import Action, Timing, executes
 from .spaces import LOCAL_BASE
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 OPERATIONS: Final = frozenset({"add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas"})
 DTYPES: Final = {

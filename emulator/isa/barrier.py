@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,13 +12,11 @@ from ..leniency import Leniency
 from ..machine.convergence import report_unconverged
 from ..machine.order.access import CLUSTER
 from ..machine.synchronisation.barriers import Generation, NamedBarrier, meet, wait_for
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import ALIGNED, Modifiers
 from .registry import BLOCK, Action, executes, never_communicates, performs
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 VOTES: Final = {"popc": "u32", "and": "pred", "or": "pred"}
 

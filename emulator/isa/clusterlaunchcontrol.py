@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,15 +10,13 @@ from ..chip import RANK_SHIFT
 from ..errors import CancelError, UnknownInstruction, place
 from ..leniency import Leniency
 from ..machine.agents.bulk import aligned, fill
+from ..machine.synchronisation.mbarrier import MBarrier
+from ..machine.topology import Cta, Warp
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .mbarrier import check_initialised, mbarrier_at
 from .modifiers import SHARED, Modifiers
 from .registry import Action, executes, if_sources_uniform
-
-if TYPE_CHECKING:
-    from ..machine.synchronisation.mbarrier import MBarrier
-    from ..machine.topology import Cta, Warp
 
 RESPONSE_BYTES = 16
 NO_CTA = (0xFFFF_FFFF,) * 3

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import UnknownInstruction
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .modifiers import ALIGNED, Modifiers
 from .registry import BLOCK, Action, executes, never_communicates
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 
 @executes("griddepcontrol.wait", "griddepcontrol.launch_dependents", communicates=never_communicates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,18 +13,16 @@ from ..machine.agents.bulk import suspended_for, warp_copies
 from ..machine.agents.copies import Copy, issue_copies
 from ..machine.convergence import lane_bits
 from ..machine.memory.shared import along
+from ..machine.order.clocks import Clock
 from ..machine.order.completion import AsyncOperation
 from ..machine.synchronisation.mbarrier import Party
+from ..machine.topology import Warp
 from ..ptx.syntax import Imm, Instr, Not, Reg
 from .lane_values import active_lanes, per_lane, same
 from .ld_st import MemoryOp, active_addresses
 from .mbarrier import mbarrier_at
 from .modifiers import CACHE_HINT, SHARED, Modifiers
 from .registry import BLOCK, Action, executes, never_communicates, performs
-
-if TYPE_CHECKING:
-    from ..machine.order.clocks import Clock
-    from ..machine.topology import Warp
 
 PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
 

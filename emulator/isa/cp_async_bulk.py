@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,16 +18,14 @@ from ..machine.launch.globalmem import host_bytes
 from ..machine.memory.shared import OFFSET_MASK
 from ..machine.order.access import Access
 from ..machine.order.cells import pieces
+from ..machine.synchronisation.mbarrier import MBarrier
+from ..machine.topology import Cta, Warp
 from ..ptx.syntax import Instr
 from .atomics import DTYPES
 from .lane_values import active_lanes, of_lane
 from .mbarrier import check_initialised, mbarrier_at
 from .modifiers import CACHE_HINT, SHARED, Modifiers
 from .registry import BLOCK, Action, Publishes, executes, never_communicates, performs
-
-if TYPE_CHECKING:
-    from ..machine.synchronisation.mbarrier import MBarrier
-    from ..machine.topology import Cta, Warp
 
 GLOBAL: Final = frozenset({"global"})
 OWN: Final = frozenset({"shared::cta"})

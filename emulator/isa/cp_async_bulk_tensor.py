@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,17 +11,15 @@ from ..errors import BarrierError, DescriptorError, EmulatorError, UnknownInstru
 from ..machine.agents.boxes import LOAD, STORE, TMA_ALIGNMENT, Route, issue_loads, load_access, load_boxes, store_boxes
 from ..machine.agents.bulk import aligned, bulk_thread
 from ..machine.formats.tensormap import MAP_BYTES, TensorMap, decode
+from ..machine.launch.launch import Launch
+from ..machine.synchronisation.mbarrier import MBarrier
+from ..machine.topology import Cta, Warp
 from ..ptx.syntax import Instr
 from .cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
 from .lane_values import active_lanes, of_lane
 from .modifiers import CACHE_HINT, CTA_GROUP, SHARED, Modifiers
 from .registry import Action, Publishes, executes, never_communicates
 from .tensormap import check_acquired, record_use
-
-if TYPE_CHECKING:
-    from ..machine.launch.launch import Launch
-    from ..machine.synchronisation.mbarrier import MBarrier
-    from ..machine.topology import Cta, Warp
 
 IM2COL: Final = "im2col"
 DIMENSIONS: Final = frozenset({"1d", "2d", "3d", "4d", "5d"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..machine.order.access import CLUSTER as CLUSTER_SCOPE
 from ..machine.order.access import Access
 from ..machine.order.completion import AsyncOperation
 from ..machine.synchronisation.mbarrier import MBarrier, Party
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .atomics import DTYPES
 from .lane_values import active_lanes, lane_rows, of_lane
@@ -21,9 +22,6 @@ from .ld_st import MemoryOp, active_addresses
 from .mbarrier import mbarrier_at
 from .modifiers import SHARED, Modifiers
 from .registry import Action, Publishes, executes, if_sources_uniform, never_communicates
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 COMPLETE_TX: Final = frozenset({"mbarrier::complete_tx::bytes"})
 CLUSTER: Final = frozenset({"shared::cluster"})

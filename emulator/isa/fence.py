@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..machine.order.access import GPU
 from ..machine.order.clocks import ASYNC_VISIBLE, ASYNC_VISIBLE_OUTSIDE
 from ..machine.order.strong import StrongOrder
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import REACH, SCOPE, Modifiers
 from .registry import Action, Timing, executes, never_communicates, performs
 from .tensormap import acquire, release
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 
 @executes("fence", timing=Timing.FREE, communicates=never_communicates)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ..errors import Misaligned, UnknownInstruction
+from ..machine.topology import Warp
 from ..native.builder import Builder
 from ..ptx.syntax import Imm, Instr
 from .ld_st import active_addresses
 from .modifiers import Modifiers
 from .registry import Action, Timing, executes, if_sources_uniform, lowers, never_communicates
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 LINE_BYTES: Final = 128
 POLICIES: Final = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,19 +12,16 @@ from ..errors import Misaligned, OutOfBounds, UnknownInstruction, UnwrittenRead
 from ..leniency import Leniency
 from ..machine.compiled.accesses import CompiledAccesses
 from ..machine.memory.shared import OFFSET_MASK, SharedMemory
-from ..machine.order.access import CTA, GPU
+from ..machine.order.access import CTA, GPU, Access
 from ..machine.order.flags import Flags, observed
 from ..machine.order.strong import StrongOrder, Value
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr, Operand, Reg, Special, Vector
 from .lane_values import lane_rows, per_lane
 from .modifiers import REACH, SCOPE, SEMANTICS, SHARED, Modifiers
 from .registry import Action, Timing, executes, if_sources_uniform, never_communicates
 from .spaces import LOCAL_BASE, SHARED_BASE
 from .special_registers import MEMORY
-
-if TYPE_CHECKING:
-    from ..machine.order.access import Access
-    from ..machine.topology import Warp
 
 UNSHARED: Final = frozenset({"param", "param::entry", "param::func", "local", "const"})
 SPACES: Final = SHARED | UNSHARED | {"global"}

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ..errors import UnknownInstruction
 from ..machine.formats.numbers import HOLDER_SHIFT, unpacked
 from ..machine.memory.shared import WORD
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .lane_values import matrix
 from .ld_st import BITS, MemoryOp, active_addresses, load, store
 from .modifiers import ALIGNED, SHARED, Modifiers
 from .registry import Action, Timing, executes, never_communicates
 from .tcgen05_cp import SOURCES
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 LANE: Final = np.arange(32)
 HIGH: Final = LANE // 4

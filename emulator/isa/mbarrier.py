@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,16 +12,14 @@ from ..errors import BarrierError, DataRace, Level, OutOfBounds, UnknownInstruct
 from ..leniency import Leniency
 from ..machine.memory.shared import OFFSET_MASK
 from ..machine.order.access import CTA
+from ..machine.order.clocks import Clock
 from ..machine.order.completion import Wait
 from ..machine.synchronisation.mbarrier import MBarrier, Party
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr, Sink
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
 from .registry import BLOCK, Action, Publishes, executes, if_sources_uniform, never_communicates, performs
-
-if TYPE_CHECKING:
-    from ..machine.order.clocks import Clock
-    from ..machine.topology import Warp
 
 B64 = frozenset({"b64"})
 PHASE_BITS: Final = 32

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ..errors import UnknownInstruction
 from ..machine.formats.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
 from ..machine.formats.numbers import from_columns, packed_halves, unpacked_halves
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .lane_values import lane_rows, matrix
 from .modifiers import ALIGNED, Modifiers
 from .registry import Action, executes, never_communicates
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 HIGH: Final = np.arange(32) // 4
 LOW: Final = np.arange(32) % 4

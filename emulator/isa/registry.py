@@ -12,16 +12,14 @@ from enum import Enum, auto
 from functools import partial
 from inspect import CO_VARARGS
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from ..errors import UnknownInstruction
+from ..native.builder import Builder
 from ..ptx.syntax import Instr, Operand, Special
 from .modifiers import Modifiers
-
-if TYPE_CHECKING:
-    from ..native.builder import Builder
 
 
 class Block:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ..errors import Misaligned, OutOfBounds, UnknownInstruction
+from ..machine.topology import Warp
 from ..ptx.syntax import Imm, Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import Modifiers
 from .registry import Action, executes, never_communicates
 from .spaces import SHARED_BASE
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 UNIT: Final = 8
 """The required alignment of address and size in bytes (PTX ISA 9.1, 9.7.9.13)."""

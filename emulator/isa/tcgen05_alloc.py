@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,14 +10,12 @@ from ..errors import TensorMemoryError, place
 from ..leniency import Leniency
 from ..machine.memory.tmem import ALLOC
 from ..machine.order.completion import Wait
+from ..machine.topology import Cta, Warp
 from ..ptx.syntax import Instr
 from .lane_values import same
 from .modifiers import ALIGNED, CTA_GROUP, SHARED, Modifiers
 from .registry import BLOCK, Action, executes, never_communicates
 from .tcgen05_ld_st import B32, SYNC
-
-if TYPE_CHECKING:
-    from ..machine.topology import Cta, Warp
 
 
 @executes("tcgen05.alloc", blocking=True, communicates=never_communicates)

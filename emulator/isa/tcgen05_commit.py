@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..chip import RANK_SHIFT
 from ..leniency import Leniency
 from ..machine.agents.tensorcore import TensorThread
 from ..machine.memory.shared import OFFSET_MASK
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .mbarrier import check_initialised, mbarrier_at
 from .modifiers import CTA_GROUP, SHARED, Modifiers
 from .registry import Action, Publishes, executes, never_communicates, performs
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 
 def thread(warp: Warp, lane: int) -> TensorThread:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,15 +17,13 @@ from ..machine.agents.tensorcore import SHIFTED_COLUMNS, descriptor_error, parti
 from ..machine.formats.descriptors import MatrixDescriptor, operand_pattern
 from ..machine.formats.numbers import HOLDER_SHIFT, unpacked
 from ..machine.memory.tmem import GROUP, named
+from ..machine.order.access import Access
+from ..machine.topology import Cta, Warp
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import CTA_GROUP, Modifiers
 from .registry import Action, Publishes, executes, never_communicates
 from .tcgen05_commit import thread
-
-if TYPE_CHECKING:
-    from ..machine.order.access import Access
-    from ..machine.topology import Cta, Warp
 
 CHUNK: Final = 16
 CELL_BYTES: Final = 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,13 +11,11 @@ from ..errors import Level, OutOfBounds, TensorMemoryError, UnknownInstruction
 from ..leniency import Grade, Leniency
 from ..machine.memory.tmem import GROUP, GROUPS
 from ..machine.order.cells import Cells
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .lane_values import matrix, same
 from .modifiers import ALIGNED, Modifiers
 from .registry import Action, Timing, executes, never_communicates, performs
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 SYNC: Final = frozenset({"sync"})
 B32: Final = frozenset({"b32"})

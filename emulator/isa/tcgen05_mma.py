@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..machine.agents.tensorcore import (
     SHIFTED_COLUMNS,
     KStep,
     Shape,
+    TensorThread,
     descriptor_error,
     participating_ctas,
     placement,
@@ -32,17 +33,14 @@ from ..machine.formats.scales import columns as scale_columns
 from ..machine.formats.zero_columns import ZeroColumns
 from ..machine.memory.collectors import BUFFER_OF_A, Kept, Operand
 from ..machine.memory.tmem import GROUP, named, rectangle
+from ..machine.order.access import Access
 from ..machine.order.cells import Cells, pieces
+from ..machine.topology import Cta, Warp
 from ..ptx.syntax import Address, Imm, Instr, Reg, Vector
 from .lane_values import active_lanes, of_lane
 from .modifiers import CTA_GROUP, Modifiers
 from .registry import Action, Publishes, executes, never_communicates
 from .tcgen05_commit import thread
-
-if TYPE_CHECKING:
-    from ..machine.agents.tensorcore import TensorThread
-    from ..machine.order.access import Access
-    from ..machine.topology import Cta, Warp
 
 USES: Final = ("discard", "lastuse", "fill", "use")
 COLLECTORS_OF_A: Final = frozenset(f"collector::a::{use}" for use in USES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,16 +19,14 @@ from ..errors import (
 from ..leniency import Leniency
 from ..machine.formats.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
 from ..machine.launch.globalmem import host_bytes
+from ..machine.order.access import Access
 from ..machine.order.global_access import GlobalAccess
+from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import SCOPE, Modifiers
 from .registry import Action, executes, performs
 from .spaces import SHARED_BASE, WINDOW_BYTES
-
-if TYPE_CHECKING:
-    from ..machine.order.access import Access
-    from ..machine.topology import Warp
 
 LIVE_BYTES: Final = 8 * LIVE_WORDS
 REPLACEABLE: Final = frozenset({*FIELDS, *INDEXED, "elemtype"})

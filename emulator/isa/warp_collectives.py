@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import add, and_, or_, xor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..chip import ALL_LANES, LANES
 from ..errors import UnknownInstruction
 from ..machine.convergence import lane_bits
+from ..machine.topology import Warp
 from ..native.body import Body
 from ..native.builder import Builder
 from ..native.vector import Vec, helper, template
@@ -26,9 +27,6 @@ from .registry import (
     never_uniform,
     performs,
 )
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
 
 _MODES = ("idx", "up", "down", "bfly")
 

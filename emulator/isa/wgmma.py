@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,16 +19,14 @@ from ..machine.convergence import report_unconverged
 from ..machine.formats.descriptors import B1, CHUNK, ElementType, MatrixDescriptor, Pattern
 from ..machine.formats.numbers import packed_halves, unpacked_halves, widen
 from ..machine.formats.truncation import FRACTION_BITS, truncated_sum
+from ..machine.order.access import Access
 from ..machine.synchronisation.barriers import Generation, NamedBarrier, meet
+from ..machine.topology import Warp
 from ..ptx.syntax import Imm, Instr, Vector
 from . import mma_sync
 from .lane_values import matrix, same
 from .modifiers import ALIGNED, Modifiers
 from .registry import BLOCK, Action, executes, never_communicates, performs, rewrites
-
-if TYPE_CHECKING:
-    from ..machine.order.access import Access
-    from ..machine.topology import Warp
 
 ROWS: Final = 64
 ROWS_A_WARP: Final = ROWS // WARPS

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ..chip import ALL_LANES, LANES
 from ..errors import BarrierError, Level
 from ..leniency import Leniency
 from ..ptx.kinds import Kind
-from ..ptx.syntax import Imm
-
-if TYPE_CHECKING:
-    from ..ptx.syntax import Instr
-    from .topology import Warp
+from ..ptx.syntax import Imm, Instr
+from .topology import Warp
 
 
 def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray, aligned: bool) -> None:

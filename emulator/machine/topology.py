@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from random import Random
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -14,6 +16,8 @@ from ..chip import RANK_SHIFT
 from ..errors import DataRace
 from ..leniency import Leniency
 from ..native.memory_layout import COMPONENTS_MAX
+from ..ptx.syntax import Instr
+from .launch.launch import Dim3, Launch
 from .launch.special_registers import of_cta, of_warp
 from .memory.collectors import Collectors
 from .memory.global_shadow import GlobalShadow
@@ -26,13 +30,6 @@ from .order.history import History
 from .synchronisation.barriers import ClusterBarrier, NamedBarrier
 from .synchronisation.pipe import Pipe
 from .synchronisation.registers import RegisterPool
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from random import Random
-
-    from ..ptx.syntax import Instr
-    from .launch.launch import Dim3, Launch
 
 DENIED = 0.3
 """In random mode, the probability of a negative answer that another timing would give."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..chip import ALL_LANES, LANES, RANK_SHIFT
 from .machine import machine_code
@@ -38,10 +38,8 @@ from .memory_layout import (
     component_of,
     offset_of,
 )
+from .recorder import Row
 from .words import i32, i64, u8, u16, u32
-
-if TYPE_CHECKING:
-    from .recorder import Row
 
 DATA, ADDRESS, ADDEND, NUMBER, MEMORY, GUARD, FORM = range(7)
 """The operands of a step: the first data register or the stored constant, the address register, the addend, the

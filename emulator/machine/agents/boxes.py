@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...ptx.syntax import Instr
+from ..formats.descriptors import Pattern
 from ..formats.tensormap import Box, TensorMap, swizzled_chunks
 from ..launch.globalmem import rows_of
 from ..order.access import Access
 from ..order.completion import AsyncOperation
 from ..synchronisation.mbarrier import MBarrier, Party
+from ..topology import Cta, Warp
 from .bulk import aligned, bulk_thread
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..formats.descriptors import Pattern
-    from ..topology import Cta, Warp
 
 TMA_ALIGNMENT = 128
 LOAD, STORE = "a TMA load", "a TMA store"

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...chip import ALL_LANES, LANES
 from ...errors import Misaligned
 from ...leniency import Leniency
+from ...ptx.syntax import Instr
 from ..order.access import CLUSTER, GPU, Access, LaneAgent, missing_release
 from ..order.completion import AsyncOperation, Wait
 from ..order.global_access import GlobalAccess
 from ..synchronisation.mbarrier import MBarrier, Party
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ...ptx.syntax import Instr
-    from ..topology import Cta, Warp
+from ..topology import Cta, Warp
 
 
 class Group:

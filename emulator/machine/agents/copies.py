@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...chip import LANES, RANK_SHIFT
+from ...ptx.syntax import Instr
 from ..convergence import lane_bits
-from ..memory.shared import OFFSET_MASK
+from ..memory.shared import OFFSET_MASK, SharedMemory
+from ..topology import Warp
 from .bulk import WarpCopies, warp_copies
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..memory.shared import SharedMemory
-    from ..topology import Warp
 
 WHAT = "cp.async"
 BITS = np.uint32(1) << np.arange(LANES, dtype=np.uint32)

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from ...leniency import Leniency
 from ...ptx.kinds import Kind
-from ..order.access import missing_release
+from ..order.access import Access, missing_release
 from ..synchronisation.barriers import NamedBarrier
 from ..synchronisation.pipe import Pipe
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
-    from ..order.access import Access
     from ..order.owner import CtaOwner
     from ..topology import Warp
 

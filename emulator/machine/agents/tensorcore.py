@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...chip import TMEM_COLUMNS, TMEM_LANES
 from ...errors import DescriptorError, TensorMemoryError
+from ...ptx.syntax import Instr
 from ..formats.descriptors import InstructionDescriptor, Kind, operand_chunks, steps_chunks
 from ..formats.numbers import from_columns, widen
 from ..formats.scales import Scales, factors_of_a, factors_of_b
@@ -25,10 +26,7 @@ from ..memory.tmem import GROUP
 from ..order.access import Access, Issuer
 from ..order.completion import AsyncOperation
 from ..synchronisation.mbarrier import MBarrier, Party
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..topology import Cta, Warp
+from ..topology import Cta, Warp
 
 CELLS = {"f32": np.float32, "s32": np.int32, "f16": np.uint32}
 """The numpy type by which the accumulator's cells are read, by D's type."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,17 +25,14 @@ from ...native.memory_layout import (
     WINDOW,
     address_of,
 )
-from ..launch.statistics import shape_of
+from ...ptx.syntax import Instr
+from ..launch.globalmem import Allocation
+from ..launch.launch import Launch
+from ..launch.statistics import Shape, Stats, shape_of
 from ..memory.global_shadow import GlobalShadow
 from ..memory.shared import CHUNK
+from ..topology import Cta, Warp
 from .records import CompiledRecords
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..launch.globalmem import Allocation
-    from ..launch.launch import Launch
-    from ..launch.statistics import Shape, Stats
-    from ..topology import Cta, Warp
 
 
 class AccessPatterns:

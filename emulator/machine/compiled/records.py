@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,12 +27,10 @@ from ...native.memory_layout import (
     untouched,
 )
 from ...native.shadow_check import GENERIC, NOT_KNOWN
+from ...ptx.syntax import Instr
 from ..order.access import Access
 from ..order.clocks import Clock
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..topology import Cta, Warp
+from ..topology import Cta, Warp
 
 
 class CompiledRecords:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
 from ...leniency import Grade, Leniency
 from ...ptx.kinds import Kind
+from ...ptx.syntax import Instr
 from ..agents.bulk import CopyThread
-from ..agents.products import WARPS
+from ..agents.products import WARPS, WarpGroupBarrier
 from ..compiled.accesses import CompiledAccesses
 from ..compiled.records import CompiledRecords
 from ..memory.tmem import DEALLOC
+from ..order.access import Access
 from ..order.clocks import Clock
 from ..order.shadow import distinct
 from ..reports.suspects import PendingOverwrites
 from ..synchronisation.mbarrier import MBarrier
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..agents.products import WarpGroupBarrier
-    from ..order.access import Access
-    from ..topology import Cluster, Cta, Warp
+from ..topology import Cluster, Cta, Warp
 
 
 def finish(cluster: Cluster) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import EmulatorError, UnwrittenRead, place
+from ..order.access import Access
 from ..order.shadow import Shadow
 from ..reports.report import unwritten_cells
-
-if TYPE_CHECKING:
-    from ..order.access import Access
-    from ..topology import Cluster
+from ..topology import Cluster
 
 ROUNDS = 64
 """The number of times that the other warps are run until all of them wait or one fails."""

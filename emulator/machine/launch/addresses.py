@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import add, lshift, mul, sub
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ...ptx.syntax import Address, Imm, Instr, Operand, Reg, Symbol, atoms
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Kernel
+from ...ptx.syntax import Address, Imm, Instr, Kernel, Operand, Reg, Symbol, atoms
 
 COPIES: Final = frozenset({"mov", "cvta", "cvta.to", "cvt"})
 SUMS: Final[dict[str, Callable[[int, int], int]]] = {"add": add, "sub": sub, "mul": mul, "shl": lshift}

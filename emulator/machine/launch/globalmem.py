@@ -7,15 +7,11 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...errors import OutOfBounds
-
-if TYPE_CHECKING:
-    from ...errors import Culprit, Fault
-    from ...ptx.syntax import Instr
+from ...errors import Culprit, Fault, OutOfBounds
+from ...ptx.syntax import Instr
 
 MARGIN = (256, 1 << 20)
 

@@ -9,20 +9,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from random import Random
+from typing import Any, Literal
 
 from ...chip import CTAS_AN_SM, LANES, MAX_CTAS_A_CLUSTER, MAX_THREADS_A_CTA, SHARED_BYTES_AN_SM, SMS, THREADS_AN_SM
 from ...errors import CooperativeLaunchTooLarge, EmulatorError, Fault, LaunchError, Level
 from ...leniency import Leniency
-from ...ptx.syntax import Reg, atoms
+from ...ptx.syntax import Instr, Kernel, Operand, Reg, atoms
 from .globalmem import GlobalMemory
 from .source import SourcePlace, source_place
 from .statistics import Stats
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from ...ptx.syntax import Instr, Kernel, Operand
 
 Dim3 = tuple[int, int, int]
 Numerics = Literal["fp32", "tc"]

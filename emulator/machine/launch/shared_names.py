@@ -6,11 +6,10 @@ import ast
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr, Kernel, Variable
-    from .launch import Launch
+from ...ptx.syntax import Instr, Kernel, Variable
+from .launch import Launch
 
 INIT: Final = "mbarrier_init"
 LOCAL: Final = re.compile(r"_ZZ.*E(\d+)(\D\w*)$")

@@ -10,12 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ...errors import UnknownInstruction, place_in
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr, Kernel, Location
+from ...ptx.syntax import Instr, Kernel, Location
 
 Callers = Mapping[tuple[str, str], Sequence["FunctionCall"]]
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ...chip import LANES, RESERVED_SHARED_BYTES, SMS
-
-if TYPE_CHECKING:
-    from .launch import Dim3, Launch
+from .launch import Dim3, Launch
 
 LANE = np.arange(LANES, dtype=np.uint32)
 _EQUAL = np.uint32(1) << LANE

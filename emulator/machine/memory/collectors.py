@@ -9,16 +9,14 @@ by a later fill, `lastuse` or `discard` of the same buffer. Here an instruction 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ...errors import CollectorError, place
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..formats.zero_columns import ZeroColumns
-    from ..order.access import Issuer
+from ...ptx.syntax import Instr
+from ..formats.zero_columns import ZeroColumns
+from ..order.access import Issuer
 
 BUFFER_OF_A: Final = "a"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,7 +26,11 @@ from ...native.memory_layout import (
     UNCHANGED,
     lane_of,
 )
+from ...ptx.syntax import Instr, Kernel
+from ..launch.globalmem import Allocation
+from ..launch.launch import Launch
 from ..launch.source import place_of
+from ..order.access import Access, Issuer
 from ..order.clocks import Clock
 from ..order.equal_stores import replace_equal, replaced_unequal, unsafe_cells
 from ..order.flags import Flags
@@ -36,12 +40,6 @@ from ..order.operations import By, EarlierAccess, Runs
 from ..order.shadow import UNWRITTEN, Shadow, distinct, parts_of
 from ..reports.report import report_conflict, report_lane_race, report_store_collision
 from ..reports.suspects import part_of_load
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr, Kernel
-    from ..launch.globalmem import Allocation
-    from ..launch.launch import Launch
-    from ..order.access import Access, Issuer
 
 CELLS_MAX: Final = 1 << 28
 """An allocation of more cells is not tracked."""

@@ -11,9 +11,9 @@ import numpy as np
 from ...chip import RANK_SHIFT, RESERVED_SHARED_BYTES
 from ...errors import BarrierError, Fault, Level, Misaligned, OutOfBounds, place
 from ...leniency import Grade, Leniency
-from ...ptx.syntax import ALL_BYTES
+from ...ptx.syntax import ALL_BYTES, Instr
 from ..launch.shared_names import shared_variable, source_name
-from ..order.access import TaintedStore
+from ..order.access import Access, Issuer, TaintedStore
 from ..order.cells import Cells, pieces, span
 from ..order.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 from ..reports.report import (
@@ -29,9 +29,7 @@ from ..synchronisation.mbarrier import MAX_COUNT, MBarrier
 from .tmem import ALLOC
 
 if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
     from ..formats.descriptors import Pattern
-    from ..order.access import Access, Issuer
     from ..order.clocks import Clock
     from ..order.owner import CtaOwner
 

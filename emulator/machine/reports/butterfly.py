@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...ptx.kinds import Kind
-from ...ptx.syntax import Imm, Instr, Reg, Vector
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Kernel, Operand
+from ...ptx.syntax import Imm, Instr, Kernel, Operand, Reg, Vector
 
 WHOLE: Final = (Imm(31), Imm(-1)), (Imm(31), Imm(0xFFFF_FFFF))
 """Clamp and member mask of a shuffle among all lanes."""

@@ -8,14 +8,11 @@ over a fence, ldmatrix, stmatrix and tcgen05.ld, and wherever it cannot tell the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...ptx.kinds import Kind
-from ...ptx.syntax import Address, Dual, Reg, Vector
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr, Operand
-    from ..launch.launch import Launch
+from ...ptx.syntax import Address, Dual, Instr, Operand, Reg, Vector
+from ..launch.launch import Launch
 
 MOVED_OVER: Final = frozenset(
     {Kind.SHUFFLE, Kind.VOTE, Kind.WARP_REDUCTION, Kind.ELECTION, Kind.WARP_MMA, Kind.TENSOR_STORE}

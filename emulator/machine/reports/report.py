@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,23 +23,17 @@ from ...errors import (
 )
 from ...leniency import Grade, Leniency
 from ...ptx.kinds import Kind
-from ...ptx.syntax import Vector
+from ...ptx.syntax import Instr, Vector
 from ..order.access import Access, LaneAgent, TaintedStore
 from ..order.clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock, Unsynced
+from ..order.history import History
 from ..order.operations import EarlierAccess
-from ..order.shadow import MBARRIER, UNWRITTEN
+from ..order.shadow import MBARRIER, UNWRITTEN, Shadow
 from ..synchronisation.mbarrier import MBarrier
 from ..synchronisation.pipe import Pipe
 from .butterfly import summed_lanes
 from .reordering import moves_above
 from .suspects import WHOLE, LoadedPart, report_overwrite, report_read
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...ptx.syntax import Instr
-    from ..order.history import History
-    from ..order.shadow import Shadow
 
 SHOWN_RUNS = 3
 NOUN = {"write": "written", "read": "read"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,12 +15,9 @@ from ...chip import ALL_LANES
 from ...errors import Fault, Level
 from ...leniency import Leniency
 from ...ptx.kinds import Kind
-from ...ptx.syntax import ALL_BYTES, Vector
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..launch.launch import Launch
-    from ..order.access import Access, Issuer
+from ...ptx.syntax import ALL_BYTES, Instr, Vector
+from ..launch.launch import Launch
+from ..order.access import Access, Issuer
 
 LOADS: Final = frozenset({Kind.LOAD, Kind.MATRIX_LOAD, Kind.TENSOR_LOAD})
 

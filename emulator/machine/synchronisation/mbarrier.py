@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...errors import BarrierError, source
-from ...ptx.syntax import Address
+from ...ptx.syntax import Address, Instr
 from ..launch.addresses import KnownAddresses
 from ..launch.shared_names import mbarrier_name
 from ..order.clocks import Clock
 
 if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
     from ..order.access import Access, Issuer
     from ..order.owner import CtaOwner
 

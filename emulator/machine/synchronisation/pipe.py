@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from ...errors import MissingWait, place
 from ...leniency import Leniency
+from ...ptx.syntax import Instr
 from ..launch.launch import registers
 from ..order.access import Access, Agent, Issuer, missing_release
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...ptx.syntax import Instr
-    from ..order.clocks import Clock
-
+from ..order.clocks import Clock
 
 KNOWN_WAITS: Final = 15
 """The number of waits that a pipe remembers besides the newest. Older ones count as known to all lanes."""
