@@ -8,8 +8,9 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
+from ..bridge.result import LaunchResult
 from ..chip import NAME
 from ..clock.chips import names
 from ..clock.conditions import USUAL, Branches, Conditions, Data, L2State
@@ -17,9 +18,6 @@ from ..emulation import EmulatedDevice, emulate
 from ..errors import EmulatorError
 from ..findings import report_lines
 from .scripts import NO_OUTPUTS, InvalidInput, exit_code, has_torch, prepare, run_script
-
-if TYPE_CHECKING:
-    from ..bridge.result import LaunchResult
 
 FAILED: Final = 3
 NOTHING: Final = (

@@ -12,16 +12,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ...bridge.result import LaunchResult
+from ...emulation import EmulatedDevice
 from ...modules import load
 from ..scripts import NO_OUTPUTS, InvalidInput, exit_code, prepare, run_script
 from .places import source_text
 from .sides import NotPredicted, Side
-
-if TYPE_CHECKING:
-    from ...bridge.result import LaunchResult
-    from ...emulation import EmulatedDevice
 
 PTX_LINE: Final = "PTX line "
 NARROW: Final = 1 / 1000

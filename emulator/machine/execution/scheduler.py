@@ -12,27 +12,24 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from ...chip import ALL_LANES, LANES, RANK_SHIFT
 from ...errors import BudgetExceeded, Deadlock, EmulatorError, Interrupted, UnwrittenRead, source
 from ...garbage import uncollected
+from ...ptx.syntax import Instr
+from ..launch.launch import Dim3, Launch
 from ..launch.source import locating_errors
+from ..launch.statistics import Stats
 from ..memory.global_shadow import GlobalShadow
 from ..memory.shared import OFFSET_MASK
 from ..order.completion import Completion
 from ..synchronisation.mbarrier import MBarrier
-from ..topology import Cluster
+from ..topology import Cluster, Warp
 from .blas import one_thread
 from .ending import finish
 from .look_ahead import with_writer
 from .processes import can_fork, spread
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..launch.launch import Dim3, Launch
-    from ..launch.statistics import Stats
-    from ..topology import Warp
 
 EARLY = 0.3
 """The probability, in random mode, of a completion between two time slices of warps."""

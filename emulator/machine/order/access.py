@@ -5,20 +5,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from ...errors import Fault
 from ...leniency import Leniency
+from ...ptx.syntax import Instr
+from ..formats.descriptors import Pattern
+from ..launch.launch import Dim3, Launch
 from .clocks import ASYNC_VISIBLE, ORDERED, Clock
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..formats.descriptors import Pattern
-    from ..launch.launch import Dim3, Launch
-    from .completion import Wait
-
+from .completion import Wait
 
 CTA, CLUSTER, GPU = 1, 2, 3
 """Scopes of a release, an acquire or a strong access. System scope is treated as GPU scope."""

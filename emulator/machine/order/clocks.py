@@ -11,14 +11,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import gt
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ...native.memory_layout import TIME_BITS, address_of, component_of
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
+from ...ptx.syntax import Instr
 
 ORDERED: Final = 0
 ASYNC_VISIBLE: Final = 1

@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
+from ...ptx.syntax import Instr
 
 Completion = Literal["eager", "lazy", "random", "all"]
 

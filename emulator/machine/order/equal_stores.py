@@ -7,16 +7,12 @@ unless a store of other bits is ordered before none of the stores that the read 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .global_access import StoreAt
-
-if TYPE_CHECKING:
-    from .access import Access
-    from .clocks import Clock
-    from .global_access import GlobalAccess
+from .access import Access
+from .clocks import Clock
+from .global_access import GlobalAccess, StoreAt
 
 
 def _earlier(other: GlobalAccess, accesses: Sequence[Access | None]) -> GlobalAccess | None:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .access import CLUSTER, CTA, GPU
-
-if TYPE_CHECKING:
-    from .access import Issuer
-    from .clocks import Clock
-
+from .access import CLUSTER, CTA, GPU, Issuer
+from .clocks import Clock
 
 Released = dict[Any, "Clock"]
 """The clocks released at a location, by the CTA, cluster or device that may observe them."""

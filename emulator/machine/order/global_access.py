@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,9 +12,6 @@ from ...errors import Level
 from ...leniency import Grade, Leniency
 from .access import Access
 from .clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(slots=True, eq=False)

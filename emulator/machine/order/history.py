@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ...native.memory_layout import COMPONENT_BITS, COMPONENTS_MAX, TIME_BITS, address_of
 from ...native.shadow_check import NOT_KNOWN, PATTERN_BITS
+from .access import Access
 from .clocks import Clock
-
-if TYPE_CHECKING:
-    from .access import Access
 
 INITIAL_CAPACITY: Final = 4096
 """The number of accesses that the epoch table of a new history can hold."""

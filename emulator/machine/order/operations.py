@@ -6,17 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ...errors import DataRace, Fault, MissingProxyFence
-from .access import Access
+from .access import Access, Issuer
 from .clocks import ORDERED, ROWS, Clock
 from .global_access import GlobalAccess
-
-if TYPE_CHECKING:
-    from .access import Issuer
 
 _SEEN: Final = np.ones((ROWS, 1), np.int32)
 _UNFENCED: Final = _SEEN.copy()

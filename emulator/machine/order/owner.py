@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from .access import Issuer, IssuerCta
-
-if TYPE_CHECKING:
-    from .completion import Wait
-    from .history import History
+from .completion import Wait
+from .history import History
 
 
 class ClusterOwner(Protocol):

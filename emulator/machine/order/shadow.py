@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -11,13 +11,11 @@ from ...chip import ALL_LANES, LANES
 from ...native.memory_layout import LANE, LANE_BITS, address_of
 from ...native.shadow_check import ACCESSES, DONE, FLUSH, REPLACED, SHADOW, checks
 from ...ptx.kinds import Kind
+from ..formats.descriptors import Pattern
 from .access import GPU, Access, LaneAgent
 from .cells import Cells
 from .clocks import ORDERED, Clock
-
-if TYPE_CHECKING:
-    from ..formats.descriptors import Pattern
-    from .history import History
+from .history import History
 
 UNWRITTEN: Final = 0
 MBARRIER: Final = 1

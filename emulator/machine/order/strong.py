@@ -9,19 +9,16 @@ the order of fence.sc (PTX ISA 9.1, 8.8 and 8.9).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ...errors import DataRace, Level, place
-from ...leniency import Leniency
+from ...leniency import Grade, Leniency
 from .access import Access, Issuer
 from .clocks import Clock
 from .flags import Flags, Released, within
 from .global_access import GlobalAccess
-
-if TYPE_CHECKING:
-    from ...leniency import Grade
 
 WEAK: Final = 0.4
 """In random mode, the probability that an access passes another one where PTX allows it."""
