@@ -92,8 +92,9 @@ def _on_one_side(x: Array, y: Array, error: Array) -> Iterator[str]:
     factors = np.sum(x * y, axis=1)[squares > 0] / squares[squares > 0]
     if len(factors) < 2:
         return
-    factor = float(np.median(factors))
-    if np.linalg.norm(x - factor * y) < REMAINDER * np.linalg.norm(error):
+    factor, offset = float(np.median(factors)), float(np.median(error)) if x.shape[1] == 1 else 0.0
+    left = np.linalg.norm(x - factor * y)
+    if left < REMAINDER * np.linalg.norm(error) and left < np.linalg.norm(error - offset):
         known = next((f", {name}" for value, name in FACTORS.items() if abs(factor / value - 1) < 1e-3), "")
         yield f"a constant factor: {factor:.4g} times the reference{known}"
         return

@@ -46,6 +46,13 @@ def test_a_constant_factor(case: Case, tensor: str, factor: float, text: str) ->
     assert f"a constant factor: {text}" in said(case, tensor, scale)
 
 
+def test_an_offset_is_no_factor() -> None:
+    def add(_: Inputs, got: Outputs) -> None:
+        got["lse"] += 0.001
+
+    assert said(CASE, "lse", add).endswith("100% of the rows are too high, by 0.001 in the median")
+
+
 def test_rows_that_are_all_low() -> None:
     def shrink(_: Inputs, got: Outputs) -> None:
         got["U"] *= 1 - np.random.default_rng(0).uniform(0.01, 0.03, (len(got["U"]), 1))
