@@ -22,6 +22,7 @@ class Detached:
 
     name: str
     python: str
+    base_python: str
     arch: str
     gpu: int
 

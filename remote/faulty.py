@@ -71,6 +71,7 @@ class Faulty:
         self.name = name
         self.count = 0
         self.device, self.arch, self.workdir, self.python = target.device, target.arch, target.workdir, target.python
+        self.base_python = target.base_python
         self.gpu, self.shared, self.sync, self.disk_mb = target.gpu, target.shared, target.sync, target.disk_mb
         self.host, self.provisionable, self.lock = target.host, target.provisionable, target.lock
         self.environment, self.node_prefix, self.at_once = target.environment, target.node_prefix, target.at_once

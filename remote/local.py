@@ -96,6 +96,7 @@ class Local(Detached):
     workdir: str = str(Path(__file__).parents[1] / "results/.sim")
     disk_mb: int = 256
     python: str = sys.executable
+    base_python: str = ""
     device: str = "emulator"
     arch: str = "sm_100a"
     gpu: int = 0

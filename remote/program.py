@@ -23,6 +23,8 @@ class Named(Protocol):
     def name(self) -> str: ...
     @property
     def python(self) -> str: ...
+    @property
+    def base_python(self) -> str: ...
 
 
 def send(
@@ -40,7 +42,7 @@ def send(
     The answer is the last line that it prints; `on_line` is called with each other line. `before` is a command prefix,
     such as srun, that runs the interpreter elsewhere. Raises Refused with the program's reason, LinkLost or Untrusted.
     """
-    python = target.python or "python3"
+    python = target.base_python or target.python or "python3"
     stream = link.open([*before, python, "-I", "-"])
     last, code = b"", 0
     said = " ".join((*before[:1], python))

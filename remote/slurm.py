@@ -121,6 +121,7 @@ class Slurm:
     time_limit: str = ""
     options: str = ""
     python: str = ""
+    base_python: str = ""
     device: str = "cuda"
     arch: str = "sm_100a"
     sync: str = "push"

@@ -17,6 +17,7 @@ class Ssh(Detached):
     host: str
     workdir: str
     python: str = ""
+    base_python: str = ""
     device: str = "cuda"
     arch: str = "sm_100a"
     gpu: int = 0

@@ -55,6 +55,10 @@ class Target(Protocol):
         """The Python interpreter there; "" is the one of the provisioned environment."""
 
     @property
+    def base_python(self) -> str:
+        """The interpreter there that makes this environment; "" is `python`, or python3 if that is not set either."""
+
+    @property
     def arch(self) -> str:
         """The architecture that the kernel is compiled for, such as sm_100a."""
 

@@ -82,7 +82,7 @@ def _target(path: Path, name: str, table: Any) -> Target:
         if key not in allowed:
             raise TargetError(f"{path}: targets.{name}: unknown key {key!r}, allowed are kind, {', '.join(allowed)}")
         if type(value).__name__ != allowed[key].type:
-            raise TargetError(f"{path}: targets.{name}.{key} = {value!r}: must be {allowed[key].type}")
+            raise TargetError(f"{path}: targets.{name}.{key} is a {type(value).__name__}: must be {allowed[key].type}")
     if table.get("device") not in (None, "cuda", "emulator"):
         raise TargetError(f"{path}: targets.{name}.device = {table['device']!r}: must be cuda or emulator")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from remote.program import send
 from remote.target import Target
 
 MIN_GIT = (2, 38)
+#: The oldest driver, by its first number, for each major version of the CUDA libraries that torch brings.
+DRIVERS = {"12": 525, "13": 580}
 #: The compute capability that an architecture needs.
 CAPABILITY = {"sm_90a": "9.0", "sm_100a": "10.0", "sm_103a": "10.3"}
 
@@ -49,9 +52,8 @@ def examine(target: Target, repository: Repository) -> Iterator[Finding]:
         try:
             facts = _facts(target, link)
         except RemoteError as error:
-            yield Finding(
-                "python", False, str(error), "install Python 3.11 or newer there, or name one in targets.toml"
-            )
+            fix = "install Python 3.11 or newer there, or name one as base_python in targets.toml"
+            yield Finding("python", False, str(error), fix)
             return
         if target.node_prefix:
             findings, facts = _node(target, link, facts)
@@ -109,7 +111,8 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
     system = str(facts.get("system"))
     yield Finding("system", system.startswith("Linux"), system, "runs need Linux (on a Mac: a GPU host as target)")
     python = str(facts.get("python"))
-    yield Finding("python", python >= "3.11", python, "install Python 3.11 or newer there")
+    newer = "install Python 3.11 or newer there, or name one as base_python in targets.toml"
+    yield Finding("python", tuple(map(_number, python.split(".")[:2])) >= (3, 11), python, newer)
     yield _git("git", str(facts.get("git")))
     yield _walls(str(facts.get("walls")))
     unusable = str(facts.get("unusable"))
@@ -118,7 +121,7 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
     if not unusable or target.python:  # the interpreter is in the work folder otherwise
         yield _packages(target, str(facts.get("packages")), lock)
     if "gpu" in facts:
-        yield from _gpu(target, str(facts.get("gpu")))
+        yield from _gpu(target, str(facts.get("gpu")), str(facts.get("packages")))
     ends = facts.get("logind") == "yes" and not target.node_prefix
     said = "logind kills the processes of a user who logs out" if ends else "a supervisor outlives the connection"
     if not target.node_prefix:
@@ -155,7 +158,7 @@ def _packages(target: Target, said: str, lock: str) -> Finding:
     return Finding("packages", not wrong, shown or f"as in the lock, Python {version}", fix)
 
 
-def _gpu(target: Target, said: str) -> Iterator[Finding]:
+def _gpu(target: Target, said: str, packages: str) -> Iterator[Finding]:
     ask = "ask the host's administrator to check the driver; the harness never touches it"
     if said.startswith("! "):
         yield Finding("gpu", False, said.removeprefix("! "), ask)
@@ -172,7 +175,14 @@ def _gpu(target: Target, said: str) -> Iterator[Finding]:
         f"{name}, compute {capability}",
         f"a GPU of compute {wanted} is needed: set gpu",
     )
-    yield Finding("driver", True, f"{driver}, {used} of {total} in use")
+    cuda = re.search(r'"nvidia[-_]cuda[-_]runtime[^"]*": *"(\d+)', packages)
+    needed = DRIVERS.get(cuda[1], 0) if cuda else 0
+    fix = f"torch there has CUDA {cuda and cuda[1]}: ask for driver {needed} or newer, or install a torch of older CUDA"
+    yield Finding("driver", _number(driver.partition(".")[0]) >= needed, f"{driver}, {used} of {total} in use", fix)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
 
 
 def _holder(said: str) -> str:

@@ -6,6 +6,7 @@ code. `harness.cli` parses the options and reports errors.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -40,6 +41,8 @@ from stages.catalog import CATALOG, GATE, runnable
 
 #: Seconds without output that the download of a large package may take.
 DOWNLOAD_S = 3600.0
+#: Variables of pip here that `provision` passes on, for hosts behind a mirror.
+MIRRORS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
 
 console = Console()
 
@@ -193,7 +196,10 @@ def provision(target: str) -> int:
     chosen = targets.load().find(target)
     if not chosen.provisionable:
         raise TargetError(f"target {chosen.name!r} is this machine: make setup installs its packages")
-    asked = {"workdir": chosen.workdir, "lock": (ROOT / "requirements.lock").read_text()}
+    if chosen.python:
+        raise TargetError(f"target {chosen.name!r} has its own python, {chosen.python}: set base_python in its place")
+    pip = {name: os.environ[name] for name in MIRRORS if name in os.environ}
+    asked = {"workdir": chosen.workdir, "lock": (ROOT / "requirements.lock").read_text(), "pip": pip}
     with closing(chosen.connect()) as link, console.status("connecting") as status:
         made = send(chosen, link, PROVISION, "provision", asked, Terminal(console, status).doing, DOWNLOAD_S)
     machine = one_line(str(made.get("machine")), 20)

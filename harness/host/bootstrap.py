@@ -41,7 +41,9 @@ def prepare(workdir: str, python: str) -> dict[str, Any]:
     `python` is the interpreter that runs will use ("": the one of the environment in the work folder).
     """
     if sys.version_info < (3, 11):  # noqa: UP036  the interpreter there is not known to be ours
-        raise SystemExit(f"Python there is {sys.version.split()[0]}: install 3.11 or newer")
+        raise SystemExit(
+            f"Python there is {sys.version.split()[0]}: install 3.11 or newer, or set base_python in targets.toml"
+        )
     root = Path(workdir).expanduser()
     if not root.is_absolute():
         raise SystemExit(f"workdir {workdir!r} must begin with / or ~/")

@@ -84,6 +84,10 @@ def listed(folder: Path, pattern: str) -> list[Path]:
 
 def unusable(root: Path, there: Path) -> str:
     """Return why runs cannot use the work folder `root`, "" if they can. `there` is the part of it that exists."""
+    if not root.is_absolute():
+        return "it must begin with / or ~/"
+    if '"' in str(root):
+        return "it has a double quote, which ptxas cannot read in a path"
     for parent in reversed(root.parents):
         if seen(parent) and parent.is_dir() and not os.access(parent, os.X_OK):
             return f"this account may not enter {parent}"

@@ -26,10 +26,21 @@ def step(*argv: str, env: dict[str, str]) -> None:
         raise SystemExit(f"{Path(argv[0]).name}: {last[-200:]}")
 
 
-def provision(workdir: str, lock: str) -> dict[str, str]:
-    """Install the packages of `lock` into `workdir`/env. Return the architecture of the machine."""
+def has_pip(python: Path) -> bool:
+    """Return True if an interpreter starts and has pip."""
+    try:
+        return subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def provision(workdir: str, lock: str, pip: dict[str, str]) -> dict[str, str]:
+    """Install the packages of `lock` into `workdir`/env. Return the architecture of the machine.
+
+    pip: variables of pip, such as PIP_INDEX_URL.
+    """
     if sys.version_info < (3, 11):  # noqa: UP036  the interpreter there is not known to be ours
-        fix = "install 3.11 or newer, or set python in targets.toml"
+        fix = "install 3.11 or newer, or name one there as base_python in targets.toml"
         raise SystemExit(f"Python there is {sys.version.split()[0]}: {fix}")
     root = Path(workdir).expanduser()
     (root / "locks").mkdir(parents=True, exist_ok=True)
@@ -40,11 +51,11 @@ def provision(workdir: str, lock: str) -> dict[str, str]:
         except BlockingIOError:
             raise SystemExit(f"{path.stem} is in use there: try again when it is free") from None
     env = os.environ | {"PIP_CACHE_DIR": str(root / "cache/pip"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    env |= {"TMPDIR": str(root / "cache"), "PYTHONUNBUFFERED": "1"}
+    env |= {"TMPDIR": str(root / "cache"), "PYTHONUNBUFFERED": "1"} | pip
     (root / "cache").mkdir(exist_ok=True)
     python = root / "env/bin/python"
-    if not python.exists():
-        step(sys.executable, "-m", "venv", str(root / "env"), env=env)
+    if not has_pip(python):  # absent, or an interrupted `venv` left it without pip
+        step(sys.executable, "-m", "venv", "--clear", str(root / "env"), env=env)
     wanted = root / "env/requirements.lock"
     wanted.write_text(lock)
     step(str(python), "-m", "pip", "install", "--progress-bar=off", "--requirement", str(wanted), env=env)

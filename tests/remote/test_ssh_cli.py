@@ -61,6 +61,8 @@ def test_from_nothing_to_a_ready_host(command, sshd, project):
     done = command("provision")
     assert done.exit_code == Verdict.INFRA.exit_code and "tiny" in done.output
     assert fixes(command("doctor").output) == ["packages"], "half an environment is none"
+    for pip in (sshd.folder / "work/env").glob("lib/python3*/site-packages/pip*"):
+        shutil.rmtree(pip)  # as if it had been interrupted within `venv`
     wheel(sshd.folder, "1.0")
     assert command("provision").exit_code == 0
     assert command("provision").exit_code == 0, "again, it has nothing to do"
@@ -107,11 +109,12 @@ def test_work_folder_that_cannot_be_used(command, sshd):
         "locked/work": f"this account may not enter {here}/locked",
         "file": f"{here}/file is not a folder",
         "file/work": f"{here}/file is not a folder",
+        '"quoted': "it has a double quote, which ptxas cannot read in a path",
     }
     if os.getuid() == 0:  # the folders here belong to root, and the account of the host is another one
         cases |= {"read/a/work": f"this account may not write to {here}/read", "own": "it belongs to another account"}
     for workdir, why in cases.items():
-        targets.OWN.write_text(asked.replace(f"{here}/work", f"{here}/{workdir}"))
+        targets.OWN.write_text(asked.replace(f'"{here}/work"', f"'{here}/{workdir}'"))
         done = command("doctor")
         assert fixes(done.output) == ["work folder"], done.output
         assert f"{here}/{workdir}: {why}" in done.output and "give your account this folder" in done.output
@@ -132,7 +135,10 @@ def test_gpu_that_is_not_there(command):
     assert "gpu" in fixes(command("doctor").output)
 
 
-def test_interpreter_there_is_named(command):
+def test_interpreter_there_is_named(command, sshd):
     targets.OWN.write_text(targets.OWN.read_text() + 'python = "/nowhere/python"\n')
     done = command("doctor")
     assert fixes(done.output) == ["python"] and "/nowhere/python" in done.output
+    assert "set base_python" in command("provision").output
+    targets.OWN.write_text(targets.OWN.read_text() + f'base_python = "{sshd.account.python}"\n')
+    assert fixes(command("doctor").output) == ["packages"], "the programs of the harness run"

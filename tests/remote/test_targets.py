@@ -18,6 +18,15 @@ def test_shipped_example_is_whole():
     assert (b200.device, b200.arch, b200.sync, b200.shared) == ("cuda", "sm_100a", "push", True)
 
 
+def test_a_value_of_the_wrong_type_is_not_printed(tmp_path):
+    """It may be a secret that was put into the wrong place."""
+    file = tmp_path / "targets.toml"
+    file.write_text('default = "a"\n[targets.a]\nkind = "ssh"\nhost = "a"\nworkdir = "/a"\ngpu = "s3cret"\n')
+    with pytest.raises(TargetError, match=r"targets\.a\.gpu is a str: must be int") as caught:
+        targets.load(file)
+    assert "s3cret" not in str(caught.value)
+
+
 def test_faulty_target_breaks_where_it_is_asked_to(tmp_path):
     file = tmp_path / "targets.toml"
     file.write_text(
