@@ -1,13 +1,14 @@
-"""D6h: few heads at full speed, by products with operands swapped: keys are the rows, heads the columns."""
+"""D6h: few heads at full speed, by products with operands swapped: keys are the rows, heads the columns.
+
+The cases of D6d and D6f with up to 64 heads are launched in the same way, and stand there.
+"""
 
 import math
 from dataclasses import replace
 
-from stages import d6d, d6f
+from stages import d6f
 from stages.caches import Paged, Served
 from stages.case import Case
-
-MOST_HEADS = 64  # of a row tile with operands swapped
 
 
 def few(heads: int, batch: int, tokens: int, *caches: Paged, maxima: bool = False, **more: object) -> Case:
@@ -23,8 +24,6 @@ def fp8(pages: int, size: int, topk: int, lens: tuple[int, ...] | None = None, *
 
 CASES = (
     few(16, 2, 1, fp8(3, 256, 128), fp8(12, 64, 512), sinks=d6f.SINKS),
-    # Those of D6d and D6f with few heads, with the same pins.
-    *(replace(case, milestone="D6h") for case in (*d6d.CASES, *d6f.CASES) if case.heads <= MOST_HEADS),
     # More heads than rows of a row tile, rows of several row tiles, and heads that fill none.
     few(32, 3, 2, fp8(3, 256, 128, (128, 5, 0)), fp8(90, 2, 133, (133, 0, 0), gap=48), sms=2, maxima=True),
     few(20, 2, 2, fp8(20, 64, 0, (300, 70), window=128), fp8(9, 64, 200), sinks=d6f.SINKS, peak=32, maxima=True),

@@ -57,15 +57,15 @@ class Recorder(Protocol):
         """Record the figures that rejected a negative control; none if it was accepted."""
 
 
-def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
-    """Launch a case in every completion mode, record the result, and raise if it is wrong.
+def verify(case: Case, seed: int, device: Device, recorder: Recorder, once: bool = False) -> None:
+    """Launch a case in every completion mode, or `once`, record the result, and raise if it is wrong.
 
     Raises the error of the first launch that failed, with a note on the other modes. Raises AssertionError if a figure
     lies outside its pin or two modes differ in bits.
     """
     inputs = draw(case, seed)
     want = reference(case, inputs)
-    trials, got, figures = _compared(case, inputs, want, seed, device)
+    trials, got, figures = _compared(case, inputs, want, seed, device, once)
     recorder.result(Result(case, seed, trials, figures, got, want))
 
     where = f"{case.milestone} {case.name} seed={seed}"
@@ -85,10 +85,10 @@ def figures_of(case: Case, seed: int, device: Device) -> tuple[tuple[Trial, ...]
 
 
 def _compared(
-    case: Case, inputs: Inputs, want: Outputs, seed: int, device: Device
+    case: Case, inputs: Inputs, want: Outputs, seed: int, device: Device, once: bool = False
 ) -> tuple[tuple[Trial, ...], Outputs | None, tuple[Figure, ...]]:
-    """Launch a case in every mode. Return the trials, and the outputs and figures of the first that ended."""
-    trials = launch_in_every_mode(case, inputs, device, seed)
+    """Launch a case in every mode or once. Return the trials, and the outputs and figures of the first that ended."""
+    trials = launch_in_modes(case, inputs, device, seed, once)
     attention = next((each.attention for each in trials if each.attention is not None), None)
     if attention is None:
         return trials, None, ()
@@ -96,10 +96,10 @@ def _compared(
     return trials, got, compare(case, got, want, ErrorModel(case, inputs, tensor_core(device.is_gpu)))
 
 
-def launch_in_every_mode(case: Case, inputs: Inputs, device: Device, seed: int) -> tuple[Trial, ...]:
-    """Compile a case, and launch it in every completion mode, with every poison, each time in another order."""
+def launch_in_modes(case: Case, inputs: Inputs, device: Device, seed: int, once: bool) -> tuple[Trial, ...]:
+    """Launch a case in every completion mode, with every poison, each time in another order; or `once` in the first."""
     callers[-1].compile_s(case)
-    count = max(len(device.modes), len(POISONS))
+    count = 1 if once else max(len(device.modes), len(POISONS))
     orders = [Order.of(case, seed, i) for i in range(count)]
     runs = [(device.modes[i % len(device.modes)], POISONS[i % len(POISONS)], orders[i]) for i in range(count)]
     return tuple(_try(case, inputs, device, mode, poison, seed, order) for mode, poison, order in runs)

@@ -94,7 +94,7 @@ def judge(options: argparse.Namespace, kernel: Kernel) -> int:
             Figure("O", "cosine", cosine, "at least", PIN, cosine >= PIN),
             Figure("O", "z", z, "at most", MOST_Z, z <= MOST_Z),
         ]
-        launches = [Launch(mode, 0.01) for mode in MODES]
+        launches = [Launch(mode, 0.01) for mode in (MODES[:1] if seed == 0 else MODES)]
         outcome: Outcome = "passed" if holds else "failed"
         record.cases.append(Case(CASE, outcome, 0.01, seed, seed != 0, launches, figures))
     record.negative_controls.append(NegativeControl(f"{CASE}: scaled by 2", True, "O.cosine"))

@@ -28,8 +28,8 @@ def sound() -> dict[str, Any]:
     ]
     launches = [{"mode": mode, "error": ""} for mode in MODES]
     cases = [
-        {"name": "hd=64", "seed": seed, "outcome": "passed", "launches": launches, "figures": copy.deepcopy(figures)}
-        for seed in (1, FRESH)
+        {"name": "hd=64", "seed": seed, "outcome": "passed", "launches": launched, "figures": copy.deepcopy(figures)}
+        for seed, launched in ((1, launches[:1]), (FRESH, launches))
     ]
     return copy.deepcopy(
         {"cases": cases, "mutants": [{"name": "hd=64: scaled by 2", "refused": True, "by": "O.cosine"}]}
@@ -73,8 +73,9 @@ def test_a_factor_that_shows_in_the_sum_over_seeds_is_named() -> None:
         (lambda r: r["cases"].pop(), "seed=77 is there 0 times"),
         (lambda r: r["cases"].append(r["cases"][0]), "seed=1 is there 2 times"),
         (lambda r: r["cases"][0].update(outcome="failed"), "is failed"),
-        (lambda r: r["cases"][0]["launches"].pop(), "not in eager, lazy"),
-        (lambda r: r["cases"][0]["launches"][0].update(error="Deadlock"), "not in eager, lazy"),
+        (lambda r: r["cases"][0]["launches"].pop(), "not in eager"),
+        (lambda r: r["cases"][1]["launches"].pop(), "not in eager, lazy"),
+        (lambda r: r["cases"][1]["launches"][0].update(error="Deadlock"), "not in eager, lazy"),
         (lambda r: r["cases"][0]["figures"].pop(), "has 1 figures, pinned are 2"),
         (lambda r: r["cases"][0]["figures"][0].update(pin=0.5), "was compared with 0.5, pinned is 0.9999"),
         (lambda r: r["cases"][0]["figures"][0].update(value=0.99), "is outside its pin"),
