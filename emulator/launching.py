@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from .bridge.allocations import Memory, argument_memory
-from .bridge.arguments import Arguments
 from .bridge.device import LaunchingDevice
 from .bridge.driver import current
-from .bridge.launchconfig import LaunchConfig
+from .bridge.launchconfig import Arguments, LaunchConfig
 from .bridge.result import LaunchResult
 from .chip import DEVICE, VARIABLE
 from .errors import LaunchError

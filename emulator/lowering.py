@@ -15,12 +15,10 @@ from .engine.liveness import Liveness
 from .engine.load_store import load_stores
 from .engine.reach import Reaches
 from .engine.retried import is_strong, retried
-from .engine.static_fault import StaticFault
+from .engine.static_faults import StaticFault, unfenced, unwritten
 from .engine.stored import stored
 from .engine.taint import OneByOne
-from .engine.unfenced import unfenced
 from .engine.uniformity import varying
-from .engine.unwritten import unwritten
 from .errors import Decoding, UnknownInstruction
 from .isa import catalog as _catalog  # noqa: F401 - fills the registry
 from .isa import registry

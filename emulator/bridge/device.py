@@ -23,10 +23,9 @@ from ..ptx.syntax import Kernel
 from ..tensors import tensors_of_callers
 from . import driver
 from .allocations import Memory
-from .arguments import values_at
 from .driver import NotEmulated, entry, put
 from .hostcode import HostCode
-from .launchconfig import UNDERSTOOD, LaunchConfig
+from .launchconfig import UNDERSTOOD, LaunchConfig, values_at
 from .result import Failure, LaunchResult
 from .tensormap import encode_im2col, encode_tiled
 

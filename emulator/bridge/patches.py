@@ -10,7 +10,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import ModuleType
+from functools import lru_cache, wraps
+from types import CodeType, FrameType, ModuleType
 from typing import Any, Final
 
 from ..chip import DEVICE
@@ -18,7 +19,6 @@ from ..patching import Patches
 from . import ffi
 from .allocations import argument_memory
 from .device import NO_MEMORY, current_device
-from .positions import remember_positions
 from .shared_arrays import record_shared_arrays
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
@@ -134,3 +134,30 @@ def cutedsl_calls() -> Iterator[None]:
         patches.when_imported("cutlass", replace)
         patches.when_imported(ffi.PROVIDER, replace_ffi)
         yield
+
+
+def remember_positions(_cutlass: ModuleType) -> None:
+    """Make CuTeDSL remember the source position and module of a frame, which it finds anew for every operation.
+
+    That takes 15% of a compile. Versions with other internals are left alone.
+    """
+    from cutlass._mlir_helpers import op
+
+    if hasattr(op, "_fast_frameinfo"):
+        op._fast_frameinfo = _remembered(op._fast_frameinfo)
+    if hasattr(op, "_is_framework_module"):
+        op._is_framework_module = lru_cache(maxsize=None)(op._is_framework_module)
+
+
+def _remembered(find: Any) -> Any:
+    """Return a function that gives the same as `find`, which depends on a frame's code and instruction alone."""
+    known: dict[tuple[int, int], tuple[CodeType, Any]] = {}
+
+    @wraps(find)
+    def remembered(frame: FrameType) -> Any:
+        key = id(frame.f_code), frame.f_lasti
+        if key not in known:
+            known[key] = frame.f_code, find(frame)  # a code that is kept alive shares its id with no other
+        return known[key][1]
+
+    return remembered

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 from ..errors import AssemblerError, EmulatorError
 from ..machine.execution.scheduler import RunOptions
@@ -14,14 +15,23 @@ from ..machine.launch.launch import Launch
 from ..machine_code import resources
 from ..modules import LoadedKernel, Runner
 from ..program import Program
+from ..ptx.kinds import Kind
+from ..ptx.syntax import Instr
 from .chips import Chip, chip
 from .conditions import USUAL, Conditions
-from .integers import BUDGET, computes_integers
-from .operations import find
+from .operations import find, operation
 from .predict import predict
 from .registers import Registers
+from .segment import FLOATS
 from .skeleton import Skeleton, skeleton
 from .trace import Trace
+
+MOST_THREADS: Final = 1 << 15
+"""The most threads of a launch that is executed although the clock runs."""
+BUDGET: Final = 10_000
+"""The most instructions of each of its warps."""
+EXCLUDED: Final = frozenset({Kind.ATOMIC, Kind.REDUCTION, Kind.WARP_MMA})
+"""Counters keep their values, so that a repeated launch has the same prediction."""
 
 
 class Clock:
@@ -67,3 +77,19 @@ def _registers(kernel: LoadedKernel, estimated: Callable[[], Registers]) -> Regi
             module.registry[_registers] = resources(module.ptx, module.syntax.target)
     asked = module.registry[_registers].get(kernel.name)
     return estimated() if asked is None else Registers(asked.registers, "by ptxas")
+
+
+def computes_integers(launch: Launch) -> bool:
+    """Return True for a small launch that only computes integers: tensor maps, a schedule of tiles, or offsets."""
+    if prod(launch.grid) * prod(launch.block) > MOST_THREADS:
+        return False
+    return all(map(_is_plain, launch.kernel.instrs))
+
+
+def _is_plain(instr: Instr) -> bool:
+    """Return True for integer arithmetic, branches, barriers, ordinary accesses, and changes of tensor maps."""
+    if instr.kind in EXCLUDED or not FLOATS.isdisjoint(instr.modifiers):
+        return False
+    waits = instr.kind.is_barrier or instr.kind.is_mbarrier
+    accesses = instr.kind in (Kind.LOAD, Kind.STORE) or instr.opcode.startswith("tensormap.")
+    return waits or accesses or operation(instr) is None

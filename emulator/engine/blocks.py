@@ -33,7 +33,7 @@ from .early_uses import EarlyUse, first_uses
 from .effects import Effect
 from .fetch import Fetcher
 from .segments import Chain, Segment
-from .static_fault import StaticFault
+from .static_faults import StaticFault
 
 BLOCKED = -2
 BlockFunction = Callable[[Any], int]

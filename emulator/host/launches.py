@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..bridge.allocations import Allocation, Memory
-from ..bridge.arguments import Arguments, values_at
 from ..bridge.device import NO_MEMORY, LaunchingDevice
-from ..bridge.launchconfig import LaunchConfig
+from ..bridge.launchconfig import Arguments, LaunchConfig, values_at
 from ..machine.order.operations import Surroundings
 from ..modules import LoadedKernel
 from ..patching import Patches

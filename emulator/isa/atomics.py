@@ -199,3 +199,9 @@ def results_of(op: Atomic, ins: Instr, old: np.ndarray, mask: Any) -> Any:
     full = np.zeros((32, op.registers), packed.dtype)
     full[slice(None) if mask is None else mask] = packed
     return full[:, 0] if op.registers == 1 else np.ascontiguousarray(full.T)
+
+
+@executes("multimem.ld_reduce", "multimem.st", "multimem.red")
+def _multimem(ins: Instr) -> Action:
+    """Reject multi-GPU memory."""
+    raise UnknownInstruction(ins, "multimem needs several GPUs; one is emulated")

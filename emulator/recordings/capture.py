@@ -15,9 +15,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..bridge import driver
-from ..bridge.arguments import values_at
 from ..bridge.device import LaunchingDevice
-from ..bridge.launchconfig import CLUSTER_DIMENSION, COOPERATIVE, PREFERRED_CLUSTER, PROGRAMMATIC, LaunchConfig
+from ..bridge.launchconfig import (
+    CLUSTER_DIMENSION,
+    COOPERATIVE,
+    PREFERRED_CLUSTER,
+    PROGRAMMATIC,
+    LaunchConfig,
+    values_at,
+)
 from ..bridge.patches import cutedsl_calls
 from ..machine.formats.tensormap import LIVE_WORDS, MAP_BYTES
 from ..modules import LoadedModule

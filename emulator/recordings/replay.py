@@ -12,9 +12,8 @@ import torch
 
 from .. import chip
 from ..bridge.allocations import Allocation, Memory
-from ..bridge.arguments import Arguments
 from ..bridge.device import current_device
-from ..bridge.launchconfig import LaunchConfig
+from ..bridge.launchconfig import Arguments, LaunchConfig
 from ..modules import load
 from .capture import NO_NAMES, WORD
 from .format import Constant, HostOp, Launched, Module, Recording
