@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -145,9 +144,11 @@ class Plan:
             held[place] = fill.on(self._device)
         for place, number, view in self._views:
             held[place] = view(held[number])
-        operands, arguments = new_operands(self._operands(held)), new_arguments(self._arguments(held))
+        operands, arguments = self._operands(held), self._arguments(held)
         if self._device.type != "cuda":
             check_device(self._device, self._chip)
+            # the emulator's reports have the names of arguments
+            operands, arguments = Operands(*operands), Arguments(*arguments)
         if self._several_devices and torch.cuda.current_device() != self._device.index:
             with torch.cuda.device(self._device):
                 self._function(operands, arguments)
@@ -158,17 +159,16 @@ class Plan:
 
 _loaded: set[tuple[Config, torch.device]] = set()
 TABLES: tuple[Any, ...] = Operands, Arguments
-new_operands, new_arguments = (partial(tuple.__new__, table) for table in TABLES)
 
 
 def view(value: torch.Tensor, of: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a function that takes the view of a tensor that `value` is of `of`."""
-    size, stride, offset = value.size(), value.stride(), value.storage_offset()
+    """Return a function that takes the view of a tensor that `value` is of `of`. Both begin at the same element."""
+    size, stride = value.size(), value.stride()
     if value.dtype == of.dtype:
-        return lambda tensor: tensor.as_strided(size, stride, tensor.storage_offset() + offset)
-    if (size, offset) == (of.size(), 0):
+        return lambda tensor: tensor.as_strided(size, stride)
+    if size == of.size():
         return lambda tensor: tensor.view(value.dtype)
-    return lambda tensor: tensor.view(value.dtype).as_strided(size, stride, tensor.storage_offset() + offset)
+    return lambda tensor: tensor.view(value.dtype).as_strided(size, stride)
 
 
 class Plans:
@@ -186,14 +186,14 @@ class Plans:
         one, which is never None; else the compiled function refuses them.
         """
         first: Any = tensors[0]
+        grad = torch.is_grad_enabled()
         try:
             key = (
                 *options,
                 *map(type, options),
-                torch.is_grad_enabled(),
                 first.device,
                 *[
-                    None if each is None else (each.shape, each.stride(), each.dtype, each.requires_grad)
+                    None if each is None else (each.shape, each.stride(), each.dtype, grad and each.requires_grad)
                     for each in tensors
                 ],
             )
