@@ -91,7 +91,9 @@ class OutputModel:
         both, squares = p + logits, values**2
         variance = both @ squares - 2 * y * (logits @ values) + y**2 * _sum(logits) + rounding
         self.sigma = np.sqrt(np.maximum(variance, (FP32 * y) ** 2 + FLUSHED**2))
-        gram, on_middle = values @ values.T, y @ values.T
+        blocks = [slice(first, first + COLUMNS) for first in range(0, y.shape[1], COLUMNS)]
+        parts, middles = _by_block(values, values, blocks), _by_block(y, values, blocks)
+        gram, on_middle = parts.sum(0), middles.sum(0)
         key_square = np.maximum(np.diag(gram) - 2 * on_middle + _sum(y**2), 0.0)
         # 1. The bounded part of an element, and of a row's length. A bias that all keys share does not move the output.
         top = np.argmax(noise.weight, 1)[:, None]
@@ -102,12 +104,11 @@ class OutputModel:
         self.length = shared * np.linalg.norm(y, axis=1) + np.sum(apart * np.sqrt(key_square), 1)
         self.length += np.linalg.norm(noise.drift, axis=1)
         # 2. The direction in which a common factor of a row shows best.
-        blocks = [slice(first, first + COLUMNS) for first in range(0, y.shape[1], COLUMNS)]
         self.row = _sharpest(y, both + apart**2, values, rounding + noise.drift**2, blocks)
-        along, own = self.row @ values.T, _sum(self.row * y)
+        alongs, own = _by_block(self.row, values, blocks), _sum(self.row * y)
+        along, apiece = alongs.sum(0), np.sum(alongs**2, 0)
         self.response = own[:, 0]
         self.row_variance = np.sum(logits * (along - own) ** 2, 1) + np.sum(self.row**2 * rounding, 1)
-        apiece = sum((self.row[:, b] @ values[:, b].T) ** 2 for b in blocks)
         self.row_variance += np.sum(p * np.maximum(along**2, apiece), 1)  # roundings of P are the same, or independent
         self.row_variance += (FP32 * self.response) ** 2
         biases = noise.weight * noise.bias * (along - own)
@@ -117,13 +118,18 @@ class OutputModel:
         self.row_high = np.maximum(biases, 0).sum(1) + np.maximum(possible, 0) + either
         # 3. The directions v - y, in which the weights of keys move the output.
         key_variance = rounding @ squares.T - 2 * (rounding * y) @ values.T + _sum(rounding * y**2)
-        for b in blocks:
-            part, middle = values[:, b] @ values[:, b].T, y[:, b] @ values[:, b].T
+        for part, middle in zip(parts, middles, strict=True):
             key_variance += len(blocks) * (both @ part**2 - 2 * (both * middle) @ part + _sum(both * middle**2))
         key_variance = np.maximum(key_variance, FP32**2 * _sum(y**2) * key_square)
         moves = (key_square > FP32 * np.diag(gram)) & (key_variance > 0)  # not if the value is y itself
-        self.key_square = np.where(moves, key_square, 0.0)
-        self.key_variance = np.where(moves, key_variance, np.inf)
+        distance = np.sqrt(np.where(moves, key_square, 0.0))
+        self.key_sigma = np.sqrt(np.where(moves, key_variance, np.inf))
+        self.key_possible = self._on_keys(noise.possible) if noise.possible.any() else np.zeros(1)
+        # The effect of a key's weight on the error along its own direction. Only its ratios between rows count.
+        effect = noise.weight / np.maximum(noise.weight.max(0), TINY) * distance**2
+        self.gain = effect / self.key_sigma**2
+        self.key_allowed = self.length[:, None] * distance
+        self.together = np.sum(self.key_allowed * self.gain, 0), np.sqrt(np.sum(self.gain * effect, 0))
         # 4. The expectation of the squared length of the random part, and its degrees of freedom.
         self.square = np.sum(variance, 1)
         of_product = np.sum(both * (both @ gram**2), 1) + np.sum(2 * rounding * (both @ squares) + rounding**2, 1)
@@ -146,14 +152,10 @@ class OutputModel:
 
     def keys(self, error: Array) -> float:
         """Return the largest error along the direction of a key, of one row or of all rows together, in sigma."""
-        along, possible = self._on_keys(error - self.noise.known), self._on_keys(self.noise.possible)
-        along = along - np.clip(along, np.minimum(possible, 0), np.maximum(possible, 0))
-        allowed = self.length[:, None] * np.sqrt(self.key_square)
-        # The effect of a key's weight on the error along its own direction. Only its ratios between rows count.
-        effect = self.noise.weight / np.maximum(self.noise.weight.max(0), TINY) * self.key_square
-        gain = effect / self.key_variance
-        together = _excess(np.sum(along * gain, 0), np.sum(allowed * gain, 0), np.sqrt(np.sum(gain * effect, 0)))
-        return max(_largest(_excess(along, allowed, np.sqrt(self.key_variance))), _largest(together))
+        along = self._on_keys(error - self.noise.known)
+        along = along - np.clip(along, np.minimum(self.key_possible, 0), np.maximum(self.key_possible, 0))
+        apart = _largest(_excess(along, self.key_allowed, self.key_sigma))
+        return max(apart, _largest(_excess(np.sum(along * self.gain, 0), *self.together)))
 
     def _on_keys(self, error: Array) -> Array:
         along: Array = error @ self.values.T - _sum(error * self.y)
@@ -331,16 +333,22 @@ def _sharpest(y: Array, variance: Array, values: Array, rounding: Array, blocks:
     x, r = np.zeros_like(y), y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), TINY)
     direction, size = r.copy(), _sum(r**2)
     for _ in range(ITERATIONS):
-        along = direction @ values.T
-        image = ridge * direction + (variance * along) @ values / 2
-        for b in blocks:
-            image[:, b] += (variance * (direction[:, b] @ values[:, b].T)) @ values[:, b] / 2
+        alongs = _by_block(direction, values, blocks)
+        along = alongs.sum(0)
+        image = ridge * direction
+        for b, each in zip(blocks, alongs, strict=True):
+            image[:, b] += (variance / 2 * (along + each)) @ values[:, b]
         step = size / np.maximum(_sum(direction * image), TINY)
         x, r = x + step * direction, r - step * image
         size, before = _sum(r**2), size
         direction = r + size / np.maximum(before, TINY) * direction
     unit: Array = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), TINY)
     return unit
+
+
+def _by_block(x: Array, values: Array, blocks: list[slice]) -> Array:
+    """Return the products of x and the values over the columns of each block, [blocks, rows, keys]."""
+    return np.array([x[:, b] @ values[:, b].T for b in blocks])
 
 
 def _mantissas(s: Array, p: Array) -> Array:

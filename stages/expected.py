@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from kernel.reference import Partial, branch, merge, selection, weights
 from stages.case import Case
 from stages.inputs import Inputs
 from stages.metrics import Array
+from stages.served import CacheInputs
 
 Outputs = dict[str, Array]
 
@@ -42,12 +44,12 @@ def reference(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -
 
 
 def partials(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> list[Partial]:
-    """Return the partials of the branches in float64: the window, then the compressed keys if there are any."""
+    """Return the partials of the branches in float64: window and compressed keys, or each cache."""
+    if case.served is not None:
+        return [_of_cache(inputs.q, cache, case.value_dim, case.scale) for cache in inputs.caches]
     parts = [
         branch(inputs.q, inputs.k, inputs.v, scale=case.scale, visible=case.visible if visible is None else visible)
     ]
-    if case.served is not None:
-        return cached(case, inputs)
     if inputs.compressed is None:
         return parts
     if inputs.topk_indices is None:
@@ -64,19 +66,18 @@ def partials(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) ->
     ]
 
 
-def cached(case: Case, inputs: Inputs) -> list[Partial]:
-    """Return the partials of each cache in float64."""
-    return [
-        selection(
-            inputs.q,
-            cache.keys.expand(case.batch, -1, -1),
-            None if case.value_dim == case.head_dim else cache.keys[:, : case.value_dim].expand(case.batch, -1, -1),
-            topk_indices=cache.indices,
-            topk_lens=cache.counts.clamp(0, cache.indices.shape[2]),
-            scale=case.scale,
-        )
-        for cache in inputs.caches
-    ]
+@lru_cache(maxsize=4)  # most negative controls change one of two caches, or none
+def _of_cache(q: torch.Tensor, cache: CacheInputs, value_dim: int, scale: float | None) -> Partial:
+    """Return the partial of a cache in float64."""
+    keys = cache.keys.expand(len(q), -1, -1)
+    return selection(
+        q,
+        keys,
+        None if value_dim == keys.shape[2] else keys[..., :value_dim],
+        topk_indices=cache.indices,
+        topk_lens=cache.counts.clamp(0, cache.indices.shape[2]),
+        scale=scale,
+    )
 
 
 def joined(parts: list[Partial]) -> Partial:

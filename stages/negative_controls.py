@@ -45,10 +45,11 @@ class NegativeControl:
 
 def right(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> Outputs:
     """Return the output of a perfect kernel: the reference with O rounded to bf16 and the rest to fp32."""
-    return _stored(reference(case, inputs, visible))
+    return stored(reference(case, inputs, visible))
 
 
-def _stored(outputs: Outputs) -> Outputs:
+def stored(outputs: Outputs) -> Outputs:
+    """Return outputs rounded to the types in which a kernel stores them."""
     types = {"O": torch.bfloat16, "U": torch.float32, "lse": torch.float32, "m": torch.float32}
     return {name: _rounded(array, types[name]) for name, array in outputs.items()}
 
@@ -133,7 +134,7 @@ def _without_rescale(case: Case, inputs: Inputs) -> Outputs:
         u += part.u * weights(part.m, m)[..., None]
     wrong = replace(joined(parts), u=u)
     out = merge([wrong], case.sink)
-    return _stored(outputs_of(case, kernel.Attention(o=out.o, u=wrong.u, lse=out.lse, m=wrong.m)))
+    return stored(outputs_of(case, kernel.Attention(o=out.o, u=wrong.u, lse=out.lse, m=wrong.m)))
 
 
 def _partials_of_tiles(case: Case, inputs: Inputs, parts: list[Partial]) -> Iterator[Partial]:

@@ -14,7 +14,6 @@ from stages.buffers import WroteOutside
 from stages.case import Case
 from stages.check import Figure
 from stages.d1_1 import CASES
-from stages.expected import reference
 from stages.inputs import Inputs, Poison, draw
 from stages.launch import Order, launch
 from stages.verify import Result, reject_negative_controls, verify
@@ -132,7 +131,7 @@ def test_a_comparison_that_accepts_a_negative_control_fails(monkeypatch: pytest.
 
 
 def test_a_comparison_that_rejects_the_correct_output_fails(monkeypatch: pytest.MonkeyPatch, device: Device) -> None:
-    monkeypatch.setattr(verifying, "right", lambda *a: {k: v * 1.5 for k, v in reference(*a).items()})
+    monkeypatch.setattr(verifying, "stored", lambda want: {k: v * 1.5 for k, v in want.items()})
     with pytest.raises(AssertionError, match="rejects the rounded reference"):
         reject_negative_controls(CASE, 1, device, Notebook())
 
