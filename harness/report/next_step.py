@@ -41,7 +41,7 @@ def next_step(verdict: Verdict, reason: str, records: Iterable[Record], folder: 
     failed = ((each.milestone, case) for each in records for case in each.cases if case.outcome == "failed")
     milestone, case = next(failed, ("", None))
     if case is None:
-        return f"docs/{'howto/find-a-slow-barrier.md' if 'slower: ' in reason else 'reference/verdicts.md'}"
+        return "docs/howto/find-a-slow-barrier.md" if "slower: " in reason else "docs/reference/verdicts.md"
     return _of_case(milestone, case, "" if arch == "sm_100a" else f"CUTE_DSL_ARCH={arch} ")
 
 
@@ -54,10 +54,10 @@ def _of_case(milestone: str, case: Case, environment: str) -> str:
         return f"make stage {milestone}: the emulator names races, missing waits and hangs"
     if stopped:
         finding, ptx = case.message.partition(":")[0], re.search(r"PTX line (\d+)", case.message)
-        page = "howto/find-a-hang.md" if finding in HANGS else f"reference/findings.md#{finding.lower()}"
+        page = "docs/howto/find-a-hang.md" if finding in HANGS else f"docs/reference/findings.md#{finding.lower()}"
         order = f"--completion {stopped.mode} --seed {case.seed}"
         at = f", then `break ptx:{ptx[1]}` and `continue`" if ptx else ""
-        return f"docs/{page}; to stop there: {python} debug {order} {launched}{at}"
+        return f"{page}; to stop there: {python} debug {order} {launched}{at}"
     wrong = {figure.tensor for figure in case.figures if not figure.holds}
     output = next((OUTPUTS[name] for name in OUTPUTS if name in wrong), "")
     if not output or case.seed is None:
