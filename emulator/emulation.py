@@ -43,6 +43,9 @@ class EmulatedDevice(LaunchingDevice):
         super().__post_init__()
         self.pages: Pages | None = None
         self._clock: Clock | None = None
+        from .baseline import Baseline
+
+        self.knows = Baseline(self.baseline).knows
         if self.completion == "all":
             from .exploration.explorer import runner
 
@@ -121,6 +124,7 @@ def emulate(
     clock: str | None = None,
     trace: bool = False,
     conditions: Conditions | None = None,
+    baseline: str | None = None,
     schedule: str = "",
 ) -> Iterator[EmulatedDevice]:
     """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
@@ -139,6 +143,7 @@ def emulate(
     - `processes`: how many processes share the clusters of a launch, with the same results as one; None chooses. A
       kernel whose clusters can communicate through global memory (atomics, flags, reductions), or that prints, runs in
       one process. So does every kernel if this process has other threads.
+    - `baseline`: a file of known findings, as `run --report` writes it. They are listed and are no errors.
     - `names`: maps a kernel's name to its mbarriers' names, by byte offset in dynamic shared memory, for reports.
     - `clock`: a chip ("b200") whose time is predicted. Each launch then has a `prediction` and computes no outputs.
       None inside a device with a clock: the same clock, trace and conditions, and that device gets the launches too.
@@ -154,8 +159,9 @@ def emulate(
     if timed is not None:
         clock, trace, conditions = timed.clock, timed.trace, timed.conditions
     device = EmulatedDevice(
-        completion, seed, budget, level, numerics, diagnostics, processes, names, clock, trace, conditions, schedule
-    )
+        completion, seed, budget, level, numerics, diagnostics, processes, names, baseline,
+        clock, trace, conditions, schedule,
+    )  # fmt: skip
     device.nested = isinstance(outer, LaunchingDevice)
     driver.make_current(device)
     try:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from .bridge.device import LaunchingDevice
 from .bridge.result import WORDS, LaunchResult, Word, worst
 from .errors import Deadlock, Fault, LaunchError, Level, Stopped, same_cause
-from .machine.launch.source import SourcePlace
+from .machine.launch.source import SourcePlace, source_line
 
 FORMAT: Final = 1
 """The version of the JSON."""
@@ -21,6 +21,7 @@ MEANINGS: Final = {
     "formal": "PTX forbids it, and no known hardware shows it",
     "pedantic": "PTX asks for it, and NVIDIA's own programs omit it",
     "incomplete": "the launch did not run to its end",
+    "known": "it is in the baseline, or a comment at its line names it",
 }
 GROUPS: Final = {
     Level.FAULT: "",
@@ -39,7 +40,8 @@ _PLACE: Final = re.compile(
 class Finding:
     """One cause of findings.
 
-    ended: it ended its launch. times: how often it was found. test: under pytest, the first test that found it.
+    ended: it ended its launch. times: how often it was found. test: under pytest, the first test that found it. known:
+    it is in a baseline, or a comment at its line names it.
     """
 
     error: BaseException
@@ -47,10 +49,13 @@ class Finding:
     ended: bool
     times: int = 1
     test: str = ""
+    known: bool = False
 
     @property
-    def level(self) -> Word | Literal["pedantic"]:
+    def level(self) -> Word | Literal["pedantic", "known"]:
         """The level of a fault, "fault" for a deadlock or a rejected launch, else "incomplete"."""
+        if self.known:
+            return "known"
         if isinstance(self.error, Fault):
             return "pedantic" if self.error.level is Level.PEDANTIC else WORDS[self.error.level]
         return "fault" if isinstance(self.error, Deadlock | LaunchError) else "incomplete"
@@ -58,7 +63,7 @@ class Finding:
     @property
     def word(self) -> Word:
         """The verdict if nothing else was found."""
-        return "formal" if self.level == "pedantic" else self.level
+        return "clean" if self.level == "known" else "formal" if self.level == "pedantic" else self.level
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding as values that JSON can represent. docs/reference/options.md lists the keys."""
@@ -109,7 +114,7 @@ class Verdict:
         """Return the verdict on the launches that a device has run until now."""
         found = tuple(causes(device))
         asked = Level[device.level.upper()]
-        errors = any(not isinstance(f.error, Fault) or f.ended or f.error.level <= asked for f in found)
+        errors = any(not isinstance(f.error, Fault) or f.ended or f.error.level <= asked for f in found if not f.known)
         launches = len(device.launches) + sum(failure.times for failure in device.failures if failure.kernel)
         options = {name: getattr(device, name) for name in ("completion", "seed", "level", "numerics", "diagnostics")}
         return cls(worst(f.word for f in found), errors, launches, found, options)
@@ -139,6 +144,7 @@ def causes(device: LaunchingDevice) -> Iterator[Finding]:
         ended.append(Finding(device.error, "", ended=True))
     yield from ended
     yield from _merged([*_continued(device.failures), *_continued(device.launches)])
+    yield from _known(device)
 
 
 def report_lines(device: LaunchingDevice, explain: bool = False) -> Iterator[str]:
@@ -164,6 +170,10 @@ def finding_lines(device: LaunchingDevice, explain: bool = False) -> Iterator[st
             yield f"found {titled(finding.error)}\n"
             yield from _counts(finding)
             yield from _explanation(finding) if explain else ()
+    for known in _known(device):
+        error = known.error
+        assert isinstance(error, Fault)
+        yield f"known: {type(error).__name__} at {error.places[0]}, {known.times} times\n"
     yield from dict.fromkeys(mismatch_line(launch) for launch in device.launches)
 
 
@@ -190,6 +200,17 @@ def _continued(results: Sequence[Any]) -> list[Finding]:
         for result in results
         for fault in result.findings
     ]
+
+
+def _known(device: LaunchingDevice) -> list[Finding]:
+    """Return the known findings of launches that ran to their end."""
+    return _merged(
+        [
+            Finding(fault, each.kernel, ended=False, times=fault.times, test=each.test, known=True)
+            for each in device.launches
+            for fault in each.known
+        ]
+    )
 
 
 def _merged(findings: Sequence[Finding]) -> list[Finding]:
@@ -231,7 +252,7 @@ def _source(place: object) -> dict[str, Any] | None:
         return None
     shown = os.path.relpath(place.file)
     file = place.file if shown.startswith("..") else shown
-    return {"file": file, "line": place.line, "function": place.function}
+    return {"file": file, "line": place.line, "function": place.function, "text": place.text}
 
 
 def _other_places(fault: Fault) -> Iterator[dict[str, Any]]:
@@ -242,5 +263,6 @@ def _other_places(fault: Fault) -> Iterator[dict[str, Any]]:
             continue
         place, ptx_line = None, int(found["ptx"])
         if found["file"]:
-            place = {"file": found["file"], "line": int(found["line"]), "function": found["function"] or ""}
+            file, line = found["file"], int(found["line"])
+            place = {"file": file, "line": line, "function": found["function"] or "", "text": source_line(file, line)}
         yield {"label": label, "ptx_line": ptx_line, "instruction": found["text"], "source": place}

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from typing import Any, Final, get_args
 
 from .machine.launch.launch import Diagnostics, LevelName, Numerics
+
+
+def _report(file: str) -> str:
+    """Return a file of known findings. Raises ArgumentTypeError, before the run, if it is none."""
+    from .baseline import Baseline
+
+    try:
+        Baseline(file)
+    except ValueError as why:
+        raise argparse.ArgumentTypeError(str(why)) from why
+    return file
+
 
 SHARED: Final[dict[str, dict[str, Any]]] = {
     "seed": {"type": int, "default": 0, "help": "seed of random completion (default: %(default)s)"},
@@ -26,6 +39,11 @@ SHARED: Final[dict[str, dict[str, Any]]] = {
         "default": "stop",
         "help": "stop at the first error, or continue after a missing wait or fence and list the errors at the end "
         "(default: %(default)s)",
+    },
+    "baseline": {
+        "type": _report,
+        "metavar": "FILE",
+        "help": "a report in JSON of an earlier run: its findings are listed and are no errors",
     },
     "budget": {"type": int, "metavar": "N", "help": "stop a launch when a warp has executed N instructions"},
 }

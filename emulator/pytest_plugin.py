@@ -61,9 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Silence CuTeDSL's warning that it caches nothing while it keeps the PTX, and start the report if asked for."""
     config.addinivalue_line("filterwarnings", f"ignore:{CACHE_WARNING}")
     config.addinivalue_line("markers", f"{MARKER}(**options): options of emulate() for the emulated device of a test")
-    path = config.getoption(_REPORT)
-    if path is not None and not hasattr(config, "workerinput"):  # a worker of pytest-xdist sends its reports
-        config.pluginmanager.register(_Report(path), "emulator-report")
+    path, baseline = config.getoption(_REPORT), config.getoption("emulator_baseline")
+    if (path or baseline) and not hasattr(config, "workerinput"):  # a worker of pytest-xdist sends its reports
+        config.pluginmanager.register(_Report(path, baseline), "emulator-report")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -141,15 +141,15 @@ def _record_verdict(item: pytest.Item, device: EmulatedDevice) -> None:
 
     verdict = Verdict.of(device)
     item.user_properties.append((VERDICT, verdict.word))
-    if item.config.getoption(_REPORT):
+    if item.config.getoption(_REPORT) or item.config.getoption("emulator_baseline"):
         item.user_properties.append((FINDINGS, json.dumps(verdict.as_json())))
 
 
 class _Report:
-    """The verdicts of all tests, written to one file at the end."""
+    """The verdicts of all tests, written to one file at the end and compared with the baseline."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, baseline: str | None) -> None:
+        self._path, self._baseline = path, baseline
         self._tests: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -163,9 +163,18 @@ class _Report:
         from .bridge.result import worst
         from .findings import FORMAT
 
+        if self._path is None:
+            return
         verdict = worst(test["verdict"] for test in self._tests)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text(as_text({"format": FORMAT, "verdict": verdict, "tests": self._tests}, self._path))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the entries of the baseline that were not found again."""
+        from .baseline import Baseline
+
+        for line in Baseline(self._baseline).stale(self._tests):
+            terminalreporter.write_line(line.rstrip())
 
 
 def _end_outside(trace: TracebackType | None) -> None:

@@ -67,6 +67,7 @@ class LaunchingDevice:
     diagnostics: Diagnostics = "stop"
     processes: int | None = None
     names: Names = no_names
+    baseline: str | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid option."""
@@ -80,6 +81,7 @@ class LaunchingDevice:
         if self.processes is not None and (not isinstance(self.processes, int) or self.processes < 1):
             raise ValueError(f"processes is {self.processes!r}; allowed: None or a number of processes from 1")
         self.runner: Runner = execute
+        self.knows: Callable[[Fault], bool] = lambda _fault: False
         self.launches: list[LaunchResult] = []
         self.failures: list[Failure] = []
         """The errors that ended launches, also those that a program caught or saw only as a CUDA error."""
@@ -236,6 +238,7 @@ class LaunchingDevice:
             diagnostics=self.diagnostics,
             names=self.names(loaded.name),
             surroundings=self.surroundings(loaded, config),
+            knows=self.knows,
         )
         launch.memory.name_of, launch.memory.freed_at = _name_in_program, seen.freed_at
         started = time.perf_counter()
@@ -265,6 +268,7 @@ class LaunchingDevice:
                 loaded.module.ptx,
                 _test(),
                 written=frozenset(launch.memory.tracked),
+                known=tuple(launch.known),
                 **found,
             )
         )

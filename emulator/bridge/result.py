@@ -43,6 +43,7 @@ class LaunchResult:
     - `test`: the test that launched it, under pytest.
     - `prediction`: the predicted time, under a clock. The outputs are then not computed, and stats are empty.
     - `written`: the addresses of the allocations that it wrote.
+    - `known`: findings that are in the baseline, or that a comment at their line names.
     """
 
     kernel: str
@@ -59,6 +60,7 @@ class LaunchResult:
     recording: Recording | None = field(default=None, repr=False, compare=False)
     """The recording of the launch, if the device records."""
     written: frozenset[int] = field(default=frozenset(), repr=False)
+    known: tuple[Fault, ...] = ()
 
     def blame(self, output: Any, expected: Any = None, element: Sequence[int] | None = None) -> str:
         """Explain an element of an output: the instructions and inputs that made it, as text.

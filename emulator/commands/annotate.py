@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..findings import findings_in
 from .scripts import InvalidInput
 
-LEVELS: Final = {"fault": "error", "incomplete": "error", "formal": "warning", "pedantic": "notice"}
+LEVELS: Final = {"fault": "error", "incomplete": "error", "formal": "warning", "pedantic": "notice", "known": "notice"}
 """The command of a GitHub workflow by the level of a finding."""
 Json = Mapping[str, Any]
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, get_args
 
+from ..baseline import Baseline
 from ..bridge.result import worst
 from ..chip import VARIABLE
 from ..emulation import EmulatedDevice
@@ -168,6 +169,8 @@ def _end_run(
     verdict = Verdict.of(device).as_json()
     verdict["children"] = [json.loads(path.read_text()) for path in sorted(children.glob("*.json"))] if children else []
     everyone = [verdict, *verdict["children"]]
+    if children is not None:
+        print(*Baseline(device.baseline).stale(everyone), sep="", end="", file=sys.stderr)
     code = REPORT_EXIT if any(one["errors"] for one in everyone) else code
     if report is not None:
         verdict["verdict"] = worst(one["verdict"] for one in everyone)

@@ -14,7 +14,7 @@ from ..findings import findings_in
 VERSION: Final = "2.1.0"
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 SUFFIX: Final = ".sarif"
-LEVELS: Final = {"fault": "error", "incomplete": "error", "formal": "warning", "pedantic": "note"}
+LEVELS: Final = {"fault": "error", "incomplete": "error", "formal": "warning", "pedantic": "note", "known": "note"}
 """SARIF's level of each level of a finding."""
 Json = dict[str, Any]
 
@@ -58,6 +58,8 @@ def _result(finding: Mapping[str, Any], rule: int) -> Json:
         "occurrenceCount": max(int(finding["times"]), 1),
         "properties": {key: finding[key] for key in ("kernel", "ptx_line", "test", "report") if finding.get(key)},
     }
+    if finding["level"] == "known":
+        result["suppressions"] = [{"kind": "external"}]
     if where is not None:
         result["locations"] = [where]
     if related := list(_related(finding)):

@@ -112,7 +112,7 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int |
         processes = idle_cores() if took_s * len(left) > PAYS_S else 1
     if GlobalShadow.of(launch).untracked:
         processes = 1
-    if processes > 1 and len(left) > 1 and not launch.findings:
+    if processes > 1 and len(left) > 1 and not (launch.findings or launch.known):
         _distribute(launch, run_cluster, left, processes)
     else:
         for index in left:
@@ -184,7 +184,7 @@ class Helper(Child):
                 run_cluster(index)
             except BaseException:
                 return None
-            if launch.findings:
+            if launch.findings or launch.known:
                 return None
         footprint = shadow.footprint()
         return None if footprint is None else (launch.stats, footprint, shadow.contents(footprint))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -35,7 +35,8 @@ class Launch:
     finding that leaves memory unchanged, "report" records it and continues. cooperative: all CTAs must be resident at
     the same time. names: names of mbarriers, by byte offset from the start of dynamic shared memory. surroundings: the
     `machine.order.operations.Surroundings`, for which every access is recorded. None if nothing runs beside it.
-    denies: tests of mbarriers and requests for clusters get the negative answer that they may get.
+    denies: tests of mbarriers and requests for clusters get the negative answer that they may get. knows: whether a
+    finding is known, so that the launch goes on after it.
     """
 
     kernel: Kernel
@@ -54,6 +55,7 @@ class Launch:
     names: Mapping[int, str] = field(default_factory=dict)
     surroundings: Any = None
     denies: bool = False
+    knows: Callable[[Fault], bool] = lambda _fault: False
 
     def __post_init__(self) -> None:
         """Raise LaunchError for a configuration that the device would reject."""
@@ -85,6 +87,7 @@ class Launch:
         self.stats = Stats()
         self.waiting_clusters: deque[Dim3] = deque()
         self.findings: list[Fault] = []
+        self.known: list[Fault] = []
         self.held: Fault | None = None
         """The first race between lanes of a warp. The launch goes on to see whether it is one across warps too."""
         self.registry: dict[Any, Any] = {}
@@ -101,9 +104,12 @@ class Launch:
     def report(self, fault: Fault) -> None:
         """Report a fault that leaves memory unchanged: raise it, or record it once per cause.
 
-        It is raised if its level is asked for and diagnostics is "stop". Formal findings are recorded at any level,
-        pedantic ones only if asked for.
+        It is raised if it is not known, its level is asked for and diagnostics is "stop". Formal findings are recorded
+        at any level, pedantic ones only if asked for.
         """
+        if self.knows(fault) or any(known.same_cause(fault) for known in self.known):
+            _record(self.known, fault)
+            return
         asked = self.checks(fault.level)
         if asked and self.diagnostics == "stop":
             if fault.between_lanes:
@@ -115,11 +121,7 @@ class Launch:
         if any(known.explains(fault) for known in self.findings):
             return
         self.findings[:] = [known for known in self.findings if not fault.explains(known)]
-        for known in self.findings:
-            if known.same_cause(fault):
-                known.times += 1
-                return
-        self.findings.append(fault)
+        _record(self.findings, fault)
 
     def first(self, error: EmulatorError) -> EmulatorError:
         """Return the error to raise: a race between lanes before it, unless `error` is the same race across warps."""
@@ -214,6 +216,15 @@ class Launch:
 def registers(operands: Iterable[Operand]) -> set[str]:
     """Return the names of the registers in operands."""
     return {found.name for found in atoms(operands) if isinstance(found, Reg)}
+
+
+def _record(findings: list[Fault], fault: Fault) -> None:
+    """Append a fault, or count one of the same cause."""
+    for earlier in findings:
+        if earlier.same_cause(fault):
+            earlier.times += 1
+            return
+    findings.append(fault)
 
 
 def _sizes(launch: Launch) -> list[tuple[str, int, int]]:

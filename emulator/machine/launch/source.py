@@ -204,7 +204,7 @@ def source_line(file: str, line: int) -> str:
 
 def _lines(file: str) -> list[str]:
     """Return the lines of a source file; none if it is not a plain file: PTX may name a pipe, which blocks a reader."""
-    return linecache.getlines(file) if os.path.isfile(file) else []
+    return linecache.getlines(os.path.abspath(file)) if os.path.isfile(file) else []  # a script may change its folder
 
 
 def _within(node: ast.AST, prefix: str) -> list[Function]:
