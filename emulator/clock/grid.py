@@ -14,28 +14,26 @@ from functools import cached_property
 from itertools import product
 from math import inf, prod
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ..chip import CTAS_AN_SM, LANES, REGISTERS_AN_SM, SHARED_BYTES_AN_SM, THREADS_AN_SM, TMEM_COLUMNS
+from ..machine.launch.launch import Dim3, Launch
+from ..program import Program
 from ..ptx.kinds import Kind
 from .chips import Chip
 from .conditions import Conditions
+from .outcomes import Outcomes
 from .registers import Registers
 from .reuse import Loads, reused
 from .segment import LSU
+from .skeleton import Skeleton
 from .timeline import Timeline
 from .trace import Trace
 from .uncertainty import BY_WARPS, GATHERS, NARROW, STORES
 from .walk import Walk
 from .warps import Sm, Tensor, TimedCluster
-
-if TYPE_CHECKING:
-    from ..machine.launch.launch import Dim3, Launch
-    from ..program import Program
-    from .outcomes import Outcomes
-    from .skeleton import Skeleton
 
 PROBES: Final = 24
 """The number of randomly chosen clusters whose amount of work is determined first."""

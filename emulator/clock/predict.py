@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ..machine.launch.launch import Launch
+from ..program import Program
 from .chips import Chip, reading
 from .conditions import USUAL, Conditions
 from .grid import Grid, GridTime
@@ -15,13 +17,9 @@ from .power import Pace, balanced, frequency, paced
 from .prediction import Prediction, Roofline, bound
 from .profile import Places, issued, lines, roles
 from .segment import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, WARP_MMA
+from .skeleton import Skeleton
 from .trace import Trace
 from .uncertainty import BY_WARPS, GATHERS, LAUNCH, never_compared, range_of
-
-if TYPE_CHECKING:
-    from ..machine.launch.launch import Launch
-    from ..program import Program
-    from .skeleton import Skeleton
 
 READ_ONCE: Final = "each tensor that TMA loads is read from HBM once; repeated loads of the same bytes hit L2"
 HBM_MATTERS: Final = 0.25

@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,10 +19,8 @@ from .addresses import UNKNOWN, describe
 from .events import Copied, Executed, Multiplied
 from .exact import PASSING, Exact, Value
 from .places import brief, warp_name
+from .recording import Recording
 from .slicing import DATA, Node, Slicer, Source
-
-if TYPE_CHECKING:
-    from .recording import Recording
 
 MOST_VALUES: Final = 200_000
 """The number of values that a search visits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,14 +20,12 @@ from ..machine.agents.tensorcore import participating_ctas
 from ..machine.formats.descriptors import MatrixDescriptor
 from ..machine.formats.tensormap import Box, TensorMap, swizzled_chunks
 from ..machine.memory.shared import OFFSET_MASK
+from ..machine.topology import Warp
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Not, Operand, Reg, Special, TensorAddress, Vector
 from .addresses import UNKNOWN, cells, of_threads, shared_base
 from .events import Access
-
-if TYPE_CHECKING:
-    from ..machine.topology import Warp
-    from .stepping import SteppedProgram
+from .stepping import SteppedProgram
 
 CHUNK: Final = 16
 Pieces = tuple[np.ndarray, np.ndarray, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from ..ptx.syntax import Address, Imm, Operand, Reg, Special, TensorAddress, Vec
 from ..tensors import MANTISSA, TYPES, numbers, width_of
 from .addresses import SHARED, UNKNOWN
 from .events import Copied, Executed, Multiplied
-
-if TYPE_CHECKING:
-    from .recording import Recording
+from .recording import Recording
 
 _FLOAT: Final = re.compile(r"(f64|f32|tf32|f16|bf16|e4m3|e5m2)(x2)?")
 DATA: Final = frozenset({"value", "a", "b", "accumulator"})

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr
@@ -16,10 +16,8 @@ from .blame import Blame
 from .events import Copied, Executed, Multiplied
 from .exact import Value
 from .places import brief, shortened, warp_name
+from .recording import Recording, WarpKey
 from .slicing import Node
-
-if TYPE_CHECKING:
-    from .recording import Recording, WarpKey
 
 SHOWN: Final = 5
 PRODUCTS: Final = frozenset({Kind.TENSOR_MMA, Kind.GROUP_MMA, Kind.WARP_MMA})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..ptx.dataflow import backward
+from ..ptx.dataflow import predecessors, solve
 from ..ptx.flow import Flow
 from ..ptx.syntax import Reg
 from .effects import Effect
@@ -24,7 +24,7 @@ class Liveness:
             used, defined = ends[block]
             return used | (live & ~defined)
 
-        found = backward(flow.ways, dict.fromkeys(flow.ways, 0), at_start, int.__or__)
+        found = solve(predecessors(flow.ways), dict.fromkeys(flow.ways, 0), at_start, int.__or__, -1)
         self.live_out = [found[block.index] for block in flow.blocks]
         self.live_in = [at_start(block.index, found[block.index]) for block in flow.blocks]
 

@@ -12,31 +12,39 @@ Ways = Mapping[int, Sequence[int]]
 """The successors of each block by its number, in the order of the program. A successor without an entry is ignored."""
 
 
-def forward(
+def solve(
     ways: Ways,
     entry: Mapping[int, State],
     transfer: Callable[[int, State], State],
     join: Callable[[State, State], State],
+    direction: int = 1,
 ) -> dict[int, State]:
-    """Return the state at the start of each block that is reachable from the blocks of `entry`.
+    """Iterate to the fixed point. Return the state before each block that is reachable from the blocks of `entry`.
 
-    entry: initial states. transfer: returns the state at the end of a block; it must not modify its argument.
+    entry: initial states. transfer: returns the state after a block; it must not modify its argument.
     join: merges a known state with another one; repeated joins must reach a fixed point.
+    direction: -1 for an analysis backward, whose `ways` are the `predecessors`: "before" a block then is at its end.
+    The next block is the first in this direction.
     """
-    return _solve(ways, entry, transfer, join, 1)
-
-
-def backward(
-    ways: Ways,
-    entry: Mapping[int, State],
-    transfer: Callable[[int, State], State],
-    join: Callable[[State, State], State],
-) -> dict[int, State]:
-    """Return the state at the end of each block that leads to the blocks of `entry`.
-
-    The parameters are those of `forward`; transfer returns the state at the start of a block.
-    """
-    return _solve(predecessors(ways), entry, transfer, join, -1)
+    found = dict(entry)
+    work = [direction * node for node in entry]
+    heapify(work)
+    queued = set(entry)
+    while work:
+        node = direction * heappop(work)
+        queued.remove(node)
+        state = transfer(node, found[node])
+        for following in ways[node]:
+            if following not in ways:
+                continue
+            merged = join(found[following], state) if following in found else state
+            if following in found and merged == found[following]:
+                continue
+            found[following] = merged
+            if following not in queued:
+                queued.add(following)
+                heappush(work, direction * following)
+    return found
 
 
 def predecessors(ways: Ways) -> dict[int, list[int]]:
@@ -58,7 +66,7 @@ def dominators(ways: Ways, root: int, direction: int = 1) -> dict[int, int]:
     def including(node: int, strict: int) -> int:
         return strict | 1 << node + 1
 
-    strict = _solve(ways, {root: 0}, including, int.__and__, direction)
+    strict = solve(ways, {root: 0}, including, int.__and__, direction)
     return {node: including(node, bits) for node, bits in strict.items()}
 
 
@@ -72,32 +80,3 @@ def reachable(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]
                 seen.add(node)
                 work.append(node)
     return seen
-
-
-def _solve(
-    ways: Ways,
-    entry: Mapping[int, State],
-    transfer: Callable[[int, State], State],
-    join: Callable[[State, State], State],
-    direction: int,
-) -> dict[int, State]:
-    """Iterate to the fixed point. The next block is the first in the direction of the analysis."""
-    found = dict(entry)
-    work = [direction * node for node in entry]
-    heapify(work)
-    queued = set(entry)
-    while work:
-        node = direction * heappop(work)
-        queued.remove(node)
-        state = transfer(node, found[node])
-        for following in ways[node]:
-            if following not in ways:
-                continue
-            merged = join(found[following], state) if following in found else state
-            if following in found and merged == found[following]:
-                continue
-            found[following] = merged
-            if following not in queued:
-                queued.add(following)
-                heappush(work, direction * following)
-    return found

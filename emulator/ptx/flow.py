@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from ..errors import UnknownInstruction
-from .dataflow import dominators, forward, predecessors, reachable
+from .dataflow import dominators, predecessors, reachable, solve
 from .kinds import Kind
 from .syntax import Instr, Kernel, Symbol
 
@@ -57,7 +57,7 @@ class Flow:
         """Yield each reachable instruction, by its index, with the state before it.
 
         entry: the state at the start of the kernel. follow: returns the state after an instruction. join: see
-        `forward`. copy: copies a state, if `follow` modifies it.
+        `solve`. copy: copies a state, if `follow` modifies it.
         """
 
         def at_end(block: int, state: State) -> State:
@@ -66,7 +66,7 @@ class Flow:
                 state = follow(state, at)
             return state
 
-        for block, start in forward(self.ways, {0: entry}, at_end, join).items():
+        for block, start in solve(self.ways, {0: entry}, at_end, join).items():
             state = copy(start)
             for at in range(self.blocks[block].start, self.blocks[block].end):
                 yield at, state

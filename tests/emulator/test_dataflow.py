@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.ptx.dataflow import backward, dominators, forward, predecessors, reachable
+from emulator.ptx.dataflow import dominators, predecessors, reachable, solve
 
 OUTSIDE = 99
 Graph = dict[int, list[int]]
@@ -34,7 +34,7 @@ def passed(block: int, before: frozenset[int]) -> frozenset[int]:
 
 @given(graphs)
 def test_forward_joins_what_all_paths_to_a_block_pass(ways: Graph) -> None:
-    found = forward(ways, {0: frozenset[int]()}, passed, frozenset.union)
+    found = solve(ways, {0: frozenset[int]()}, passed, frozenset.union)
     assert found.keys() == walked(ways, 0)
     for block, before in found.items():
         on_the_way = {at for at in found if any(block in walked(ways, after) for after in ways[at])}
@@ -42,9 +42,9 @@ def test_forward_joins_what_all_paths_to_a_block_pass(ways: Graph) -> None:
 
 
 @given(graphs)
-def test_backward_is_forward_over_the_predecessors(ways: Graph) -> None:
-    entry = dict.fromkeys(ways, frozenset[int]())
-    assert backward(ways, entry, passed, frozenset.union) == forward(predecessors(ways), entry, passed, frozenset.union)
+def test_the_direction_changes_the_order_alone(ways: Graph) -> None:
+    entry, into = dict.fromkeys(ways, frozenset[int]()), predecessors(ways)
+    assert solve(into, entry, passed, frozenset.union, -1) == solve(into, entry, passed, frozenset.union)
 
 
 @given(graphs)
