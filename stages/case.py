@@ -204,13 +204,17 @@ class Case:
     @property
     def kv_tile(self) -> int:
         """Keys of a KV tile of the kernel for sm_100a, for which trends and wrong outputs are made on every chip."""
-        if self.head_dim < 256:
-            return TILE
+        return TILE if self.head_dim < 256 or self.pairs else TILE // 2
+
+    @property
+    def pairs(self) -> bool:
+        """True if rows fill row tiles of CTA pairs on sm_100a: if there are more than one CTA has, or heads fill two.
+
+        With rotary columns of K's own, a pair has no shared memory for those.
+        """
         rows = self.heads if self.by_token else self.tokens * self.heads
-        pairs = rows > TILE if self.head_dim == 256 else self.heads % TILE == 0 and self.head_dim == 512
-        if self.served is not None and self.served.caches[0].layout == "v32":
-            pairs = False  # a pair has no shared memory for rotary columns
-        return TILE if pairs and self.splits == 1 else TILE // 2
+        fill = rows > TILE if self.head_dim == 256 else self.heads % TILE == 0 and self.head_dim == 512
+        return fill and self.splits == 1
 
     @property
     def exact_maxima(self) -> bool:

@@ -97,6 +97,7 @@ def judge(options: argparse.Namespace, kernel: Kernel) -> int:
         launches = [Launch(mode, 0.01) for mode in (MODES[:1] if seed == 0 else MODES)]
         outcome: Outcome = "passed" if holds else "failed"
         record.cases.append(Case(CASE, outcome, 0.01, seed, seed != 0, launches, figures))
+    record.proven[CASE] = ["both products in one launch"]
     record.negative_controls.append(NegativeControl(f"{CASE}: scaled by 2", True, "O.cosine"))
     record.phases[-1].outcome = "passed" if holds else "failed"
     record.verdict = "ACCEPT" if holds else "REJECT_STAGE"

@@ -56,11 +56,13 @@ class Requirements:
         fresh: the seed that the supervisor drew, for which every case must have been launched in all completion modes;
         for other seeds, in the first.
         """
-        by_case = self._by_case(record)
+        by_case, proven = self._by_case(record), record.get("proven")
         for case in objects(record, "cases"):
             if case.get("outcome") != "passed":
                 yield f"case {_text(case.get('name'))} is {_text(case.get('outcome'))}"
         for name, pins in self.cases.items():
+            if not isinstance(proven, dict) or not proven.get(name):
+                yield f"case {name}: no feature was seen in its PTX and launches"
             for seed in (*self.seeds, fresh):
                 found = by_case.get((name, seed), [])
                 if len(found) != 1:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.host.files import is_plain
+from harness.host.journal import one_line
 from harness.host.verdict import Verdict
 from harness.judge import arguments, reference_only
 from harness.judge.provenance import run_of, toolchain, working_tree
@@ -35,6 +36,7 @@ from stages.device import Device
 from stages.tolerances import added_up
 
 if TYPE_CHECKING:
+    from harness.judge.recordings import Replayed
     from stages.case import Case
 
 #: Share of the time of the stage that predictions of other cases than the first may take.
@@ -48,6 +50,7 @@ USED = (
     "harness.judge.plugin",
     "harness.judge.recordings",
     "harness.judge.replay_on",
+    "harness.judge.shown",
     "stages.every",
 )
 QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
@@ -150,16 +153,41 @@ def run(milestone: Milestone, device: Device, recorder: RecordWriter) -> tuple[V
     from stages.calls import callers
 
     try:
-        callers.append(Replayed(recorder.folder / record.RECORDINGS, launcher(device)))
+        replayed = Replayed(recorder.folder / record.RECORDINGS, launcher(device))
     except RecordingError as error:
         return rejected(milestone), str(error)
+    callers.append(replayed)
     with recorder.phase("stage") as phase:
+        if reason := unproven(milestone, replayed, recorder.record):
+            phase.outcome = "failed"
+            return rejected(milestone), reason
         code = run_cases(milestone, device, recorder)
         phase.outcome = "failed" if code else "passed"
     verdict, reason = verdict_of(milestone, recorder.record, code)
     if verdict is Verdict.ACCEPT and isinstance(device, Emulated):
         return time_first_case(milestone, device, recorder)
     return verdict, reason
+
+
+def unproven(milestone: Milestone, replayed: Replayed, done: record.Record) -> str:
+    """Record the features that the recordings of a milestone's cases show. Return which one is missing, or "".
+
+    Calls that were not recorded are left to the tests, which fail with the error of each.
+    """
+    from emulator.recordings import NotRecordable, RecordingError
+    from harness.judge.shown import shown
+    from stages.proofs import Unproven, proven
+
+    missing = []
+    for case in milestone.launched():
+        try:
+            done.proven[case.name], reasons = proven(case, *shown(replayed.recording(case)))
+            done.not_asked |= reasons
+        except Unproven as error:
+            missing.append(one_line(str(error)))
+        except (NotRecordable, RecordingError):
+            continue
+    return f"{missing[0]}{f' (and {len(missing) - 1} more cases)' if missing[1:] else ''}" if missing else ""
 
 
 def time_first_case(milestone: Milestone, device: Emulated, recorder: RecordWriter) -> tuple[Verdict, str]:

@@ -5,6 +5,7 @@ It is rewritten after every step, so that a killed run keeps its results.
 
 import math
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -205,7 +206,10 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct):
-    """One run of a milestone. `verdict` is "" until the run is judged. cycles: predicted, by case."""
+    """One run of a milestone. `verdict` is "" until the run is judged. cycles: predicted, by case.
+
+    proven: the features that the PTX and launches of each case show. not_asked: those of others, each with the reason.
+    """
 
     run: str
     milestone: str
@@ -219,6 +223,8 @@ class Record(msgspec.Struct):
     negative_controls: list[NegativeControl] = msgspec.field(default_factory=list, name="mutants")
     prediction: Prediction | None = None
     cycles: dict[str, float] = {}
+    proven: dict[str, list[str]] = {}
+    not_asked: dict[str, str] = {}
     verdict: str = ""
     reason: str = ""
     schema: int = SCHEMA
@@ -257,6 +263,13 @@ class Record(msgspec.Struct):
         """Return the worst value of a metric as text: seven decimals of a cosine, one of z, two digits of an error."""
         value = self.worst(tensor, metric)
         return "-" if value is None else f"{value:{FORMS.get(metric, '.1e')}}"
+
+    @property
+    def proven_shown(self) -> str:
+        """The features that PTX and launches show, each with its number of cases, and those that were not asked for."""
+        counts = Counter(feature for features in self.proven.values() for feature in features)
+        found = [f"{feature} ({count})" for feature, count in counts.items()]
+        return ", ".join([*found, *(f"not {feature}: {reason}" for feature, reason in self.not_asked.items())])
 
     @property
     def cycles_shown(self) -> str:

@@ -25,6 +25,8 @@ def show_end(console: Console, record: Record, path: Path) -> None:
     if shown := record.negative_controls:
         rejected = sum(each.refused for each in shown)
         console.print(f"negative controls: {rejected} of {len(shown)} rejected", highlight=False)
+    if record.proven:
+        console.print(Text(f"seen in PTX and launches (cases): {record.proven_shown}"), soft_wrap=True)
     if record.prediction:
         console.print(Text(f"predicted, not measured: {record.prediction}"), soft_wrap=True)
     failed = [case for case in record.cases if case.outcome == "failed"]

@@ -32,7 +32,11 @@ def sound() -> dict[str, Any]:
         for seed, launched in ((1, launches[:1]), (FRESH, launches))
     ]
     return copy.deepcopy(
-        {"cases": cases, "mutants": [{"name": "hd=64: scaled by 2", "refused": True, "by": "O.cosine"}]}
+        {
+            "cases": cases,
+            "proven": {"hd=64": ["P in tensor memory"]},
+            "mutants": [{"name": "hd=64: scaled by 2", "refused": True, "by": "O.cosine"}],
+        }
     )
 
 
@@ -80,6 +84,7 @@ def test_a_factor_that_shows_in_the_sum_over_seeds_is_named() -> None:
         (lambda r: r["cases"][0]["figures"][0].update(pin=0.5), "was compared with 0.5, pinned is 0.9999"),
         (lambda r: r["cases"][0]["figures"][0].update(value=0.99), "is outside its pin"),
         (lambda r: r["cases"][0]["figures"][0].update(value=None), "is outside its pin"),
+        (lambda r: r["proven"].clear(), "no feature was seen in its PTX"),
         (lambda r: r["mutants"].clear(), "no negative control was compared"),
         (lambda r: r["mutants"][0].update(refused=False), "was accepted"),
         (lambda r: r.update(cases="many"), "is there 0 times"),

@@ -33,6 +33,8 @@ def make(verdict: str) -> Record:
         Case("hd=64 n=128", "failed", 1.1, 123456789, True, launches, bad, "D1.1 hd=64 n=128: outside its pins"),
     ]
     record.negative_controls = [NegativeControl("O: scaled by 2", True), NegativeControl("O: one row zeroed", False)]
+    record.proven = {"hd=64 n=128": ["P in shared memory"]}
+    record.not_asked = {"2-CTA MMA": "a wgmma is of one CTA"}
     record.verdict, record.reason = verdict, "failed: hd=64 n=128 seed=123456789"
     return record
 
@@ -57,6 +59,7 @@ def test_a_pipe_gets_the_table_without_colours(pipe: Console, tmp_path) -> None:
     assert ["lse", "error", "≤", "1e-06", "4.9e-07", "NaN", "FAIL"] in table
     assert max(len(line) for line in text.split("negative controls:")[0].splitlines()) <= 80
     assert "negative controls: 1 of 2 rejected" in text
+    assert "(cases): P in shared memory (1), not 2-CTA MMA: a wgmma is of one CTA" in text
     assert "D1.1 hd=64 n=128: outside its pins" in text
     assert "D1.1 REJECT_GATE  the hd=64 gate does not hold: failed: hd=64 n=128 seed=123456789" in text
     assert text.endswith(f"{tmp_path}\n")

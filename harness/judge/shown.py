@@ -1,0 +1,129 @@
+"""What a recording shows of its launches: the matrix instructions, copies and clusters in their PTX.
+
+The candidate wrote the recording, so it is read as untrusted input. What the reader does not understand is not shown.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from typing import NamedTuple
+
+from emulator.errors import EmulatorError
+from emulator.machine.formats.descriptors import KINDS, InstructionDescriptor
+from emulator.modules import load
+from emulator.ptx.syntax import Address, Dual, Imm, Instr, Kernel, Operand, Reg, Vector, atoms
+from emulator.recordings.format import Launched, Recording
+from stages.proofs import Chip, Shown, Unproven
+
+TARGET = re.compile(r"sm_(90|10)\d*[af]")
+COLUMNS = re.compile(r"m64n(\d+)k\d+")  # of a wgmma
+DEEPEST = 8  # additions of constants from a base to an address
+
+
+class Product(NamedTuple):
+    """A matrix instruction. v: its operand that is transposed, and so is V: "a", "b" or "". a: the memory of A."""
+
+    v: str
+    a: str
+    columns: int
+    ctas: int
+    accumulator: str
+
+
+def shown(recording: Recording) -> tuple[Chip, list[Shown]]:
+    """Return the chip that a recording's kernels are compiled for, and what its launches show. Raises Unproven."""
+    launches, targets = [], set()
+    for launched in recording.launches:
+        try:
+            module = load(recording.modules[launched.module].ptx)
+            launches.append(_shown(launched, module.kernel(launched.kernel), list(recording.tensors)))
+        except (EmulatorError, LookupError, ValueError, StopIteration) as error:
+            raise Unproven(f"{recording.name}: the PTX of {launched.kernel} cannot be read: {error}") from error
+        targets.add(module.syntax.target)
+    chips = {found[1] for each in targets if (found := TARGET.fullmatch(each))}
+    if len(targets) != 1 or not chips:
+        raise Unproven(f"{recording.name}: its launches are compiled for {', '.join(sorted(targets)) or 'no chip'}")
+    return ("sm_90" if chips == {"90"} else "sm_100"), launches
+
+
+def _shown(launched: Launched, kernel: Kernel, names: list[str]) -> Shown:
+    """Return what a launch shows. names: those of the call's tensors, which are its first values."""
+    written = _written(kernel)
+    products = [each for instr in kernel.instrs if (each := _product(instr, written)) is not None]
+    of_v = [each for each in products if each.v]
+    return Shown(
+        ctas=math.prod(launched.grid),
+        cluster=math.prod(launched.cluster or kernel.reqnctapercluster or (1,)),
+        products=frozenset("PV" if each.v else "QK" for each in products),
+        p_from=frozenset(each.a if each.v == "b" else "shared memory" for each in of_v),
+        mma_ctas=frozenset(each.ctas for each in products),
+        accumulators=len({each.accumulator for each in of_v}),
+        columns=frozenset(each.columns for each in products) if any(each.v == "a" for each in of_v) else frozenset(),
+        copies=frozenset(filter(None, map(_copy, kernel.instrs))),
+        reads=frozenset(names[each.value] for each in launched.relocations if 0 <= each.value < len(names)),
+        exchanges=any(instr.opcode == "mapa" for instr in kernel.instrs),
+    )
+
+
+def _product(instr: Instr, written: dict[Reg, list[Instr]]) -> Product | None:
+    """Return the product of a matrix instruction, None for another one. Raises ValueError if it varies."""
+    if instr.opcode == "wgmma.mma_async":
+        shape = next(filter(None, map(COLUMNS.fullmatch, instr.modifiers)))
+        *_, of_a, of_b = instr.operands  # whether they are transposed; in registers, A is not
+        in_registers = isinstance(instr.operands[1], Vector)
+        v = "b" if of_b == Imm(1) else "a" if of_a == Imm(1) and not in_registers else ""
+        return Product(v, "registers" if in_registers else "shared memory", int(shape[1]), 1, "")
+    if instr.opcode != "tcgen05.mma":
+        return None
+    kind = next(KINDS[each] for each in instr.modifiers if each in KINDS)
+    to, a, _, descriptor = instr.operands[:4]
+    shape_of = InstructionDescriptor.decode(_constant(descriptor, instr, written), kind)
+    return Product(
+        "a" if shape_of.a_mn_major else "b" if shape_of.b_mn_major else "",  # with V as A, P is transposed as well
+        "tensor memory" if isinstance(a, Address) else "shared memory",
+        shape_of.n,
+        2 if "cta_group::2" in instr.modifiers else 1,
+        _place(to, written),
+    )
+
+
+def _constant(operand: Operand, instr: Instr, written: dict[Reg, list[Instr]]) -> int:
+    """Return the value of an operand that is a constant. Raises ValueError."""
+    if isinstance(operand, Reg) and [each.opcode for each in written[operand]] == ["mov"]:
+        operand = written[operand][0].operands[1]
+    if not isinstance(operand, Imm):
+        raise ValueError(f"PTX line {instr.line}: the instruction descriptor is no constant")
+    return operand.value
+
+
+def _place(operand: Operand, written: dict[Reg, list[Instr]]) -> str:
+    """Return an address as a base, and the sum of the constants that were added to it."""
+    base, offset = operand, 0
+    if isinstance(operand, Address):
+        base, offset = operand.base, operand.offset
+    for _ in range(DEEPEST):
+        by = written.get(base, []) if isinstance(base, Reg) else []
+        if len(by) != 1 or by[0].opcode != "add" or not isinstance(by[0].operands[2], Imm):
+            break
+        base, offset = by[0].operands[1], offset + by[0].operands[2].value
+    return f"{base}+{offset}"
+
+
+def _written(kernel: Kernel) -> dict[Reg, list[Instr]]:
+    """Return the instructions that may write each register: those that have it as their first operand."""
+    found = defaultdict[Reg, list[Instr]](list)
+    for instr in kernel.instrs:
+        for operand in instr.operands[:1]:
+            for each in atoms((operand,)) if isinstance(operand, Reg | Vector | Dual) else ():
+                if isinstance(each, Reg):
+                    found[each].append(instr)
+    return found
+
+
+def _copy(instr: Instr) -> str:
+    """Return how an instruction copies from global to shared memory, "" if it does not."""
+    if instr.opcode == "cp.async.bulk.tensor" and "global" in instr.modifiers[2:3]:
+        return "TMA gather" if "tile::gather4" in instr.modifiers else "TMA"
+    return "cp.async" if instr.opcode == "cp.async" else ""
