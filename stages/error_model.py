@@ -30,6 +30,7 @@ SPREAD = 8.5  # standard deviations within which lse and m lie
 ITERATIONS = 4  # of the conjugate gradients that find a row's direction
 HEAVY = 4  # keys of a row that may decide its mantissas
 DOMINATED = 0.9  # weight of a key from which on O lies near its value, whose elements are numbers of bf16
+HALF = 2.0**-8  # distance of a key's weight from 1/2 within which P may make O a mean of two numbers of bf16
 FLUSHED = 2.0**-120  # smaller numbers may be flushed to zero, or lose digits
 TINY = 1e-300
 
@@ -286,7 +287,8 @@ def _group(case: Case, rows: Seen, core: TensorCore) -> Group:
     near = 1e-9 * (1 + np.abs(m))
     largest = s >= m - near
     alone = largest & (m - np.where(s < m - near, s, -np.inf).max(1, keepdims=True) > 1.01 * LAG)
-    exact = largest if case.one_tile else alone
+    halves = np.abs(share * rows.repeats - 0.5) < HALF
+    exact = largest & ~halves if case.one_tile else alone
     residual = (FP32 * (16 + top / np.log(2)))[:, None] ** 2
     of_p = np.where(exact, residual, P_VARIANCE * _mantissas(s, p)) * rows.repeats
     # 4. Errors of fp32 arithmetic: exponentials, sums, maxima, 1/l; and those of the sums of P V.
