@@ -66,7 +66,9 @@ class FlashMLASchedMeta:
     def check(self, config: Config) -> None:
         """Check that a call may use the schedule. Raises AssertionError in a later call with another config."""
         if self.have_initialized and self.config is not config and self.config != config:
-            raise AssertionError(f"tile_scheduler_metadata is for {self.config}; allowed: one for {config}")
+            fields = [name for name in vars(config) if getattr(self.config, name) != getattr(config, name)]
+            of = [", ".join(f"{name}={getattr(each, name)}" for name in fields) for each in (self.config, config)]
+            raise AssertionError(f"tile_scheduler_metadata is for {of[0]}; allowed: one for {of[1]}, or a new one")
 
     def use(self, config: Config) -> None:
         """Store `config` after the first call."""

@@ -56,9 +56,8 @@ def check_mask(q: torch.Tensor, swa_lens: torch.Tensor | None, causal: bool, win
 
 def plain(scale: Any) -> Any:
     """Return a number of numpy, or in a tensor on the CPU without dimensions, as a float; others as they are."""
-    if isinstance(scale, torch.Tensor):
-        here = scale.dim() == 0 and scale.device.type == "cpu" and scale.is_floating_point() and not traced(scale)
-        return scale.item() if here else scale
+    elsewhere = isinstance(scale, torch.Tensor) and (scale.device.type != "cpu" or traced(scale))
+    scale = scale.item() if getattr(scale, "ndim", None) == 0 and not elsewhere else scale
     return float(scale) if isinstance(scale, numbers.Real) and not isinstance(scale, bool) else scale
 
 

@@ -98,8 +98,8 @@ class Features:
             raise ArgumentError("caches", self.cache_names, "two; the second with indices")
         layouts = {each.layout for each in self.caches}
         if len(layouts) > 1 and not layouts <= V41:
-            layouts_of_v41 = f"two of {sorted(V41)}"
-            raise ArgumentError("caches", self.layout_names, f"one layout in both, or {layouts_of_v41}")
+            allowed = "one layout in both, or two of DeepSeek-V4.1, with 528 and 288 bytes a key"
+            raise ArgumentError("caches", self.layout_names, allowed)
         either = {"bf16", "v32"} if self.rope_dim else {"bf16", "e4m3", "v4", *V41}
         if not layouts <= either:
             raise ArgumentError(

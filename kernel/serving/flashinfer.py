@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 
-from kernel.checks import UNBOUNDED, check_rank, check_shape, check_tensor
+from kernel.checks import UNBOUNDED, check_rank, check_shape, check_tensor, plain
 from kernel.errors import ArgumentError
 from kernel.layouts import QUANTISED
 from kernel.problem import Layout
@@ -185,6 +185,7 @@ def check_queries(query: torch.Tensor, cum_seq_lens_q: torch.Tensor | None, max_
 
 def check_scalar(name: str, value: Any, query: torch.Tensor) -> float | torch.Tensor:
     """Return a finite number, or a tensor of one as a tensor without dimensions. Raises ArgumentError."""
+    value = plain(value)
     if isinstance(value, torch.Tensor):
         devices = query.device, torch.device("cpu")
         if value.numel() == 1 and value.is_floating_point() and value.device in devices:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 import torch
 
@@ -35,6 +36,12 @@ def test_gradients_are_left_out_where_torch_does_not_track_them() -> None:
     a["q"].requires_grad_()
     with torch.no_grad(), pytest.raises(kernel.ArgumentError, match=r"q\.device"):
         kernel.fmha(**a)
+
+
+@pytest.mark.parametrize("scale", [np.float32(0.5), np.array(0.5), torch.tensor(0.5), np.int64(1), torch.tensor(1)])
+def test_a_scale_is_a_number_of_any_library(scale: Any) -> None:
+    a = bad_arguments.plain("meta")
+    assert kernel.fmha(**a, scale=scale).o.shape == a["q"].shape
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4), (2, 3, 0)])

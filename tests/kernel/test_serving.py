@@ -213,7 +213,7 @@ def test_a_schedule_is_for_one_shape() -> None:
     arguments = queries(1, 1, HEADS), v4_pages(keys(4), 2), None, None, 512, meta
     with emulator.emulate():
         flash_mla_with_kvcache(*arguments, is_fp8_kvcache=True, indices=lists([0, 1])[None])
-        with pytest.raises(AssertionError, match=r"^tile_scheduler_metadata is for"):
+        with pytest.raises(AssertionError, match=r"^tile_scheduler_metadata is for topk=2; allowed: one for topk=3,"):
             flash_mla_with_kvcache(*arguments, is_fp8_kvcache=True, indices=lists([0, 1, 2])[None])
 
 
