@@ -12,7 +12,7 @@ MAGIC: Final = b"\x7fELF\x02\x01"
 LOAD, TLS = 1, 7
 """Kinds of segments."""
 _DYNAMIC: Final = 2
-_SYMBOL_TABLE, _NO_BYTES, _UNDEFINED = 2, 8, 0
+_SYMBOL_TABLE, _NO_BYTES, UNDEFINED = 2, 8, 0
 """Kinds of sections, and the section of an undefined symbol."""
 _STRINGS, _STRINGS_SIZE = 5, 10
 """Tags of the dynamic section."""
@@ -83,7 +83,7 @@ def _string(image: bytes | bytearray, at: int) -> str:
 
 def undefined_symbols(image: bytes) -> list[str]:
     """List the names of the undefined symbols, in the order of the symbol table."""
-    return [symbol.name for symbol in symbols(image) if symbol.section == _UNDEFINED and symbol.name]
+    return [symbol.name for symbol in symbols(image) if symbol.section == UNDEFINED and symbol.name]
 
 
 def segments(image: Image) -> Iterator[Segment]:

@@ -126,17 +126,14 @@ def _sections(
         (".gnu.version", 0x6FFFFFFF, alloc, 1, 0, 2),
         (".gnu.version_d", 0x6FFFFFFD, alloc, 2, 2 if sizes[4] else 0, 0),
         (".text", 1, alloc | execute, 0, 0, 0),
+        (".data", 1, alloc | write, 0, 0, 0),
+        (".dynamic", 6, alloc | write, 2, 0, 16),
     )
     found = bytes(_SECTION)
+    places = (*places, dynamic_at + dynamic_bytes, dynamic_at)
+    sizes = (*sizes, written - dynamic_bytes, dynamic_bytes)
     for (name, kind, flags, link, info, each), at, size in zip(kinds, places, sizes, strict=True):
         found += struct.pack("<IIQQQQIIQQ", names.add(name), kind, flags, at, at, size, link, info, 8, each)
-    slots_at = dynamic_at + dynamic_bytes
-    found += struct.pack(
-        "<IIQQQQIIQQ", names.add(".data"), 1, alloc | write, slots_at, slots_at, written - dynamic_bytes, 0, 0, 8, 0
-    )
-    found += struct.pack(
-        "<IIQQQQIIQQ", names.add(".dynamic"), 6, alloc | write, dynamic_at, dynamic_at, dynamic_bytes, 2, 0, 8, 16
-    )
     at = names.add(".shstrtab")
     text = names.text + bytes(-len(names.text) % 8)
     return found + struct.pack("<IIQQQQIIQQ", at, 3, 0, 0, dynamic_at + written, len(text), 0, 0, 1, 0), text
@@ -145,19 +142,5 @@ def _sections(
 def _file_header(sections_at: int, sections: int) -> bytes:
     identity = b"\x7fELF\x02\x01\x01" + bytes(9)
     shared, machine = 3, 62
-    return identity + struct.pack(
-        "<HHIQQQIHHHHHH",
-        shared,
-        machine,
-        1,
-        0,
-        _HEADER,
-        sections_at,
-        0,
-        _HEADER,
-        _SEGMENT,
-        4,
-        _SECTION,
-        sections,
-        sections - 1,
-    )
+    numbers = (shared, machine, 1, 0, _HEADER, sections_at, 0, _HEADER, _SEGMENT, 4, _SECTION, sections, sections - 1)
+    return identity + struct.pack("<HHIQQQIHHHHHH", *numbers)

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from bisect import bisect
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -54,7 +55,7 @@ def caller() -> object:
         if _is_the_programs(frame.f_code.co_filename):
             return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
-    return _c_caller()
+    return c_caller()
 
 
 @cache
@@ -77,10 +78,11 @@ class _CPlace(NamedTuple):
         return f"{names[chosen]} in {os.path.basename(self.file)}, offset {self.offsets[chosen]:#x}"
 
 
-def _c_caller() -> object:
+def c_caller(innermost: Sequence[int] = ()) -> object:
+    """Return the C function that called. innermost: addresses of calls that the stack does not show."""
     libc, addresses = ctypes.CDLL(None), (ctypes.c_void_p * _FRAMES)()
     offsets = dict[str, list[int]]()
-    for address in addresses[: libc.backtrace(addresses, _FRAMES)]:
+    for address in (*innermost, *addresses[: libc.backtrace(addresses, _FRAMES)]):
         found = _Symbol()
         if address and libc.dladdr(ctypes.c_void_p(address), ctypes.byref(found)) and found.file:
             file = found.file.decode()

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
+import signal
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ..bridge.elf import LOAD, MAGIC, TLS, Symbol, dynamic, segments
+from ..bridge.elf import LOAD, MAGIC, TLS, UNDEFINED, Symbol, dynamic, segments
 from ..bridge.elf import symbols as symbols_of
+from ..bridge.patches import ORIGINAL_ENVIRONMENT
 from .c_hosts import runtime
 from .c_library import FOLDER
+from .callers import c_caller
 from .copied_variables import copy_variables
 from .errors import not_emulated
+from .guard import ADDRESS_AT, CODE_AT, STACK_AT, Handler, handle
 
 _SHARED, _X86_64 = 3, 62
 _FLAGS_1, _PIE = 0x6FFFFFFB, 0x08000000
@@ -24,6 +30,8 @@ _CONSTRUCTORS, _CONSTRUCTORS_SIZE = 25, 27
 _THREAD_LOCAL: Final = 6
 _STATIC_RUNTIME: Final = "libcudart_static_"
 """The prefix of symbols internal to NVIDIA's static runtime."""
+_NO_CODE: Final = bytes(2)
+"""What GNU's linker writes for a call of an unknown function with --unresolved-symbols=ignore-all."""
 _JUMP: Final = struct.Struct("<2sQ2s")
 """`movabs $address, %rax; jmp *%rax`."""
 _TO_MAIN: Final = b"\x48\x8d\x3d"
@@ -49,9 +57,10 @@ def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]
     if b"libcudart.so" not in image and b"libcuda.so" not in image:
         raise not_emulated(what, "it is linked to neither libcudart.so nor libcuda.so")
     symbols = list(symbols_of(image))
-    own = [s for s in symbols if s.kind == _THREAD_LOCAL and not s.name.startswith(_STATIC_RUNTIME)]
+    local = [s for s in symbols if s.kind == _THREAD_LOCAL and s.section != UNDEFINED]
+    own = [s.name for s in local if not s.name.startswith(_STATIC_RUNTIME)]
     if any(segment.kind == TLS for segment in segments(image)) and (own or not symbols):
-        why = "it has thread-local variables" if own else "it is stripped, so its thread-local variables may be its own"
+        why = f"it has thread-local variables: {', '.join(own)}" if own else "it is stripped and has thread-local data"
         raise not_emulated(what, why)
     _leave_static_runtime(image, symbols)
     start = _main(image, symbols)
@@ -63,12 +72,15 @@ def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]
             struct.pack_into("<QQ", image, at, tag, 0)
     copy = FOLDER / path.name
     copy.write_bytes(image)
-    program, libc = ctypes.CDLL(str(copy), ctypes.RTLD_GLOBAL), ctypes.CDLL(None)
+    program, libc = _load(copy), ctypes.CDLL(None)
     base = ctypes.c_uint64.from_address(program._handle).value
     ended = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(lambda code, _: _end(program, at_exit(code)))
     libc.on_exit(ended, None)
     main = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(base + start)
     copy_variables(program)
+    crashed = Handler(lambda *given: _end(program, at_exit(_report_signal(path, *given))))
+    for number in (signal.SIGSEGV, signal.SIGABRT):
+        handle(number, crashed)
     argv = (ctypes.c_char_p * (len(arguments) + 2))(str(path).encode(), *(a.encode() for a in arguments), None)
     for i in range(tags.get(_CONSTRUCTORS_SIZE, 0) // 8):
         constructor = ctypes.c_uint64.from_address(base + tags[_CONSTRUCTORS] + 8 * i).value
@@ -76,6 +88,39 @@ def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]
     code = main(len(arguments) + 1, ctypes.addressof(argv))
     libc.exit(code)
     raise AssertionError("exit() came back")
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    """Load a program. Start this process again with the library whose thread-local variables it uses, if there is one.
+
+    std::call_once and std::async use libstdc++'s, by an address that a library gets if it is loaded at the start.
+    """
+    try:
+        return ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        library, _, why = str(error).partition(": ")
+        loaded = os.environ.get("LD_PRELOAD", "")
+        if "static TLS block" not in why or library in loaded:
+            raise
+    atexit._run_exitfuncs()  # removes the temporary folders
+    os.execve(sys.executable, sys.orig_argv, ORIGINAL_ENVIRONMENT | {"LD_PRELOAD": f"{library} {loaded}".strip()})
+
+
+def _report_signal(path: Path, number: int, info: int, context: int) -> int:
+    """Say where a program is that gets a signal, and return the exit code."""
+    address = ctypes.c_uint64.from_address(info + ADDRESS_AT).value
+    code = ctypes.c_uint64.from_address(context + CODE_AT).value
+    what = f"{path} ended with {signal.Signals(number).name} in"
+    if number == signal.SIGABRT:
+        print(what, c_caller(), file=sys.stderr)
+    elif not code or (code != address and ctypes.string_at(code, 2) == _NO_CODE):
+        stack = ctypes.c_uint64.from_address(context + STACK_AT).value
+        place = c_caller((ctypes.c_uint64.from_address(stack).value,))
+        why = "which calls a function that it was linked without: link the library that has it (-lcuda for cu... names)"
+        print(f"{what} {place}, {why}", file=sys.stderr)
+    else:
+        print(f"{what} {c_caller()}, which accesses address {address:#x}", file=sys.stderr)
+    return 128 + number  # as a shell does
 
 
 def _end(program: ctypes.CDLL, code: int) -> None:

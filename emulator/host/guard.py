@@ -21,11 +21,11 @@ from .memory import Allocations
 from .order import Order, footprint_of
 
 _NONE, _READ, _ALL = 0, 1, 3
-_ADDRESS_AT, _ERROR_AT, _WRITE = 16, 192, 2
-"""Offsets of si_addr in siginfo_t and of the error code in ucontext_t of x86-64, and the code's bit of a write."""
+ADDRESS_AT, STACK_AT, CODE_AT, _ERROR_AT, _WRITE = 16, 160, 168, 192, 2
+"""Offsets of si_addr in siginfo_t, of rsp, rip and the error code in ucontext_t of x86-64, and a write's bit in it."""
 _SA_SIGINFO: Final = 4
 _libc: Final = ctypes.CDLL(None, use_errno=True)
-_Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+Handler: Final = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class _Action(ctypes.Structure):
@@ -39,6 +39,13 @@ class _Action(ctypes.Structure):
     )
 
 
+def handle(signal_number: int, handler: Any) -> _Action:
+    """Let a `Handler` handle a signal, and return the action before."""
+    action, before = _Action(ctypes.cast(handler, ctypes.c_void_p), flags=_SA_SIGINFO), _Action()
+    _libc.sigaction(signal_number, ctypes.byref(action), ctypes.byref(before))
+    return before
+
+
 class Guard:
     """The protection of a session's pinned and managed memory."""
 
@@ -47,7 +54,7 @@ class Guard:
         self._pages: dict[int, int] = {}
         """The protected pages, with the protection of each."""
         self._before: _Action | None = None
-        self._handler = _Handler(self._touched)
+        self._handler = Handler(self._touched)
 
     @contextmanager
     def inside(self) -> Iterator[None]:
@@ -79,13 +86,11 @@ class Guard:
         for page, allowed in self._pages.items():
             _protect(page, allowed)
         if self._pages:
-            action = _Action(ctypes.cast(self._handler, ctypes.c_void_p), flags=_SA_SIGINFO)
-            self._before = _Action()
-            _libc.sigaction(signal.SIGSEGV, ctypes.byref(action), ctypes.byref(self._before))
+            self._before = handle(signal.SIGSEGV, self._handler)
 
     def _touched(self, _signal: int, info: int, context: int) -> None:
         """Handle SIGSEGV: report an access of a protected page, then end its protection. Others go where they did."""
-        address = ctypes.c_uint64.from_address(info + _ADDRESS_AT).value
+        address = ctypes.c_uint64.from_address(info + ADDRESS_AT).value
         page = address & -PAGESIZE
         if page not in self._pages:
             self.open()  # the access is made again, and handled as before

@@ -94,6 +94,8 @@ class LibCuda(CLibrary):
             self._add(name, partial(self.copy, kind=kind))
         for name, width in _FILLS.items():
             self._add(name, partial(self.fill, width=width))
+        for name, by in (("Free_v2", "Free"), ("FreeHost", "FreeHost"), ("FreeAsync", "FreeAsync")):
+            self._add(f"cuMem{name}", partial(self.free, by=f"cuda{by}"))
 
     # The device and its context
 
@@ -183,23 +185,7 @@ class LibCuda(CLibrary):
         """Write a handle of the only memory pool: the device's memory."""
         put(pool, LONG, self.session.context)
 
-    @entry("cuMemHostGetDevicePointer_v2")
-    def mapped(self, pointer: int, of_host: int, _flags: int) -> None:
-        put(pointer, LONG, of_host)
-
-    @entry("cuMemFree_v2")
-    def free(self, pointer: int) -> None:
-        self._free(pointer, "cudaFree")
-
-    @entry("cuMemFreeHost")
-    def free_host(self, pointer: int) -> None:
-        self._free(pointer, "cudaFreeHost")
-
-    @entry("cuMemFreeAsync")
-    def free_async(self, pointer: int, stream: int) -> None:
-        self._free(pointer, "cudaFreeAsync", stream)
-
-    def _free(self, pointer: int, by: str, stream: int | None = None) -> None:
+    def free(self, pointer: int, stream: int | None = None, *, by: str) -> None:
         if not self.session.free(pointer, by, stream):
             raise CudaError(INVALID_VALUE)
 
@@ -219,10 +205,8 @@ class LibCuda(CLibrary):
         self.session.fill(destination, value, count, width, stream)
 
     @entry("cuMemcpyPeer", "cuMemcpyPeerAsync")
-    def copy_between_contexts(
-        self, destination: int, _to: int, source: int, _at: int, size: int, stream: int | None = None
-    ) -> None:
-        self.session.copy(destination, source, size, Kind.ON_DEVICE, stream)
+    def copy_across(self, to: int, _1: int, source: int, _2: int, size: int, stream: int | None = None) -> None:
+        self.session.copy(to, source, size, Kind.ON_DEVICE, stream)
 
     @entry("cuMemGetAddressRange_v2")
     def address_range(self, start: int, size: int, pointer: int) -> None:
@@ -297,10 +281,6 @@ class LibCuda(CLibrary):
             raise CudaError(INVALIDATED)
         put(graph, LONG, found.handle)
 
-    @entry("cuGraphInstantiateWithFlags", "cuGraphInstantiate_v2")
-    def instantiate(self, executable: int, graph: int) -> None:
-        put(executable, LONG, graph)
-
     @entry("cuGraphLaunch")
     def launch_graph(self, graph: int, stream: int) -> None:
         captures = self.session.captures
@@ -324,7 +304,7 @@ class LibCuda(CLibrary):
 
     @entry("cuGraphInstantiateWithParams")
     def instantiate_with(self, executable: int, graph: int, parameters: int) -> None:
-        self.instantiate(executable, graph)
+        self.same_handle(executable, graph)
         put(parameters + 24, INT, 0)  # success
 
     @entry("cuEventRecord", "cuEventRecordWithFlags")
@@ -399,7 +379,10 @@ class LibCuda(CLibrary):
         put(address, LONG, found[0])
         put(size, LONG, found[1])
 
-    @entry("cuLibraryGetModule", "cuKernelGetFunction")
+    @entry(
+        *("cuLibraryGetModule", "cuKernelGetFunction", "cuMemHostGetDevicePointer_v2"),
+        *("cuGraphInstantiateWithFlags", "cuGraphInstantiate_v2"),
+    )
     def same_handle(self, found: int, handle: int) -> None:
         put(found, LONG, handle)
 

@@ -238,38 +238,26 @@ class LibCudart(CLibrary):
     # Memory
 
     @entry("cudaMemcpy", "cudaMemcpyAsync")
-    def copy(self, destination: int, source: int, size: int, kind: int, stream: int | None = None) -> None:
-        self.session.copy(destination, source, size, kind, stream)
+    def copy(self, *given: int) -> None:
+        self.session.copy(*given)
 
     @entry("cudaMemcpyPeer", "cudaMemcpyPeerAsync")
-    def copy_between_devices(
-        self, destination: int, to: int, source: int, at: int, size: int, stream: int | None = None
-    ) -> None:
-        if to or at:
+    def copy_across(self, to: int, a: int, source: int, b: int, size: int, stream: int | None = None) -> None:
+        if a or b:
             raise CudaError(INVALID_DEVICE)
-        self.session.copy(destination, source, size, Kind.ON_DEVICE, stream)
+        self.session.copy(to, source, size, Kind.ON_DEVICE, stream)
 
-    @entry("cudaMemcpy2D")
-    def copy_rows(self, to: int, to_pitch: int, source: int, pitch: int, width: int, height: int, kind: int) -> None:
-        self.session.copy_rows(to, to_pitch, source, pitch, width, height, kind)
-
-    @entry("cudaMemcpy2DAsync")
-    def copy_rows_async(self, *given: int) -> None:
+    @entry("cudaMemcpy2D", "cudaMemcpy2DAsync")
+    def copy_rows(self, *given: int) -> None:
         self.session.copy_rows(*given)
 
     @entry("cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync")
-    def copy_to_symbol(
-        self, symbol: int, source: int, size: int, offset: int, kind: int, stream: int | None = None
-    ) -> None:
-        address, _ = self._variable(symbol)
-        self.session.copy(address + offset, source, size, kind, stream)
+    def copy_to_symbol(self, symbol: int, source: int, size: int, offset: int, *kind_and_stream: int) -> None:
+        self.session.copy(self._variable(symbol)[0] + offset, source, size, *kind_and_stream)
 
     @entry("cudaMemcpyFromSymbol", "cudaMemcpyFromSymbolAsync")
-    def copy_from_symbol(
-        self, destination: int, symbol: int, size: int, offset: int, kind: int, stream: int | None = None
-    ) -> None:
-        address, _ = self._variable(symbol)
-        self.session.copy(destination, address + offset, size, kind, stream)
+    def copy_from_symbol(self, to: int, symbol: int, size: int, offset: int, *kind_and_stream: int) -> None:
+        self.session.copy(to, self._variable(symbol)[0] + offset, size, *kind_and_stream)
 
     @entry("cudaGetSymbolAddress")
     def symbol_address(self, address: int, symbol: int) -> None:

@@ -15,7 +15,7 @@ SHARED_SYMBOL: Final = "@shared+"
 _UNIFORM: Final = (
     *("%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"),
     *("%warpid", "%nwarpid", "%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster", "%smid", "%nsmid"),
-    *("%gridid", "%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size", "%clock", "%globaltimer"),
+    *("%gridid", "%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size", "%clock", "%globaltimer", "%envreg"),
     *(PARAMS.name, SHARED_SYMBOL),
 )
 _CHANGING: Final = ("%clock", "%globaltimer")

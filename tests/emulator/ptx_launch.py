@@ -33,6 +33,7 @@ def launch(
     diagnostics: Diagnostics = "stop",
     findings: list[Fault] | None = None,
     names: Mapping[int, str] | None = None,
+    cooperative: bool = False,
 ) -> Stats:
     """Run the only kernel of a PTX text. Arrays are passed by address, integers by value, bytes as they are.
 
@@ -60,6 +61,7 @@ def launch(
         numerics,
         diagnostics,
         names=names or {},
+        cooperative=cooperative,
     )
     if findings is not None:
         run.findings = findings

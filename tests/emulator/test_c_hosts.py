@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import re
+import signal
 import struct
 import subprocess
 import sys
@@ -295,12 +297,14 @@ def test_a_product_with_scale_factors_is_refused(cuda, device) -> None:
 PROGRAM = r"""
 #include <cstdlib>
 #include <iostream>
+#include <mutex>
 #include <unistd.h>
 extern "C" {
 int cuModuleLoadData(void **, const void *); int cuModuleGetFunction(void **, void *, const char *);
 int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
                    void **);
 int cudaMalloc(void **, size_t); int cudaMemcpy(void *, const void *, size_t, int); int cudaMemset(void *, int, size_t);
+int cuUnknown();
 }
 const char *ptx = PTX;
 struct Around { Around() { std::cout << "early\n"; } ~Around() { std::cout << "late\n"; } } around;
@@ -308,6 +312,8 @@ int main(int argc, char **argv) {
   std::ios_base::sync_with_stdio(false);
   while (getopt(argc, argv, "n:") == 'n') std::cout << "n is " << optarg << std::endl;
   argv += optind - 1, argc -= optind - 1;
+  static std::once_flag once; std::call_once(once, [] { std::cout << "once\n"; });
+  if (argc == 1) return cuUnknown();
   unsigned n = atoi(argv[1]), *x, y[32] = {0}; void *module, *function, *given[] = {&x, &n};
   cudaMalloc((void **)&x, sizeof y); cudaMemset(x, 1, sizeof y);
   cuModuleLoadData(&module, ptx); cuModuleGetFunction(&function, module, "twice");
@@ -324,7 +330,7 @@ def executable(device, tmp_path: Path) -> Path:
     """Build a program that is linked to the libraries, and holds copies of variables of C's and C++'s libraries."""
     text = DOUBLE.replace("\n", "\\n")
     (tmp_path / "program.cpp").write_text(PROGRAM.replace("PTX;", f'"{text}";'))
-    libraries = [f"-L{FOLDER}", "-l:libcuda.so.1", "-l:libcudart.so.13"]
+    libraries = [f"-L{FOLDER}", "-l:libcuda.so.1", "-l:libcudart.so.13", "-Wl,--unresolved-symbols=ignore-all"]
     command = [str(program("compiler")), "program.cpp", "-pie", "-fPIE", "-o", "program", *libraries, "-lstdc++"]
     subprocess.run(command, cwd=tmp_path, check=True)
     return tmp_path / "program"
@@ -333,13 +339,21 @@ def executable(device, tmp_path: Path) -> Path:
 @pytest.mark.compiler
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
-    [(["-n", "5", "32", "7"], 7, "n is 5\n0 2020202"), (["64"], REPORT_EXIT, "700 0")],
+    [
+        (["-n", "5", "32", "7"], 7, "n is 5\nonce\n0 2020202\nlate\n"),
+        (["64"], REPORT_EXIT, "once\n700 0\nlate\n"),
+        ([], 128 + signal.SIGSEGV, "once\n"),
+    ],
 )
 def test_a_program_in_cpp(executable: Path, arguments: list[str], code: int, said: str) -> None:
     command = [sys.executable, "-m", "emulator", "run", str(executable), *arguments]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
-    assert (done.returncode, done.stdout) == (code, f"early\n{said}\nlate\n"), done.stderr
+    assert (done.returncode, done.stdout) == (code, f"early\n{said}"), done.stderr
     assert ("OutOfBounds" in done.stderr) == (code == REPORT_EXIT)
+    ended = (
+        "ended with SIGSEGV in main in program, offset 0x[0-9a-f]+, which calls a function that it was linked without"
+    )
+    assert bool(re.search(ended, done.stderr)) == (not arguments)
 
 
 CUDA_CORE = """

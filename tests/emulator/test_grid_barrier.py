@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ptx_launch import kernel, launch
 
-from emulator.errors import CooperativeLaunchTooLarge, Deadlock
+from emulator.errors import CooperativeLaunchTooLarge, Deadlock, OutOfBounds
 from emulator.machine.execution import scheduler
 from emulator.machine.launch.launch import Launch
 from emulator.ptx.parser import parse
@@ -75,6 +75,19 @@ def test_the_polls_of_a_cta_do_not_grow_with_the_others(completion: Mode) -> Non
 def test_all_ctas_meet(read: str, completion: Mode) -> None:
     out = met(read, completion)
     assert out.tolist() == [[10, 11, 12, 13, 14], [11, 12, 13, 14, 10]]
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_cooperative_launch_has_a_counter_to_meet_at(completion: Mode) -> None:
+    """cooperative_groups' grid.sync() takes its address from two registers."""
+    count, out = np.zeros(1, np.uint32), np.zeros((2, CTAS), np.uint32)
+    counter = "mov.u32 %r8, %envreg1; mov.u32 %r9, %envreg2; mov.b64 %rd0, {%r9, %r8}; add.s64 %rd0, %rd0, 4;"
+    text = meeting(READS[0]).replace("ld.param.b64 %rd0, [count];", counter)
+    for _ in range(2):
+        launch(text, [count, out], grid=(CTAS, 1, 1), block=(64, 1, 1), completion=completion, cooperative=True)
+    assert out.tolist() == [[10, 11, 12, 13, 14], [11, 12, 13, 14, 10]]
+    with pytest.raises(OutOfBounds, match="global memory 0x4 to 0x7"):
+        launch(text, [count, out], grid=(CTAS, 1, 1), block=(64, 1, 1), completion=completion)
 
 
 @pytest.mark.parametrize("completion", MODES)

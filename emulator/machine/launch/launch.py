@@ -81,6 +81,10 @@ class Launch:
                 f"a cooperative launch of {clusters} clusters of {prod(self.cluster)} CTAs of {threads} threads and "
                 f"{self.shared_bytes} bytes of shared memory; the device holds {self.resident_clusters} at a time"
             )
+        self.workspace: Any = (ctypes.c_uint32 * 2)(8, 0) if self.cooperative else None
+        """The memory of `grid.sync()`: its size in bytes, and a count of arrivals."""
+        if self.workspace is not None:
+            self.allocations = [*self.allocations, (ctypes.addressof(self.workspace), 8, "the grid's workspace")]
         self.memory = GlobalMemory(self.allocations, self.closed, self.report)
         if self.surroundings is not None:
             self.memory.track_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from functools import lru_cache
 from math import prod
 from typing import Any, Final
@@ -43,6 +44,7 @@ def of_cta(launch: Launch, cluster: Dim3, ctaid: Dim3, rank: int) -> dict[str, i
     }
     values = {f"%{name}.{axis}": t[i] for name, t in triples.items() for i, axis in enumerate("xyz")}
     size = prod(launch.cluster)
+    workspace = 0 if launch.workspace is None else ctypes.addressof(launch.workspace)
     return values | {
         "%nwarpid": launch.warps,
         "%cluster_ctarank": rank,
@@ -54,6 +56,8 @@ def of_cta(launch: Launch, cluster: Dim3, ctaid: Dim3, rank: int) -> dict[str, i
         "%dynamic_smem_size": launch.dynamic_shared_bytes,
         "%total_smem_size": launch.shared_bytes - RESERVED_SHARED_BYTES,
         "%aggr_smem_size": launch.shared_bytes,
+        "%envreg1": workspace >> 32,  # cooperative_groups' this_grid() reads the address there
+        "%envreg2": workspace & 0xFFFF_FFFF,
     }
 
 
