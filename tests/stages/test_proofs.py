@@ -98,6 +98,15 @@ def test_a_launch_of_another_kernel_is_refused(plain: Shown) -> None:
         proven(case, "sm_100", [replace(plain, products=frozenset())])
 
 
+def test_with_a_launch_for_each_branch_one_gathers(plain: Shown) -> None:
+    case = next(case for case in d5b.CASES if case.by_token)
+    proven(case, "sm_100", [plain, replace(plain, copies=frozenset({"cp.async"}))])
+    with pytest.raises(Unproven, match="listed keys gathered"):
+        proven(case, "sm_100", [plain, plain])
+    with pytest.raises(Unproven, match="both products"):
+        proven(case, "sm_100", [plain, replace(plain, products=frozenset(), copies=frozenset({"cp.async"}))])
+
+
 def test_caches_that_another_kernel_converted_are_refused(plain: Shown) -> None:
     case = next(case for case in d6d.CASES if case.heads == 128)
     pair = replace(plain, mma_ctas=frozenset({2}), cluster=2, ctas=2)
