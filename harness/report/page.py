@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,9 +76,28 @@ class Run:
         records = (record for _, record in self.records())
         return next_step(Verdict[self.verdict], self.reason, records, self.folder, self.arch) if self.verdict else ""
 
+    @cached_property
+    def why(self) -> str:
+        """The reason in one line; of a rejection its first failure, with the source line that it names."""
+        if not (self.verdict and Verdict[self.verdict].rejects):
+            return self.reason
+        failed = (case for _, record in self.records() for case in record.cases if case.outcome == "failed")
+        return next((summary(case.message) for case in failed if case.message), self.reason)
+
     def records(self) -> Iterator[tuple[str, Record]]:
         """Yield the records with their folders, as `load_all` does."""
         return load_all(self.folder, self.subject.milestones)
+
+
+def summary(message: str) -> str:
+    """Return a failure in one line: the finding and its source line, or the first figure and the pattern of errors."""
+    first, *rest = message.splitlines()
+    if first.endswith("outside its pins") and rest:
+        worst = next(line for line in reversed(rest) if not line.startswith(" "))
+        pattern = f"; {worst.partition(' ')[0]}: {rest[-1].strip()}" if rest[-1].startswith(" ") else ""
+        return rest[0].removesuffix(": FAILS") + pattern
+    place = SOURCE.search(message)
+    return f"{first} ({place[0]})" if place else first
 
 
 @dataclass

@@ -30,14 +30,14 @@ class Row:
 class Slower:
     """A milestone whose prediction exceeds its pin.
 
-    accepted: the run that has the accepted commit's prediction, "" if none is here. pictures: files of both timelines,
-    with a title each. tables: rows by title.
+    accepted: the run that has the accepted commit's prediction, "" if none is here. pictures: title and file of
+    both timelines, each with its share of the longer one's time. tables: rows by title.
     """
 
     milestone: str
     said: str
     accepted: str
-    pictures: Sequence[tuple[str, str]]
+    pictures: Sequence[tuple[str, str, float]]
     tables: Mapping[str, Sequence[Row]]
 
 
@@ -62,10 +62,11 @@ def slower(milestone: str, found: Prediction, folder: Path, record: Path, accept
     )
 
 
-def _pictures(sides: Sequence[tuple[str, Prediction, Path]], folder: Path) -> list[tuple[str, str]]:
-    """Return (title, path from `folder`) of each side's timeline."""
+def _pictures(sides: Sequence[tuple[str, Prediction, Path]], folder: Path) -> list[tuple[str, str, float]]:
+    """Return (title, path from `folder`, share of the longer time) of each side's timeline."""
+    longest = max(each.cycles for _, each, _ in sides)
     return [
-        (f"{name}, {each.cycles:,.0f} cycles", os.path.relpath(at / each.picture, folder))
+        (f"{name}, {each.cycles:,.0f} cycles", os.path.relpath(at / each.picture, folder), each.cycles / longest)
         for name, each, at in sides
         if each.picture
     ]

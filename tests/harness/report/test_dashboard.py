@@ -149,6 +149,9 @@ def test_milestones_by_commit_and_those_that_were_not_accepted(pages: Path) -> N
     assert matrix.count("<tr>") == 2 and 'title="REJECT_GATE"' in matrix and escaped in matrix
     assert escaped[:90] in first and escaped in one
     assert one.count('<td class="verdict CHANGE">REJECT_GATE</td>') == 100
+    assert first.count(">O.cosine = 0.3<") == one.count(">O.cosine = 0.3<") == 100, "why: what was found"
+    headings = re.findall(r"<th[^>]*>([^<]+)", first.partition("<h1>Runs")[0])
+    assert len(headings) == len(set(headings)) == 12
 
 
 @pytest.mark.parametrize("verdict", [*Verdict.__members__, ""])

@@ -70,6 +70,14 @@ def test_cases_that_failed_alike_are_said_once(tmp_path: Path) -> None:
     assert "D1.1 n=1 seed=1 and 3 more like it" in text
 
 
+def test_a_failure_in_one_line_has_its_source_line_or_the_pattern_of_its_errors() -> None:
+    finding = "DataRace: a reads b\n  at  PTX line 3: ld\n      kernel/a.py:7 in gemm: x\n"
+    assert page.summary(finding) == "DataRace: a reads b (kernel/a.py:7)"
+    figures = "D1.1 n=1: outside its pins\nU.z = 9, at most 7: FAILS\nU is worst in 2\nlse is worst in 1\n  high"
+    assert page.summary(figures) == "U.z = 9, at most 7; lse: high"
+    assert page.summary(figures.rpartition("\n")[0]) == "U.z = 9, at most 7"
+
+
 def test_every_record_of_the_past_can_be_shown(tmp_path: Path) -> None:
     sample = ROOT / "results/sample"
     run = Run(about(), "2026-11-22", "ACCEPT", "", sample)
@@ -98,6 +106,7 @@ def test_a_slower_candidate_is_shown_beside_the_accepted_one(tmp_path: Path) -> 
     assert "the hd=64 gate does not hold" in text and "change is wrong" not in text, "its figures are right"
     assert "200 cycles (20.0%) more than its pin allows" in text
     assert text.index('src="./../earlier/clock.png"') < text.index('src="./clock.png"')
+    assert re.findall(r'style="width: ([\d.]+)%"', text) == ["83.33", "100.00"], "both have one scale"
     rows = re.findall(r"<tr><td class=\"text\">(.*?)</tr>", text)
     assert len(rows) == 3 and all("500" in row and "720" in row and "+220, +44.0%" in row for row in (rows[0], rows[2]))
     assert "kernel/m.py:10 in gemm -&gt; kernel/m.py:14 in gemm" in rows[2] and "wait(p_full)" in rows[2]
