@@ -11,6 +11,7 @@ from ..chip import LANES, RANK_SHIFT
 from ..engine.divergence import lanes_of
 from ..engine.effects import Effect
 from ..isa.atomics import Atomic
+from ..isa.cp_async import is_predicate
 from ..isa.ld_st import MemoryOp
 from ..isa.ldmatrix import ROW_BYTES, Rows
 from ..isa.tcgen05_cp import TARGETS, CopyShape
@@ -169,7 +170,7 @@ def _lane_copies(effect: Effect, warp: Warp, lanes: int, values: Operands) -> Pi
     sizes = np.full(LANES, size.value, np.uint64)
     if len(rest) > ("L2::cache_hint" in effect.instr.modifiers):
         given = values.lanes(rest[0])
-        sizes = np.where(given != 0, 0, sizes) if _is_predicate(rest[0]) else given
+        sizes = np.where(given != 0, 0, sizes) if is_predicate(rest[0]) else given
     here = lanes_of(lanes)
     width = int(np.gcd.reduce([size.value, *sizes[here].tolist()]))
     byte = np.arange(0, size.value, width, dtype=np.int64)
@@ -177,10 +178,6 @@ def _lane_copies(effect: Effect, warp: Warp, lanes: int, values: Operands) -> Pi
     of = of_threads(warp, values.lanes(source), "global")[here, None] + byte
     of = np.where(byte < sizes.astype(np.int64)[here, None], of, UNKNOWN)
     return to.reshape(-1), of.reshape(-1), width
-
-
-def _is_predicate(operand: Operand) -> bool:
-    return isinstance(operand, Not) or (isinstance(operand, Reg) and operand.type == "pred")
 
 
 def _bulk(effect: Effect, warp: Warp, lane: int, values: Operands) -> list[Pieces]:

@@ -12,8 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity, profiler
 
 from ..patching import Patches
-from . import graphs
-from .captures import Captures, new_handle
+from .captures import Captures, Graph, new_handle
 from .errors import not_emulated, unsupported
 from .properties import PROPERTIES
 from .streams import DEFAULT_STREAM, Current, Event, ExternalStream, Generator, Stream, StreamContext
@@ -34,6 +33,49 @@ class DeviceContext:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_error: object) -> None: ...
+
+
+class CUDAGraph:
+    """torch.cuda.CUDAGraph."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        self._graph = Graph()
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+        Current.captures.begin(Current.stream.cuda_stream)
+
+    def capture_end(self) -> None:
+        self._graph = Current.captures.end(Current.stream.cuda_stream) or Graph()
+
+    def replay(self) -> None:
+        stream = Current.stream.cuda_stream
+        Current.captures.submit(stream, lambda: self._graph.replay(Current.captures.order, stream))
+
+    def reset(self) -> None:
+        self._graph = Graph()
+
+    def pool(self) -> tuple[int, int]:
+        return (0, self._graph.handle)
+
+
+class graph:
+    """torch.cuda.graph(cuda_graph, pool, stream): capture on `stream`, or on a new stream."""
+
+    def __init__(
+        self, cuda_graph: Any, pool: Any = None, stream: Stream | None = None, capture_error_mode: str = "global"
+    ) -> None:
+        self._graph, self._stream = cuda_graph, stream or Stream()
+
+    def __enter__(self) -> None:
+        Current.captures.synchronize()  # as torch does
+        self._stream.__enter__()
+        self._graph.capture_begin()
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self._graph.capture_end()
+        finally:
+            self._stream.__exit__(*error)
 
 
 def count_gpus() -> None:
@@ -103,8 +145,8 @@ def _functions(captures: Captures) -> dict[str, Any]:
         "current_stream": lambda device=None: Current.stream,
         "default_stream": lambda device=None: DEFAULT_STREAM,
         "set_stream": lambda stream: setattr(Current, "stream", stream),
-        "CUDAGraph": graphs.CUDAGraph,
-        "graph": graphs.graph,
+        "CUDAGraph": CUDAGraph,
+        "graph": graph,
         "graph_pool_handle": lambda: (0, new_handle()),
         "is_current_stream_capturing": lambda: captures.capturing(Current.stream.cuda_stream),
         "make_graphed_callables": unsupported("torch.cuda.make_graphed_callables", "use torch.cuda.graph"),

@@ -34,7 +34,7 @@ def _copy(ins: Instr) -> Action:
     if not isinstance(size, Imm) or size.value not in (4, 8, 16):
         raise UnknownInstruction(ins, f"size {size}; allowed is 4, 8, 16")
     sized = len(ins.operands) - (hint is not None) > 3
-    to, by_predicate = _Target(ins, size.value), sized and _is_predicate(ins.operands[3])
+    to, by_predicate = _Target(ins, size.value), sized and is_predicate(ins.operands[3])
 
     def run(warp: Warp, mask: Any, target: Any, source: Any, _size: int, *rest: Any) -> None:
         real = rest[0] if sized else size.value
@@ -86,7 +86,8 @@ class _Target(MemoryOp):
         self.bytes, self.what = size, ins.opcode
 
 
-def _is_predicate(operand: Any) -> bool:
+def is_predicate(operand: Any) -> bool:
+    """Return True for a register of predicates or its negation."""
     return isinstance(operand, Not) or (isinstance(operand, Reg) and operand.type == "pred")
 
 

@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[2]
 PARTS: Final = {
     *("chip", "demangling", "errors", "leniency", "garbage", "html", "patching", "children"),
     *("ptx", "native", "machine", "isa", "engine", "lowering", "program", "modules", "tensors"),
-    *("bridge", "emulation", "launching", "findings", "host"),
+    *("bridge", "emulation", "launching", "findings", "baseline", "host"),
 }
 """The modules and packages of the emulator that a launch may import."""
 SCRIPT: Final = """

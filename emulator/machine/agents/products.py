@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...leniency import Leniency
 from ...ptx.kinds import Kind
+from ...ptx.syntax import Instr
 from ..order.access import Access, missing_release
+from ..order.owner import CtaOwner
 from ..synchronisation.barriers import NamedBarrier
 from ..synchronisation.pipe import Pipe
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..order.owner import CtaOwner
-    from ..topology import Warp
+from ..topology import Warp
 
 WARPS: Final = 4
 """The warps of a warpgroup."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,12 @@ from ...chip import RANK_SHIFT, RESERVED_SHARED_BYTES
 from ...errors import BarrierError, Fault, Level, Misaligned, OutOfBounds, place
 from ...leniency import Grade, Leniency
 from ...ptx.syntax import ALL_BYTES, Instr
+from ..formats.descriptors import Pattern
 from ..launch.shared_names import shared_variable, source_name
 from ..order.access import Access, Issuer, TaintedStore
 from ..order.cells import Cells, pieces, span
+from ..order.clocks import Clock
+from ..order.owner import CtaOwner
 from ..order.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 from ..reports.report import (
     report_conflict,
@@ -27,11 +30,6 @@ from ..reports.report import (
 from ..reports.suspects import part_of_load, report_read
 from ..synchronisation.mbarrier import MAX_COUNT, MBarrier
 from .tmem import ALLOC
-
-if TYPE_CHECKING:
-    from ..formats.descriptors import Pattern
-    from ..order.clocks import Clock
-    from ..order.owner import CtaOwner
 
 WORD = 4
 CHUNK = 16

@@ -7,7 +7,7 @@ group of 16 lanes, the finest unit that any tcgen05 access except a lane-masked 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,17 +15,15 @@ from ...chip import TMEM_COLUMNS, TMEM_LANES
 from ...errors import Level, OutOfBounds, TensorMemoryError, place
 from ...leniency import Grade, Leniency
 from ...ptx.kinds import Kind
+from ...ptx.syntax import Instr
+from ..order.access import Access, Issuer
 from ..order.cells import Cells
+from ..order.clocks import Clock
+from ..order.owner import CtaOwner
 from ..order.shadow import UNWRITTEN, Shadow
 from ..reports.report import report_conflict, unwritten_cells, written
 from ..reports.suspects import WHOLE, LoadedPart
 from ..synchronisation.pipe import Pipe
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..order.access import Access, Issuer
-    from ..order.clocks import Clock
-    from ..order.owner import CtaOwner
 
 GROUP = 16
 GROUPS = TMEM_LANES // GROUP

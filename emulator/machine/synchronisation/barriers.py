@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from ...chip import LANES
 from ...errors import BarrierError, place
+from ...ptx.syntax import Instr
+from ..order.access import Issuer
+from ..order.clocks import Clock
 from ..order.completion import Wait
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ...ptx.syntax import Instr
-    from ..order.access import Issuer
-    from ..order.clocks import Clock
-    from ..order.owner import ClusterOwner, CtaOwner
-
+from ..order.owner import ClusterOwner, CtaOwner
 
 PAST: Final = 3
 """The number of completed uses of a named barrier that reports show."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...errors import BarrierError, source
 from ...ptx.syntax import Address, Instr
 from ..launch.addresses import KnownAddresses
 from ..launch.shared_names import mbarrier_name
+from ..order.access import Access, Issuer
 from ..order.clocks import Clock
-
-if TYPE_CHECKING:
-    from ..order.access import Access, Issuer
-    from ..order.owner import CtaOwner
+from ..order.owner import CtaOwner
 
 MAX_COUNT = (1 << 20) - 1
 

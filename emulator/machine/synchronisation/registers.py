@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...chip import LANES, MAX_REGISTERS_A_THREAD, REGISTER_STEP, REGISTERS_AN_SM
 from ...errors import RegisterError
 from ...leniency import Leniency
+from ...ptx.syntax import Instr
+from ..order.access import Issuer
 from ..order.completion import Wait
-
-if TYPE_CHECKING:
-    from ...ptx.syntax import Instr
-    from ..order.access import Issuer
-    from ..order.owner import CtaOwner
+from ..order.owner import CtaOwner
 
 
 class RegisterPool:
