@@ -1,4 +1,4 @@
-"""Requirements on the recorded launches of a case: the features that no figure of its results proves.
+"""Features that the recorded launches of a case must show, because no figure of its results proves them.
 
 A kernel without such a feature computes the same results. So the judge reads the PTX and the launches that were
 recorded (harness/judge/shown.py), and this table says what they must have. Where the kernel for a chip does not have a

@@ -1,4 +1,4 @@
-"""What a recording shows of its launches: the matrix instructions, copies and clusters in their PTX.
+"""Reader of recorded launches: the matrix instructions, copies and clusters in their PTX.
 
 The candidate wrote the recording, so it is read as untrusted input. What the reader does not understand is not shown.
 """
