@@ -110,16 +110,14 @@ def _report_signal(path: Path, number: int, info: int, context: int) -> int:
     """Say where a program is that gets a signal, and return the exit code."""
     address = ctypes.c_uint64.from_address(info + ADDRESS_AT).value
     code = ctypes.c_uint64.from_address(context + CODE_AT).value
-    what = f"{path} ended with {signal.Signals(number).name} in"
+    inner, why = list[int](), f", which accesses address {address:#x}"
     if number == signal.SIGABRT:
-        print(what, c_caller(), file=sys.stderr)
+        why = ""
     elif not code or (code != address and ctypes.string_at(code, 2) == _NO_CODE):
         stack = ctypes.c_uint64.from_address(context + STACK_AT).value
-        place = c_caller((ctypes.c_uint64.from_address(stack).value,))
-        why = "which calls a function that it was linked without: link the library that has it (-lcuda for cu... names)"
-        print(f"{what} {place}, {why}", file=sys.stderr)
-    else:
-        print(f"{what} {c_caller()}, which accesses address {address:#x}", file=sys.stderr)
+        inner = [ctypes.c_uint64.from_address(stack).value]
+        why = ", which calls a function that it was linked without: link the library that has it (cu...: -lcuda)"
+    print(f"{path} ended with {signal.Signals(number).name} in {c_caller(inner)}{why}", file=sys.stderr)
     return 128 + number  # as a shell does
 
 

@@ -291,10 +291,8 @@ class LibCuda(CLibrary):
         """Write a stream's capture status and graph. No dependencies are reported."""
         into = self.session.captures.graph_of(stream)
         put(status, INT, self.session.captures.status(stream))
-        put(number, LONG, into.handle if into else 0)
-        put(graph, LONG, into.handle if into else 0)
-        put(before, LONG, 0)
-        put(count, LONG, 0)
+        for at, value in ((number, into), (graph, into), (before, None), (count, None)):
+            put(at, LONG, value.handle if value else 0)
 
     @entry("cuStreamGetCaptureInfo_v3")
     def capture_info_with_edges(self, *given: int) -> None:

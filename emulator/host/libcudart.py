@@ -6,6 +6,7 @@ import ctypes
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from ..bridge.driver import LAUNCH_FAILURE, put
@@ -100,6 +101,8 @@ class LibCudart(CLibrary):
     def _add_more(self) -> None:
         for name, driver_name in _DRIVER_FUNCTIONS.items():
             self._add(name, self._driver.methods[driver_name])
+        for name, which in (("cudaGetErrorName", 0), ("cudaGetErrorString", 1)):
+            self._add(name, partial(error_text, which=which), always=True)
         for name in names("cuda"):  # so that a program that links to one can start, and a call says what is missing
             if name not in self.functions:
                 self._add(name, unsupported(name, "it needs a CUDA runtime"))
@@ -147,7 +150,7 @@ class LibCudart(CLibrary):
     def launch(self, function: int, *given: int, cooperative: bool = False) -> None:
         xy, z, block_xy, block_z, arguments, shared, stream = given
         sizes = [*_shape(xy, z), *_shape(block_xy, block_z)]
-        self._launch(function, launch_config(sizes, shared, stream, cooperative), arguments)
+        code.launch(self._kernel(function), launch_config(sizes, shared, stream, cooperative), arguments)
 
     @entry("cudaLaunchCooperativeKernel")
     def launch_cooperative(self, *given: int) -> None:
@@ -155,10 +158,7 @@ class LibCudart(CLibrary):
 
     @entry("cudaLaunchKernelExC")
     def launch_ex(self, config: int, function: int, arguments: int) -> None:
-        self._launch(function, LaunchConfig.read(config), arguments)
-
-    def _launch(self, function: int, config: LaunchConfig, arguments: int) -> None:
-        code.launch(self._kernel(function), config, arguments)
+        code.launch(self._kernel(function), LaunchConfig.read(config), arguments)
 
     def _kernel(self, function: int) -> int:
         """Return a kernel's handle by its host function or handle. Raises CudaError if there is none."""
@@ -202,14 +202,6 @@ class LibCudart(CLibrary):
         self.session.captures.synchronize()
         if self.session.last_error == LAUNCH_FAILURE:
             raise CudaError(LAUNCH_FAILURE)
-
-    @entry("cudaGetErrorString", always=True)
-    def error_string(self, error: int) -> int:
-        return error_text(error, 1)
-
-    @entry("cudaGetErrorName", always=True)
-    def error_name(self, error: int) -> int:
-        return error_text(error, 0)
 
     @entry("cudaStreamCreate")
     def new_stream(self, handle: int) -> None:
