@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tomllib
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Final
 
 from ..chip import NAME
+from .sarif import version
 from .scripts import InvalidInput, run_on_another_chip
 
 COMMANDS: Final = ("run", "time", "debug", "blame", "replay", "resources", "annotate", "mcp", "isa")
@@ -30,19 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _version() -> str:
-    """Return the version of the installed package; in a clone, that of the project."""
-    try:
-        return version("ptx-emulator")
-    except PackageNotFoundError:
-        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-        return f"{project['version']} (clone)"
-
-
 def _parser(command: str) -> argparse.ArgumentParser:
     """Make the parser of one command, which spares imports; of all, for their list, if there is none of that name."""
     parser = argparse.ArgumentParser(prog="ptx-emulator", description="A functional emulator of the B200.")
-    parser.add_argument("--version", action="version", version=f"ptx-emulator {_version()}")
+    parser.add_argument("--version", action="version", version=f"ptx-emulator {version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name in (command,) if command in COMMANDS else COMMANDS:
         import_module(f".{name}", __package__).add_command(commands)

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
+from inspect import cleandoc
+from pathlib import Path, PurePath
 from typing import Any, Final
 from urllib.parse import quote
 
 from .. import errors
 from ..findings import findings_in
 
+NAME: Final = "ptx-emulator"
 VERSION: Final = "2.1.0"
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 SUFFIX: Final = ".sarif"
 LEVELS: Final = {"fault": "error", "incomplete": "error", "formal": "warning", "pedantic": "note", "known": "note"}
 """SARIF's level of each level of a finding."""
 Json = dict[str, Any]
+
+
+def version() -> str:
+    """Return the version of the installed package; in a clone, that of the project."""
+    try:
+        return installed(NAME)
+    except PackageNotFoundError:
+        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+        return f"{project['version']} (clone)"
 
 
 def sarif(verdict: Mapping[str, Any]) -> Json:
@@ -28,7 +42,7 @@ def sarif(verdict: Mapping[str, Any]) -> Json:
         "version": VERSION,
         "runs": [
             {
-                "tool": {"driver": {"name": "ptx-emulator", "rules": [_rule(name) for name in classes]}},
+                "tool": {"driver": {"name": NAME, "version": version(), "rules": [_rule(name) for name in classes]}},
                 "invocations": [{"executionSuccessful": verdict["verdict"] != "incomplete"}],
                 "results": [_result(finding, classes.index(finding["class"])) for finding in every],
             }
@@ -43,8 +57,10 @@ def as_text(verdict: Mapping[str, Any], file: PurePath) -> str:
 
 def _rule(name: str) -> Json:
     known = getattr(errors, name, None)
-    text = (known.__doc__ or name).strip().splitlines()[0] if known is not None else name
-    return {"id": name, "name": name, "shortDescription": {"text": text}}
+    text = cleandoc((known and known.__doc__) or name)
+    more = f"docs/reference/findings.md#{name.lower()} in the repository of {NAME} has an example and what is checked."
+    rule = {"id": name, "name": name, "shortDescription": {"text": text.splitlines()[0]}}
+    return rule | {"fullDescription": {"text": text}, "help": {"text": f"{text}\n\n{more}"}}
 
 
 def _result(finding: Mapping[str, Any], rule: int) -> Json:

@@ -61,11 +61,14 @@ def test_reports_are_valid(tmp_path: Path) -> None:
     run = [sys.executable, "-m", "emulator", "run", "--diagnostics", "report", "--report", "race.sarif", "script.py"]
     ran = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0 and "DataRace" in ran.stderr, ran.stderr
-    (result,) = json.loads((tmp_path / "race.sarif").read_text())["runs"][0]["results"]
+    (written,) = json.loads((tmp_path / "race.sarif").read_text())["runs"]
+    (result,), driver = written["results"], written["tool"]["driver"]
     assert result["locations"] and result["relatedLocations"]
+    assert driver["version"] and "findings.md#datarace" in driver["rules"][0]["help"]["text"]
     finding = {"class": "Deadlock", "level": "fault", "message": "deadlock", "kernel": "k", "times": 1, "findings": []}
     without = finding | {"class": "DataRace", "ptx_line": 7, "source": None, "instruction": "ld"}
-    for name, found in (("clean", []), ("others", [finding, without])):
+    known = without | {"level": "known"}
+    for name, found in (("clean", []), ("others", [finding, without, known])):
         (tmp_path / f"{name}.sarif").write_text(as_text({"verdict": "fault", "findings": found}, Path("a.sarif")))
     (tmp_path / "wrong.sarif").write_text(json.dumps({"version": "2.1.0", "runs": [{"results": []}]}))
     files = [f"{name}.sarif" for name in ("race", "clean", "others", "wrong")]
