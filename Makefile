@@ -17,7 +17,7 @@ PY := $(call quoted,$(VENV)/bin/python)
 UV := $(shell command -v uv)
 
 # `make stage D1.1`: the words after `stage` name the milestone and are not targets.
-ifneq ($(filter stage layout sweep perf pin-cycles,$(firstword $(MAKECMDGOALS))),)
+ifneq ($(filter stage layout budget sweep perf pin-cycles,$(firstword $(MAKECMDGOALS))),)
 MILESTONE := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
 $(eval $(MILESTONE):;@:)
 endif
@@ -30,8 +30,9 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard diff clean-runs resume replay cancel revoke doctor trust provision milestones report notes \
 	layout budget size bench clock perf pin-cycles mutants flashmla-tests survey bugs docs silicon lint formatted test test-all test-thorough $(MILESTONE)
 
+##@ Set up
 help: ## list the targets
-	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@awk -F ':.*## ' '/^##@ / {print (groups++ ? "\n" : "") substr($$0, 5)} /^[a-z][a-zA-Z_-]*:.*## / {printf "  %-15s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv from requirements.lock; with uv, TORCH=cpu takes torch without the CUDA libraries
 
@@ -67,6 +68,7 @@ $(DOCS_READY): requirements-docs.lock
 	@$(call quoted,$(DOCS_VENV)/bin/python) -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
 	@touch $@
 
+##@ Judge a change
 stage: $(READY) ## make stage D1.1 [TARGET=b200]: judge the working tree on a milestone, after the gate
 	@$(PY) -m harness stage $(call quoted,$(MILESTONE)) $(JUDGED) $(if $(AGAIN),--again) $(if $(NO_CACHE),--no-cache)
 
@@ -82,6 +84,7 @@ ratchet: $(READY) ## judge the working tree on every milestone that was ever acc
 sweep: $(READY) ## make sweep D5c [SEEDS=400] [TARGET=cluster]: measure a milestone for many seeds and print the largest figures
 	@$(PY) -m harness sweep $(call quoted,$(MILESTONE)) $(if $(SEEDS),--seeds $(call quoted,$(SEEDS))) $(TARGETED)
 
+##@ Look at runs
 runs: $(READY) ## list the runs of this clone; with TARGET=b200, the runs of everybody there
 	@$(PY) -m harness runs $(TARGETED)
 
@@ -106,6 +109,13 @@ cancel: $(READY) ## make cancel RUN=id: ask a run to end
 revoke: $(READY) ## make revoke RUN=id BECAUSE="why": take the acceptance of a run back
 	@$(PY) -m harness revoke $(call quoted,$(RUN)) --because $(call quoted,$(BECAUSE))
 
+report: $(READY) ## print the path of the newest report, and open it if there is a browser
+	@$(PY) -m harness report
+
+notes: $(READY) ## update the table of STAGE_NOTES.md from the accepted runs
+	@$(PY) -m harness notes
+
+##@ Use a GPU host
 doctor: $(READY) ## check each requirement of a target and say how to fix it
 	@$(PY) -m harness doctor $(TARGETED)
 
@@ -115,28 +125,15 @@ trust: $(READY) ## show the key of a target's host, and pin it after you confirm
 provision: $(READY) ## build the environment of a target in its work folder
 	@$(PY) -m harness provision $(TARGETED)
 
+##@ Understand the kernel
 milestones: $(READY) ## list the milestones, and whether each is built
 	@$(PY) -m harness milestones
-
-report: $(READY) ## print the path of the newest report, and open it if there is a browser
-	@$(PY) -m harness report
-
-notes: $(READY) ## update the table of STAGE_NOTES.md from the accepted runs
-	@$(PY) -m harness notes
 
 layout: $(READY) ## make layout D1.3: draw and print where logits and P are stored
 	@$(PY) -m lab.layout $(call quoted,$(MILESTONE))
 
-budget: $(READY) ## print the resources of every kernel configuration: memory, registers, instructions, flops, bytes
-	@$(PY) -m lab.budget
-
-size: $(READY) ## print the lines of each package beside limits.toml; a limit that is exceeded ends with status 1
-	@$(PY) -m lab.size
-
-bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
-	@$(PY) -m lab.judging
-	@$(PY) -m lab.host_time
-	@$(PY) -m lab.emulator
+budget: $(READY) ## make budget [D1.4]: print memory, registers, instructions, flops and bytes of each configuration
+	@$(PY) -m lab.budget $(call quoted,$(MILESTONE))
 
 CASES := harness/tools/launch_cases.py
 perf: $(READY) ## make perf D1.4, or make perf [SHAPE="decode-64h-*"]: predicted; BASE=main [HEAD=mine]: what differs; TARGET=b200: measured
@@ -153,6 +150,7 @@ else
 	$(if $(WRITE),@$(PY) -m lab.pages predicted peers goals)
 endif
 
+##@ Compare with others, and check the emulator
 flashmla-tests: $(READY) ## make flashmla-tests FLASHMLA=path [ARGS="--help"]: run FlashMLA's own tests of sparse attention on flash_mla/
 	@$(PY) -m lab.flashmla $(call quoted,$(FLASHMLA)) $(ARGS)
 
@@ -177,6 +175,7 @@ silicon: $(READY) ## compare the emulator with this machine's NVIDIA GPU, bit by
 mutants: $(READY) ## run wrong versions of the kernel against the milestones, and list the unnoticed ones (hours; ARGS="--help")
 	@$(PY) -m lab.mutants $(ARGS)
 
+##@ Develop
 lint: $(READY) formatted ## run ruff and mypy
 	@$(PY) -m mypy
 
@@ -192,6 +191,14 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --durations=15 --dist=w
 # Without its cache mypy takes half a minute of one core, so the tests begin beside it.
 checked = $(PY) -m mypy & mypy=$$!; $(PYTEST) $(1); tested=$$?; \
 	wait $$mypy || { echo "mypy failed: run make lint" >&2; exit 1; }; exit $$tested
+
+size: $(READY) ## print the lines of each package beside limits.toml; a limit that is exceeded ends with status 1
+	@$(PY) -m lab.size
+
+bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
+	@$(PY) -m lab.judging
+	@$(PY) -m lab.host_time
+	@$(PY) -m lab.emulator
 
 test: $(READY) formatted ## run ruff, mypy and the tests of every package, in about 6 minutes of two cores
 	@$(call checked)

@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Return its exit code: 2 for invalid input, INFRA's for a target that cannot be reached."""
     options = vars(parser().parse_args(arguments))
     command = options.pop("command")
+    options |= {name: RunStore(RESULTS).full(options[name]) for name in ("run", "other") if name in options}
     try:
         return int(command(**options))
     except BAD_INPUT as error:
@@ -81,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     again = _option("--again", action="store_true", help="judge an accepted commit once more")
     no_cache = _option("--no-cache", action="store_true", help="compile the kernel even if it was compiled before")
     seeds = _option("--seeds", type=_count, default=40, help="seeds besides the milestone's own (default: 40)")
-    run = _option("run", metavar="RUN", help="a run id; `runs` lists them")
+    run = _option("run", metavar="RUN", help="a run id, or its last digits; `runs` lists them")
     other = _option("other", metavar="OTHER", help="the run to compare it with")
     keep = _option("--keep", type=_count, default=50, help="the number of newest runs that stay (default: 50)")
     clear = _option(

@@ -1,13 +1,14 @@
 """The resources of each configuration, from kernel.sm100.budget, and counts of launches compared with the ideal.
 
-`python -m lab.budget` prints both. Instructions are the PTX instructions of a softmax warp per KV tile,
-including those of its waits. Flops are those of the tensor cores, divided by 4 * rows * visible keys * head dim. Bytes
-are those that TMA moves into and out of shared memory, divided by one read of Q, one read of each visible key and value
-for every CTA, and one write of every output.
+`python -m lab.budget` prints both, `python -m lab.budget D1.4` the first for the configurations of one milestone.
+Instructions are the PTX instructions of a softmax warp per KV tile, including those of its waits. Flops are those of
+the tensor cores, divided by 4 * rows * visible keys * head dim. Bytes are those that TMA moves into and out of shared
+memory, divided by one read of Q, one read of each visible key and value for every CTA, and one write of every output.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from remote.device import Emulated
+from stages.catalog import runnable
 
 if TYPE_CHECKING:
     from kernel import FmhaConfig
@@ -142,16 +144,23 @@ def _progress(what: str, number: int, count: int) -> None:
 
 
 def main() -> None:
-    """Print every configuration, with counts of those without caches, then D5d's shapes."""
+    """Print every configuration or those of a milestone, with counts of those without caches; of all, D5d's shapes."""
+    parser = argparse.ArgumentParser(prog="python -m lab.budget", description=main.__doc__)
+    parser.add_argument("milestone", nargs="?", default="", help="D1.4, for example (default: all configurations)")
+    chosen = parser.parse_args().milestone
+    try:
+        cases = runnable(chosen).load().CASES if chosen else ()
+    except ValueError as why:
+        parser.error(str(why))
     device = Emulated()
 
     from kernel.sm100.budget import CONFIGS, SERVED_CONFIGS, report
 
-    configs = (*CONFIGS, *SERVED_CONFIGS)
+    configs = tuple(dict.fromkeys(case.config for case in cases)) or (*CONFIGS, *SERVED_CONFIGS)
     for number, config in enumerate(configs, 1):
         _progress("configuration", number, len(configs))
         print("\n".join([*report(config), *(emulated(config, device) if config in CONFIGS else ())]), flush=True)
-    for line in layers(device):
+    for line in () if chosen else layers(device):
         print(line, flush=True)
 
 

@@ -37,8 +37,8 @@ CANCEL_WITHIN_S = 3.0
 DEFAULT_LIMITS = TimeLimits()
 NOTHING_UNPINNED = Unpin()
 FIRST = (
-    "NOTHING TO COMPARE WITH: this clone has no `accepted` yet, so this tree is judged by its own stages and harness. "
-    "They have digest {pins}; compare it with that of a tree that you trust"
+    "first run of this clone: nothing is accepted yet, so the stages and the harness of this tree judge it. Later runs "
+    "compare with the accepted commit. (Digest {pins}, if you want to compare it with a tree that you trust.)"
 )
 
 NOT_THERE = "it was not started there, or clean-runs removed it"

@@ -110,8 +110,9 @@ def runs(target: str) -> int:
     rows = [[one_line(cell, 200) for cell in row] for row in (_runs_there(target) if target else _runs_here())]
     if not rows:
         console.print("no runs yet: make stage D1.1")
-    for row in [["run", "milestone", "target", "commit", "verdict", "age", "who"], *rows] if rows else []:
-        widths = (30, 10, 8, 12, 12, 7, 0)
+    shown = [["run", "milestone", "target", "commit", "verdict", "age", "who"], *rows] if rows else []
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
         console.print(Text("  ".join(map(str.ljust, row, widths)).rstrip()), soft_wrap=True)
     return 0
 
@@ -256,7 +257,8 @@ def _show_end(entry: Entry) -> int:
     alone = verdict is Verdict.ACCEPT and len(about.milestones) == 1
     terminal.show_end(console, shown, report if alone and report.exists() else made)
     for remark in about.remarks if entry.judges else ():
-        console.print(one_line(remark, 200), style="bold yellow", highlight=False, markup=False, soft_wrap=True)
+        style = "bold yellow" if about.base else "dim"  # nobody's first run has an accepted commit
+        console.print(one_line(remark, 200), style=style, highlight=False, markup=False, soft_wrap=True)
     if verdict is not Verdict.ACCEPT:
         console.print(f"fault: {verdict.fault.value}", highlight=False)
     if entry.stays:

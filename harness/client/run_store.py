@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from harness.host.verdict import Verdict
 from harness.report.record import Record, load_all
 
 NAME = "run.json"
+SHORT = re.compile(r"[0-9a-f]{3,6}")
 ACCEPT = Verdict.ACCEPT.name
 
 
@@ -69,9 +71,15 @@ class RunStore:
     def __init__(self, results: Path) -> None:
         self.results = results
 
+    def full(self, run: str) -> str:
+        """Return the id of the only run here that ends with `run`, at least 3 of its digits; else `run` itself."""
+        ends = self.results.glob(f"*-*{run}/{NAME}") if SHORT.fullmatch(run) else ()
+        found = [path.parent.name for path in ends]
+        return found[0] if len(found) == 1 else run
+
     def folder(self, run: str) -> Path:
         """Return the folder of a run's results."""
-        return self.results / check_run_id(run)
+        return self.results / check_run_id(self.full(run))
 
     def save(self, entry: Entry) -> None:
         """Write an entry atomically."""

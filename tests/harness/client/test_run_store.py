@@ -38,3 +38,14 @@ def test_the_base_comes_before_newer_runs(tmp_path: Path) -> None:
     assert store.accepted_before(rejected) == folders
     elsewhere = Entry(replace(rejected.subject, base="0" * 40), rejected.candidate, rejected.started)
     assert store.accepted_before(elsewhere)["D1.1"].resolve() == store.folder(newer.run)
+
+
+def test_the_last_digits_name_a_run_if_only_one_has_them(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    run = stored(store, "a", "ACCEPT", ["D1.1"]).run
+    assert store.find("aaa").run == store.full("aaaaaa") == run
+    assert [store.full(text) for text in ("aa", "bbb", "*aa")] == ["aa", "bbb", "*aa"]
+    again = store.folder(run).with_name(run.replace("D1.1", "D1.2"))
+    store.folder(run).rename(again)
+    stored(store, "a", "ACCEPT", ["D1.1"])
+    assert store.full("aaa") == "aaa", "two runs have them"
