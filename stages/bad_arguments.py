@@ -349,7 +349,7 @@ SERVING = (
     BadCall("2^31 bytes", lambda a: one_token(a, on_meta(1, 2**21)), "main.pages.shape[1]", "2^31"),
     BadCall("2^31 keys", lambda a: one_token(a, on_meta(2**22, 2**9)), "main.pages.shape[0] * main.pages.shape[1]"),
     BadCall("layouts", lambda a: cache(a, "extra", pages=codes(a, 3, 4, 584)), "caches", "one layout"),
-    BadCall("a layout and V4.1's", lambda a: cache(a, "extra", pages=codes(a, 3, 4, 288)), "caches", "v41_fp4"),
+    BadCall("a layout and V4.1's", lambda a: cache(a, "extra", pages=codes(a, 3, 4, 288)), "caches", "288 bytes"),
     BadCall("page_scales of bf16", lambda a: cache(a, "extra", page_scales=True), "extra.page_scales", "512 bf16"),
     BadCall("page_scales 1", lambda a: cache(a, "main", page_scales=1), "main.page_scales", "True or False"),
     BadCall("apart", lambda a: one_token(a, codes(a, 3, 4, 544)[..., :528], True), "main.pages.stride(1)", "528"),

@@ -28,4 +28,5 @@ BAD_ARGUMENTS = ("merge",)
 
 def test_says_it_rejects_bad_arguments(device: Device) -> None:
     """kernel.merge rejects bad arguments by name."""
-    assert not callers[-1].accepted("merge", device.torch_device)
+    accepted = callers[-1].accepted("merge", device.torch_device)
+    assert not accepted, "\n".join(accepted)

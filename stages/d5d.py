@@ -84,9 +84,11 @@ BAD_ARGUMENTS = ("fmha", "layer")
 
 def test_fmha_says_it_rejects_bad_arguments(device: Device) -> None:
     """kernel.fmha rejects bad arguments by name, before anything is launched."""
-    assert not callers[-1].accepted("fmha", device.torch_device)
+    accepted = callers[-1].accepted("fmha", device.torch_device)
+    assert not accepted, "\n".join(accepted)
 
 
 def test_the_layer_says_it_rejects_bad_arguments(device: Device) -> None:
     """kernel.dsv4.attention rejects bad arguments by the names of its own signature."""
-    assert not callers[-1].accepted("layer", device.torch_device)
+    accepted = callers[-1].accepted("layer", device.torch_device)
+    assert not accepted, "\n".join(accepted)

@@ -39,4 +39,5 @@ BAD_ARGUMENTS = ("serving",)
 
 def test_it_says_it_rejects_bad_arguments(device: Device) -> None:
     """kernel.serving.attention rejects bad arguments by name, before anything is launched."""
-    assert not callers[-1].accepted("serving", device.torch_device)
+    accepted = callers[-1].accepted("serving", device.torch_device)
+    assert not accepted, "\n".join(accepted)
