@@ -44,11 +44,13 @@ def predicted(
 LEAST_SEEN = (0.9, 0.3)
 
 
+#: The most that the branches which a cluster takes on the inputs may add to a prediction, as a factor.
+MOST_LONGER = 1.5
 MOST_LINES = 100
 
 
 class UnseenWork(AssertionError):
-    """A launch does more than its prediction has time for."""
+    """A launch does more, or takes longer, than its prediction has it."""
 
 
 def launching(case: Case, seed: int = 1) -> Callable[[], object]:
@@ -71,6 +73,7 @@ def predict(case: Case, device: Emulated, seed: int) -> tuple[Prediction, bytes]
     """
     found = timed(case, device, seed, trace=True)
     check_work(case, device, seed, found)
+    check_branches(case, device, seed, found)
     longest = max(found, key=lambda each: each.cycles)
     names = _names(case)
     prediction = Prediction(
@@ -117,6 +120,20 @@ def check_work(case: Case, device: Emulated, seed: int, found: Sequence[Any]) ->
                 f"{case} seed={seed}: its launches do {of:,} {what}, its prediction has {at_least:,.0f} of them; "
                 f"let no branch depend on a floating-point comparison, the time, or what an earlier launch left"
             )
+
+
+def check_branches(case: Case, device: Emulated, seed: int, found: Sequence[Any]) -> None:
+    """Compare predictions with others that take the branches of one executed cluster. Raises UnseenWork.
+
+    Sleeps, waits and copies behind a comparison are hardly any instructions, so that `check_work` does not see them.
+    """
+    taken = predicted(device, launching(case, seed), _mbarriers(case), branches="executed")
+    longer, assumed = (sum(each.cycles for each in predictions) for predictions in (taken, found))
+    if longer > MOST_LONGER * assumed:
+        raise UnseenWork(
+            f"{case} seed={seed}: predicted are {assumed:,.0f} cycles, but {longer:,.0f} with the branches that a "
+            f"cluster takes on these inputs; let no branch depend on a floating-point comparison that adds so much time"
+        )
 
 
 def _mbarriers(case: Case) -> Mapping[int, str]:

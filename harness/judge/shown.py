@@ -34,6 +34,8 @@ class Product(NamedTuple):
 
 def shown(recording: Recording) -> tuple[Chip, list[Shown]]:
     """Return the chip that a recording's kernels are compiled for, and what its launches show. Raises Unproven."""
+    if not recording.launches:
+        raise Unproven(f"{recording.name}: the call launches nothing")
     launches, targets = [], set()
     for launched in recording.launches:
         try:
@@ -44,7 +46,7 @@ def shown(recording: Recording) -> tuple[Chip, list[Shown]]:
         targets.add(module.syntax.target)
     chips = {found[1] for each in targets if (found := TARGET.fullmatch(each))}
     if len(targets) != 1 or not chips:
-        raise Unproven(f"{recording.name}: its launches are compiled for {', '.join(sorted(targets)) or 'no chip'}")
+        raise Unproven(f"{recording.name}: its launches are compiled for {', '.join(sorted(targets))}")
     return ("sm_90" if chips == {"90"} else "sm_100"), launches
 
 
