@@ -137,7 +137,7 @@ class Client:
 
     def __init__(self, project, folder):
         self.project = project
-        self.target = Ssh("b200", "b200", str(folder / "work"), sys.executable, "emulator", disk_mb=8)
+        self.target = Ssh("b200", "b200", str(folder / "work"), sys.executable, device="emulator", disk_mb=8)
         self.heard = Heard()
         self.driver = Driver(Repository(project.path), RunStore(project.path / "results"), self.heard)
 

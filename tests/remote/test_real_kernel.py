@@ -22,7 +22,7 @@ class Silent:
 @pytest.mark.long
 def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, sshd):
     repository = Repository(checkout.path)
-    target = Ssh("b200", "b200", str(sshd.folder / "work"), sshd.account.python, "emulator", disk_mb=64)
+    target = Ssh("b200", "b200", str(sshd.folder / "work"), sshd.account.python, device="emulator", disk_mb=64)
     driver = Driver(repository, RunStore(checkout.path / "results"), Silent())
     entry = driver.judge(["D1.1"], target)
     assert entry.verdict == "ACCEPT", entry.reason
@@ -44,7 +44,7 @@ def test_compiler_that_does_not_end_is_ended(checkout, sshd):
     checkout.replace(
         "kernel/sm100/softmax.py", scale, f"{scale}        while cutlass.const_expr(True):\n            pass\n"
     )
-    target = Ssh("b200", "b200", str(sshd.folder / "work"), sshd.account.python, "emulator", disk_mb=64)
+    target = Ssh("b200", "b200", str(sshd.folder / "work"), sshd.account.python, device="emulator", disk_mb=64)
     store = RunStore(checkout.path / "results")
     driver = Driver(Repository(checkout.path), store, Silent(), TimeLimits(compile_s=3.0))
     entry = driver.judge(["D1.1"], target)

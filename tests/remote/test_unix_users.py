@@ -27,9 +27,9 @@ def owners(workdir):
 
 def test_a_work_folder_of_another_account_is_refused(project, other_clone, sshd, other_sshd):
     workdir = sshd.folder / "work"
-    ada = Person(project, workdir, Ssh("b200", "b200", str(workdir), sshd.account.python, "emulator", disk_mb=8))
+    ada = Person(project, workdir, Ssh("b200", "b200", str(workdir), sshd.account.python, device="emulator", disk_mb=8))
     assert ada.stage().verdict == "ACCEPT"
-    theirs = Ssh("b200", "bobs", str(workdir), other_sshd.account.python, "emulator", disk_mb=8)
+    theirs = Ssh("b200", "bobs", str(workdir), other_sshd.account.python, device="emulator", disk_mb=8)
     entry = Person(other_clone, workdir, theirs).stage()
     assert entry.verdict == "INFRA"
     assert f"workdir {workdir} belongs to the account {sshd.account.name}: choose one of your own" in entry.reason
