@@ -41,8 +41,16 @@ def test_fake_and_meta_tensors_have_the_forms_of_results(name: str) -> None:
         ]
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("name", shortened(2, CALLS))
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        *shortened(4, ((name, backend) for name in CALLS for backend in ("eager", "aot_eager"))),
+        *(
+            pytest.param(name, "inductor", marks=[pytest.mark.long, pytest.mark.compiler])
+            for name in ("sparse", "dense", "listed")  # an operator each
+        ),
+    ],
+)
 def test_a_compiled_call_is_the_call(name: str, backend: str) -> None:
     call, given = CALLS[name][0], inputs(name)
     names, held = list(given), list(given.values())
