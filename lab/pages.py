@@ -354,6 +354,38 @@ def flashmla() -> Lines:
     return unchanged(head, DATA / "flashmla.csv")
 
 
+def detections() -> Lines:
+    """Yield, by milestone, in how many cases the comparison sees an error."""
+    table, errors = (
+        pivot("detections.csv", "error", "milestone"),
+        [row["error"] for row in rows(DATA / "detections.csv")],
+    )
+    head = tuple(dict.fromkeys(errors))
+    body: list[tuple[str, ...]] = []
+    for name, own in table.items():
+        cells = (f"{own[error]['seen']} of {own[error]['cases']}" if error in own else "-" for error in head)
+        thinnest = own[head[0]]["thinnest"] if head[0] in own else "-"
+        body.append((name, *cells, thinnest))
+    yield from markdown(("milestone", *head, "thinnest negative control"), body)
+
+
+def unseen() -> Lines:
+    """Yield why errors are not seen, over all milestones."""
+    body: list[tuple[str, ...]] = []
+    for error, own in pivot("detections.csv", "milestone", "error").items():
+        counts = ("cases", "seen", "no trace", "peaked", "other")
+        body.append((error, *(str(sum(int(row[name]) for row in own.values())) for name in counts)))
+    yield from markdown(("error", "cases", "seen", "no bit differs", "peaked", "other"), body)
+
+
+def pivot(file: str, column: str, key: str) -> dict[str, dict[str, dict[str, str]]]:
+    """Return the rows of a CSV file of lab/data by the values of two columns, those of `key` first."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for row in rows(DATA / file):
+        found.setdefault(row[key], {})[row[column]] = row
+    return found
+
+
 def _blocks() -> dict[str, Callable[[], Lines]]:
     found_errors = dict.fromkeys(each["error"] for each in toml(FINDS)["reported"])
     return {
@@ -365,6 +397,8 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "peers": peers,
         "goals": partial(whole, "goals.csv"),
         "flashmla": flashmla,
+        "detections": detections,
+        "unseen": unseen,
         "flashmla-prefill": partial(whole, "flashmla_prefill.csv"),
         "silicon-tests": silicon_tests,
         "silicon-outcomes": silicon_outcomes,

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lab.right_kernel import RightKernel
 from stages.caches import Paged, Served
 from stages.case import Case, Compressed
 from stages.check import compared
@@ -15,7 +16,6 @@ from stages.error_model import ROUNDS, TRUNCATES, ErrorModel, TensorCore, energy
 from stages.expected import reference
 from stages.inputs import draw
 from stages.tolerances import pins
-from tests.stages.right_kernel import RightKernel
 
 BOUNDS = pins("D0")
 

@@ -3,12 +3,12 @@
 import pytest
 
 from harness.judge.again import beyond
+from lab.right_kernel import RightKernel
 from stages.case import Case
 from stages.check import Figure, compare
 from stages.error_model import ErrorModel
 from stages.expected import reference
 from stages.inputs import draw
-from tests.stages.right_kernel import RightKernel
 
 CASE = Case("D1.1", 64, 128)
 

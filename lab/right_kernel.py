@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,16 @@ from stages.metrics import Array
 F32 = np.float32
 
 
+def _unchanged(each: Seen) -> Seen:
+    return each
+
+
 @dataclass(frozen=True)
 class RightKernel:
     """tile: keys of a KV tile. lag: how far, in powers of two, a logit may exceed the maximum before it moves.
 
     vote: rows whose maxima move together. core: how the tensor core adds. p_factor: factor of P, 1 in a right kernel.
+    scale_factor: factor of the scale. change: what the kernel reads in place of the right keys and sinks.
     """
 
     tile: int = 64
@@ -27,13 +33,15 @@ class RightKernel:
     vote: int = 16
     core: TensorCore = ROUNDS
     p_factor: float = 1.0
+    scale_factor: float = 1.0
+    change: Callable[[Seen], Seen] = _unchanged
 
     def outputs(self, case: Case, inputs: Inputs, want: Outputs) -> Outputs:
         """Return the outputs for a case. Rows that see no key are those of the reference."""
         got = {name: array.copy() for name, array in want.items()}
-        scale = case.head_dim**-0.5 if case.scale is None else case.scale
+        scale = (case.head_dim**-0.5 if case.scale is None else case.scale) * self.scale_factor
         for each in seen(case, inputs):
-            own = self.of_group(each, scale, exact=case.exact_maxima)
+            own = self.of_group(self.change(each), scale, exact=case.exact_maxima)
             for name in case.tensors:
                 got[name][each.rows] = own[name]
         return got
