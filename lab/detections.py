@@ -69,7 +69,7 @@ ERRORS: Final = {
 
 @dataclass
 class Row:
-    """What became of one error in the cases of a milestone. strength: figure over bound where it was seen least."""
+    """The result of one error in the cases of a milestone. strength: figure over bound where it was seen least."""
 
     cases: int = 0
     seen: int = 0

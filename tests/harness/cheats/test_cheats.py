@@ -17,6 +17,7 @@ from harness.client import vouched
 from harness.host import walls
 from harness.host.repository import Repository
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
+from harness.paths import ROOT
 from lab.judging import loopback
 from tests.harness.conftest import Accepted
 from tests.system import Checkout
@@ -147,3 +148,11 @@ def test_a_cheat_is_stopped_by_name(
 def test_there_are_cheats_of_every_kind() -> None:
     names = [cheat["name"] for cheat in CHEATS]
     assert len(names) == len(set(names)) >= 25
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=[cheat["name"] for cheat in CHEATS])
+def test_a_cheat_changes_text_that_is_there(cheat: dict[str, Any]) -> None:
+    """Most cheats are judged in `make test-thorough` alone, so their text would grow old unseen."""
+    wrong = [("kernel/host.py", RIGHT, "")] if cheat.get("wrong") else []
+    for path, old, _ in [*wrong, *cheat.get("edits", [])]:
+        assert (ROOT / path).read_text().count(old) == 1, path
