@@ -13,7 +13,7 @@ def test_the_table_has_every_milestone_and_every_control_is_rejected() -> None:
 
 
 def test_the_rows_of_the_gate_are_what_the_command_computes() -> None:
-    """Of the thinnest figure only the name is compared: its digits depend on the order of sums in float64."""
+    """The thinnest figure is compared by name only: its digits depend on the order of sums in float64."""
 
     def counts(row: tuple[str, ...]) -> tuple[str, ...]:
         return (*row[:-1], row[-1].split()[0])
