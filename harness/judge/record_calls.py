@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,12 +64,20 @@ def described(error: BaseException) -> str:
     root, place = error, ""
     raised: BaseException | None = error
     while raised is not None:
-        for frame in traceback.extract_tb(raised.__traceback__):
-            path = Path(frame.filename)
+        for file, line in _places(raised):
+            path = Path(file)
             if path.is_relative_to(Path("kernel").resolve()):
-                root, place = raised, f"{path.relative_to(Path.cwd())}:{frame.lineno} in {frame.name}: "
+                root, place = raised, f"{path.relative_to(Path.cwd())}:{line}: "
         raised = raised.__cause__ or raised.__context__
     return "\n".join(place + _text(root) if each is root else _text(each) for each in dict.fromkeys((root, error)))
+
+
+def _places(error: BaseException) -> Iterator[tuple[str, str]]:
+    """Yield the file and line of each frame of an error, outermost first, and of the text that is no Python."""
+    for frame in traceback.extract_tb(error.__traceback__):
+        yield frame.filename, f"{frame.lineno} in {frame.name}"
+    if isinstance(error, SyntaxError) and error.filename:
+        yield error.filename, str(error.lineno)
 
 
 def _text(error: BaseException) -> str:

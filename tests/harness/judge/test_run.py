@@ -290,7 +290,7 @@ def test_a_kernel_that_is_no_python_is_refused(checkout: Checkout, tmp_path: Pat
     code, record = run(checkout, tmp_path / run_id / "gate")
     assert record.run == run_id
     assert (code, record.verdict) == (Verdict.COMPILE_ERROR.exit_code, Verdict.COMPILE_ERROR.name)
-    assert record.reason.startswith("SyntaxError: ") and "fmha.py, line 1" in record.reason
+    assert record.reason.startswith("kernel/fmha.py:1: SyntaxError: ")
     assert record.phases[-1].outcome == "failed" and not record.cases
 
 
