@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import weakref
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from emulator.errors import DataRace, Fault, Level, MissingProxyFence, MissingWait
 from emulator.machine.execution import scheduler
+from emulator.machine.launch.globalmem import GlobalMemory
 from emulator.machine.topology import Cluster
 from tests.emulator.ptx_kernel import launch, source
 
@@ -232,3 +234,14 @@ def test_a_read_of_what_an_ended_cta_did_not_wait_for_is_reported() -> None:
     missing = r"cp.async.bulk.wait_group \(not .read\) in warp 0 of CTA \(0,0,0\) that covers PTX line"
     with pytest.raises(MissingWait, match=missing):
         launch(source(BY_CTA + read), words, grid=CTAS)
+
+
+def test_memory_in_two_mappings_of_the_process_is_one_allocation() -> None:
+    """A tensor that no argument names may lie in pages that Linux lists apart, as after a madvise of some."""
+    with mmap.mmap(-1, 2 * mmap.PAGESIZE) as pages:
+        pages.madvise(mmap.MADV_DONTFORK, mmap.PAGESIZE, mmap.PAGESIZE)
+        array = np.frombuffer(pages, np.uint8)
+        middle = array.ctypes.data + mmap.PAGESIZE
+        found = GlobalMemory([], False, lambda fault: None).find(middle - 64, middle + 64)
+        del array
+    assert found is not None and found.address < middle < found.address + found.size

@@ -167,17 +167,24 @@ class GlobalMemory:
         return any(a.address - a.margin < high and low < a.address + a.size + a.margin for a in neighbours)
 
     def _mapping(self, low: int, high: int, access: str) -> Allocation | None:
-        """Return the mapping of the process that holds the bytes with this access, "r" or "rw", or None."""
+        """Return the mapping of the process that holds the bytes with this access, "r" or "rw", or None.
+
+        Linux lists memory that was mapped at once in several parts if their flags differ, as after a madvise.
+        """
         mappings = self._mappings.setdefault(access, [])
         for known in mappings:
             if known.address <= low and high <= known.address + known.size:
                 return known
+        first = end = 0
         with open("/proc/self/maps") as maps:
             for line in maps:
                 span, given = line.split(maxsplit=2)[:2]
+                if not given.startswith(access):
+                    continue
                 start, stop = (int(x, 16) for x in span.split("-"))
-                if start <= low and high <= stop and given.startswith(access):
-                    mappings.append(Allocation(start, stop - start, f"host mapping {span}"))
+                first, end = first if start == end else start, stop
+                if first <= low and high <= end:
+                    mappings.append(Allocation(first, end - first, f"host mapping {first:x}-{end:x}"))
                     return mappings[-1]
         return None
 

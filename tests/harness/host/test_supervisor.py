@@ -395,8 +395,15 @@ def test_disk_that_fills_up_mid_run_is_the_machines_fault(project, small_disk):
 
 def test_a_phase_that_is_idle_or_uses_too_much_is_stopped(tmp_path, monkeypatch):
     started = phase.start(["sh", "-c", "sleep 600 & wait"], tmp_path, {}, tmp_path / "log")
-    wait_for(lambda: len(phase.descendants(os.getpid())) >= 2)
     watch = phase.UsageWatch(started)
+
+    def at_rest() -> bool:
+        """Return whether both processes have started: those that start use CPU time after the first look."""
+        before = phase._used(started)
+        time.sleep(0.2)
+        return len(before) == 2 and phase._used(started) == before
+
+    wait_for(at_rest)
     try:
         assert watch.look(1.0) is None and watch.look(60.0) is None
         assert watch.look(62.0) is Stop.IDLE
