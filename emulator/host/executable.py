@@ -31,7 +31,7 @@ _THREAD_LOCAL: Final = 6
 _STATIC_RUNTIME: Final = "libcudart_static_"
 """The prefix of symbols internal to NVIDIA's static runtime."""
 _NO_CODE: Final = bytes(2)
-"""What GNU's linker writes for a call of an unknown function with --unresolved-symbols=ignore-all."""
+"""The bytes that GNU's linker writes for a call of an unknown function with --unresolved-symbols=ignore-all."""
 _JUMP: Final = struct.Struct("<2sQ2s")
 """`movabs $address, %rax; jmp *%rax`."""
 _TO_MAIN: Final = b"\x48\x8d\x3d"

@@ -29,6 +29,17 @@ MOST_BYTES = 0.9 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 IDLE_S = 60.0
 #: BLAS threads fight over few cores: a 128x128x16 product takes 15 us on one thread and 2 ms on two.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+KEPT_VARIABLES = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "USER",
+    "LOGNAME",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_VISIBLE_DEVICES",
+)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -233,6 +244,14 @@ class UsageWatch:
 def _status(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat that follow the command's name. Raises OSError."""
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+
+def kept_environment() -> dict[str, str]:
+    """Return what a phase has of this process's environment, with one BLAS thread.
+
+    Figures depend on the rest: OPENBLAS_CORETYPE, for one, changes last bits.
+    """
+    return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | ONE_THREAD
 
 
 def descendants(root: int, spared: frozenset[int] = frozenset()) -> set[int]:

@@ -46,19 +46,6 @@ AGAIN = "accepted"
 WALLS_S = 20.0
 #: Exit code of a supervisor that left no verdict: 128 + SIGTERM.
 INTERRUPTED = 143
-KEPT_VARIABLES = (
-    "PATH",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "USER",
-    "LOGNAME",
-    "LD_LIBRARY_PATH",
-    "CUDA_HOME",
-    "CUDA_VISIBLE_DEVICES",
-)
-
-
 #: Variables of the phase that repeats a recording. Its home and temporary folder differ too, and so does its argv.
 OTHER_SURROUNDINGS = {"PYTHONHASHSEED": "1", "TZ": "Asia/Kathmandu", "LANG": "C.UTF-8", "USER": "b", "LOGNAME": "b"}
 
@@ -393,10 +380,8 @@ class Supervisor:
 
     def _environment(self, step: Step) -> dict[str, str]:
         """Return a phase's environment: nothing of the user's Python, caches or git, and a mark that identifies it."""
-        kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
         return {
-            **kept,
-            **phase.ONE_THREAD,
+            **phase.kept_environment(),
             "HOME": str(self._home(step)),
             "TMPDIR": str(self._home(step)),
             "PYTHONDONTWRITEBYTECODE": "1",

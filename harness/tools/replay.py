@@ -7,7 +7,6 @@ verdict of the run names the commit whose code judged it.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
@@ -17,8 +16,7 @@ from pathlib import Path
 
 from harness.client.run_store import RunStore
 from harness.host.job import JobError
-from harness.host.phase import ONE_THREAD
-from harness.host.supervisor import KEPT_VARIABLES
+from harness.host.phase import kept_environment
 from harness.paths import RESULTS, ROOT
 from harness.report import record
 from harness.report.record import Record, RecordError
@@ -57,9 +55,7 @@ def replayed(folder: Path, before: Record) -> Record:
         argv = ["--device", "emulator", "--target", before.target, "--out", str(out)]
         argv += ["--seed", str(fresh), "--commit", before.tree.commit]
         chip = before.prediction.chip.lower() if before.prediction else ""
-        # As for the run: OPENBLAS_CORETYPE, for one, gives other last bits.
-        kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-        env = kept | ONE_THREAD | ({"EMULATOR_DEVICE": chip} if chip else {})
+        env = kept_environment() | ({"EMULATOR_DEVICE": chip} if chip else {})
         command = [sys.executable, "-m", "harness.judge.run", before.milestone, *argv]
         subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, check=False)
         return record.load(out)
