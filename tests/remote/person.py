@@ -35,7 +35,7 @@ class Person:
 
     def __init__(self, project, workdir, target):
         self.project, self.target = project, target
-        self.said, self.doings = [], []
+        self.said, self.doings, self.died = [], [], []
         self.place = Workplace(workdir)
         self.repository = Repository(project.path)
         self.driver = Driver(self.repository, RunStore(project.path / "results"), self)
@@ -51,14 +51,22 @@ class Person:
 
     def in_background(self, *milestones):
         result = []
-        thread = threading.Thread(target=lambda: result.append(self.stage(*milestones)))
+
+        def judge():
+            try:
+                result.append(self.stage(*milestones))
+            except Exception as error:
+                self.died.append(error)
+                raise
+
+        thread = threading.Thread(target=judge)
         thread.start()
         return thread, result
 
     def wait_for(self, words):
         deadline = time.monotonic() + self.PATIENCE_S
         while not any(words in text for text in self.said + self.doings):
-            assert time.monotonic() < deadline, (words, self.said, self.doings)
+            assert not self.died and time.monotonic() < deadline, (words, self.said, self.doings, self.died)
             time.sleep(0.02)
 
     def stage_until_killed(self, first=""):
