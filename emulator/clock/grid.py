@@ -202,6 +202,8 @@ class Grid:
         are alike, so that a few clusters of the middle one stand for all. If L2 is too small, all clusters of a wave
         decide what it still holds. whole: a walk of one cluster. sampled: loads of some clusters.
         """
+        if not whole.boxes:
+            return
         count, walk = len(self._indices), self._walk()
         loaded = {tensor.address: float(size) for tensor, size in whole.loaded.items()}
 

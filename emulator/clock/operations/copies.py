@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from math import prod
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ...chip import RANK_SHIFT
 from ...errors import UnknownInstruction
-from ...isa.lane_values import active_lanes, of_lane
+from ...isa.lane_values import active_lanes, of_lane, per_lane
 from ...isa.registry import BLOCK, Action
 from ...machine.formats.tensormap import MAP_BYTES, TensorMap, decode
 from ...machine.memory.shared import OFFSET_MASK
@@ -212,6 +213,18 @@ def _copy_values(warp: TimedWarp, target: int, source: int, size: int) -> None:
         warp.cta.smem[offset : offset + size] = np.frombuffer(ctypes.string_at(source, size), np.uint8)
 
 
+def _copy_lanes(warp: TimedWarp, ins: Instr, targets: np.ndarray, sources: np.ndarray, size: int) -> None:
+    """Copy the values of all lanes of a cp.async at issue. targets, sources: addresses, multiples of `size`."""
+    memory, width = warp.cta.launch.memory, min(size, 8)
+    if memory.known(int(sources.min()), int(sources.max()) + size) is None:
+        for target, source in zip(targets.tolist(), sources.tolist(), strict=True):
+            _copy_values(warp, target, source, size)
+        return
+    values = memory.load(sources, width, size // width, ins, warp, "cp.async")
+    places = (targets.astype(np.intp) & OFFSET_MASK)[:, None] // width + np.arange(size // width)
+    warp.cta.smem.view(values.dtype)[places] = values
+
+
 @timed("cp.async.bulk", "cp.reduce.async.bulk", keep=everything)
 def _bulk(ins: Instr) -> Action:
     multicast, far = "multicast::cluster" in ins.modifiers, "global" in ins.modifiers
@@ -292,11 +305,11 @@ def _copy(ins: Instr) -> Action:
         return now + cycles
 
     def run(warp: TimedWarp, mask: Any, target: Any, source: Any, size: int) -> None:
-        lanes = active_lanes(mask)
-        for lane in lanes:
-            _copy_values(warp, of_lane(target, lane), of_lane(source, lane), size)
-        tensor = _allocation(warp, of_lane(source, lanes[0]), size)
-        warp.timeline.issues_copy(warp, tensor, size * len(lanes), ((0, of_lane(source, lane)) for lane in lanes))
+        lanes = list(active_lanes(mask))
+        sources = per_lane(source, np.uint64)[lanes]
+        _copy_lanes(warp, ins, per_lane(target, np.uint32)[lanes], sources, size)
+        tensor = _allocation(warp, int(sources[0]), size)
+        warp.timeline.issues_copy(warp, tensor, size * len(lanes), zip(repeat(0), sources.tolist(), strict=False))
         warp.ops.append((perform, size * len(lanes), tensor))
 
     return run
