@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -150,6 +151,23 @@ def made_once(shared_folder: Path) -> MadeOnce:
         return folder
 
     return once
+
+
+@pytest.fixture(scope="session")
+def installed(made_once: MadeOnce) -> Path:
+    """Provide an environment with this repository's packages as pip installs them, and this one's torch and CuTeDSL.
+
+    pip is that of this environment, because installing another takes 3 CPU seconds.
+    """
+
+    def install(venv: Path) -> None:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+        (site,) = venv.glob("lib/python*/site-packages")
+        (site / "its_own.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+        pip = [sys.executable, "-m", "pip", "--python", venv / "bin/python", "install", "--quiet", "--no-deps"]
+        subprocess.run([*pip, ROOT, ROOT / "packaging"], check=True)
+
+    return made_once("installed", install)
 
 
 @pytest.fixture(scope="session")

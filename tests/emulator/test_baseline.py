@@ -103,6 +103,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "is no report in JSON" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_pytest(tmp_path: Path) -> None:
     """An entry of a test that did not run is not stale."""
     (tmp_path / "kernel.py").write_text("\n".join(SOURCE))

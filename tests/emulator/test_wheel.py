@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -35,13 +34,9 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> Path:
-    run(sys.executable, "-m", "venv", tmp_path / "venv")
-    return tmp_path / "venv"
-
-
-def test_an_empty_environment(environment: Path, tmp_path: Path) -> None:
+def test_an_empty_environment(tmp_path: Path) -> None:
+    environment = tmp_path / "venv"
+    run(sys.executable, "-m", "venv", environment)
     run(environment / "bin/pip", "install", "--quiet", ROOT)
     run(environment / "bin/python", "-c", SCRIPT, cwd=tmp_path)
     assert "[PTX ISA 9.7.1]" in run(environment / "bin/ptx-emulator", "isa", cwd=tmp_path)
@@ -55,12 +50,8 @@ def test_an_empty_environment(environment: Path, tmp_path: Path) -> None:
     assert not [name for name in others if (site / name).exists()]
 
 
-def test_a_kernel_project_beside_its_own_packages(environment: Path, tmp_path: Path) -> None:
-    (site,) = environment.glob("lib/python*/site-packages")
-    here = sysconfig.get_path("purelib")
-    (site / "its_own.pth").write_text(f"import site; site.addsitedir({here!r})\n")
-    run(environment / "bin/pip", "install", "--quiet", "--no-deps", ROOT)
+def test_a_kernel_project_beside_its_own_packages(installed: Path, tmp_path: Path) -> None:
     project = shutil.copytree(ROOT / "examples/own_repository", tmp_path / "project")
     both = ("--emulator-completion=lazy", "--emulator-completion=random")
-    said = run(environment / "bin/python", "-m", "pytest", *both, cwd=project)
+    said = run(installed / "bin/python", "-m", "pytest", *both, cwd=project)
     assert "2 passed" in said and "warning" not in said

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
-import sysconfig
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import MadeOnce
-
-ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "programs/attend.py"
 
 pytestmark = pytest.mark.long
@@ -95,21 +90,8 @@ BUGS = (
 )
 
 
-@pytest.fixture(scope="module")
-def installed(made_once: MadeOnce) -> Path:
-    """Install the emulator by pip in a fresh environment, beside torch and CuTeDSL, and return its command."""
-
-    def install(venv: Path) -> None:
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        (site,) = venv.glob("lib/python*/site-packages")
-        (site / "its_own.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
-        subprocess.run([venv / "bin/pip", "install", "--quiet", "--no-deps", ROOT], check=True)
-
-    return made_once("installed_emulator", install) / "bin/ptx-emulator"
-
-
 @cache
-def explained(command: Path, folder: Path, name: str) -> str:
+def explained(environment: Path, folder: Path, name: str) -> str:
     """Return the report on a bug; on the right program for the name ""."""
     text = PROGRAM.read_text()
     for bug in BUGS:
@@ -120,7 +102,11 @@ def explained(command: Path, folder: Path, name: str) -> str:
     (folder / name / "attend.py").write_text(text)
     asked = ["--output", "o", "--expected", "ref.npy", "--rtol", "2e-2", "--atol", "1e-2"]
     done = subprocess.run(
-        [command, "blame", *asked, "attend.py"], cwd=folder / name, capture_output=True, text=True, check=False
+        [environment / "bin/ptx-emulator", "blame", *asked, "attend.py"],
+        cwd=folder / name,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert ("AssertionError" in done.stderr) is bool(name), "the script sees that its result is wrong"

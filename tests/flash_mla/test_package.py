@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
-
-from harness.paths import ROOT
 
 pytestmark = pytest.mark.long
 
@@ -53,13 +49,10 @@ def run(*command: str | Path, cwd: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_an_engine_s_imports_and_calls(tmp_path: Path) -> None:
+def test_an_engine_s_imports_and_calls(installed: Path, tmp_path: Path) -> None:
     """torch and CuTeDSL are those of this environment: they are too large to install again."""
-    run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
-    run("venv/bin/pip", "install", "--quiet", "--no-deps", ROOT / "packaging", ROOT, cwd=tmp_path)
-    (site,) = tmp_path.glob("venv/lib/python*/site-packages")
+    (site,) = installed.glob("lib/python*/site-packages")
     assert not [each for each in ("kernel", "stages", "tests", "bench", "build.py") if (site / each).exists()]
-    (site / "its_own.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
     for name in ("kernel", "tests", "bench"):
         (tmp_path / f"{name}.py").touch()
-    run("venv/bin/python", "-c", ENGINE, cwd=tmp_path)
+    run(installed / "bin/python", "-c", ENGINE, cwd=tmp_path)
