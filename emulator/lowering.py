@@ -8,17 +8,13 @@ from typing import Any
 
 from .engine.blocks import Instructions
 from .engine.code import Code, Layout
-from .engine.early_uses import early_uses
 from .engine.effects import Effect, Find, effects
 from .engine.elected import Elections, Published
-from .engine.liveness import Liveness
-from .engine.load_store import load_stores
-from .engine.reach import Reaches
-from .engine.retried import is_strong, retried
-from .engine.static_faults import StaticFault, unfenced, unwritten
-from .engine.stored import stored
+from .engine.fetch import load_stores
+from .engine.reach import Reaches, is_strong, retried, stored
+from .engine.registers import Liveness, varying
+from .engine.static_faults import StaticFault, early_uses, unfenced, unwritten
 from .engine.taint import OneByOne
-from .engine.uniformity import varying
 from .errors import Decoding, UnknownInstruction
 from .isa import catalog as _catalog  # noqa: F401 - fills the registry
 from .isa import registry

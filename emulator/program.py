@@ -14,7 +14,7 @@ from .engine.blocks import BLOCKED
 from .engine.code import Code
 from .engine.divergence import ArmsApart, rejoin, resume
 from .engine.effects import Effect, Find
-from .engine.placement import RegisterFile, RegisterFiles
+from .engine.registers import RegisterFile, RegisterFiles
 from .engine.taint import Choice, TaintTracker, choice
 from .errors import EmulatorError, UnknownInstruction
 from .isa import registry

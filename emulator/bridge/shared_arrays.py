@@ -1,7 +1,7 @@
 """Names of CuTeDSL's arrays in shared memory: recorded while a kernel is traced, appended to its PTX as comments.
 
 PTX has one nameless array of dynamic shared memory. The comments go wherever the PTX goes: to other processes, into
-recordings and caches. `emulator/ptx/shared_arrays.py` reads them.
+recordings and caches. `emulator/ptx/source.py` reads them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from ..machine.formats.cute_layouts import parse
 from ..patching import Patches
-from ..ptx.shared_arrays import comment
+from ..ptx.source import comment
 
 ALLOCATE: Final = "cute.memref.alloca"
 POINTERS: Final = frozenset({"cute.get_iter", "cute.recast_iter"})

@@ -9,7 +9,7 @@ from typing import Final
 
 from ..chip import MAX_REGISTERS_A_THREAD, REGISTERS_AN_SM
 from ..engine.effects import Effect
-from ..engine.liveness import Liveness
+from ..engine.registers import Liveness
 from ..ptx.flow import Flow
 from ..ptx.syntax import Kernel, Reg
 

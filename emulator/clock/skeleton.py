@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..engine.effects import Effect, effects, registers
 from ..isa.registry import Handler
-from ..ptx.dataflow import predecessors, reachable
-from ..ptx.flow import BasicBlock, Flow
+from ..ptx.flow import BasicBlock, Flow, predecessors, reachable
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
 from .chips import Chip, reading

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import EmulatorError
 from ..program import Program
-from ..ptx.families import split
+from ..ptx.kinds import split
 from ..ptx.parser import parse
 
 LIST = Path(__file__).with_name("forms.ptx")

@@ -15,7 +15,7 @@ from typing import IO, Any, Final, NoReturn
 import numpy as np
 
 from ..engine.effects import Effect
-from ..engine.placement import UNSET
+from ..engine.registers import UNSET
 from ..machine.formats import cute_layouts
 from ..machine.launch.shared_names import shared_variables, source_name
 from ..machine.launch.source import source_place

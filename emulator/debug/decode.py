@@ -13,9 +13,9 @@ from ..engine.effects import Effect
 from ..isa.atomics import Atomic
 from ..isa.cp_async import is_predicate
 from ..isa.ld_st import MemoryOp
-from ..isa.ldmatrix import ROW_BYTES, Rows
 from ..isa.tcgen05_cp import TARGETS, CopyShape
 from ..isa.tcgen05_ld_st import Transfer, fragment
+from ..isa.warp_matrices import ROW_BYTES, Rows
 from ..machine.agents.boxes import Load, Store
 from ..machine.agents.tensorcore import participating_ctas
 from ..machine.formats.descriptors import MatrixDescriptor

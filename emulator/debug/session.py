@@ -21,8 +21,7 @@ from ..modules import LoadedKernel, execute
 from ..program import Program
 from ..tensors import NamedTensor, tensors_of_callers
 from .places import source_line, warp_name, where
-from .replay import Snapshot
-from .stepping import Observer, SteppedProgram
+from .stepping import Observer, Snapshot, SteppedProgram
 from .stops import Stop, Watch
 
 COMPLETED: Final = 16

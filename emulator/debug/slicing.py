@@ -11,7 +11,7 @@ import numpy as np
 
 from ..chip import LANES
 from ..engine.effects import Effect, registers
-from ..isa.mma_sync import COLUMNS, HIGH, LOW, ROWS
+from ..isa.warp_matrices import COLUMNS, HIGH, LOW, ROWS
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Operand, Reg, Special, TensorAddress, Vector
 from ..tensors import MANTISSA, TYPES, numbers, width_of

@@ -1,7 +1,8 @@
-"""A program that executes one instruction at a time and notifies an observer of each."""
+"""A program that executes one instruction at a time and notifies an observer of each, and can be run again."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from ..engine.taint import Choice, TaintTracker, choice
 from ..errors import EmulatorError
 from ..lowering import Lowered
 from ..machine.compiled.accesses import AccessPatterns
+from ..machine.launch.globalmem import host_bytes
+from ..machine.launch.launch import Launch
 from ..machine.order.completion import Agents, AsyncOperation
 from ..machine.reports.suspects import SuspectLoad
 from ..machine.topology import Cluster, Warp
@@ -189,3 +192,17 @@ class SteppedProgram(Program):
         if warp.pc == EXIT or not warp.taint.any_tainted(self.live(warp)):
             warp.taint.end()
             warp.taint = None
+
+
+class Snapshot:
+    """The bytes of a launch's known allocations. Memory that the launch does not know is not in it."""
+
+    def __init__(self, launch: Launch) -> None:
+        found = {(address, size) for address, size, _ in launch.allocations if size}
+        self._saved = [(address, host_bytes(address, size).tobytes()) for address, size in sorted(found)]
+
+    def restore(self) -> None:
+        """Write back what has changed."""
+        for address, saved in self._saved:
+            if host_bytes(address, len(saved)).tobytes() != saved:
+                ctypes.memmove(address, saved, len(saved))

@@ -29,11 +29,10 @@ from ..ptx.flow import EXIT, BasicBlock, Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Special
 from .divergence import ArmsApart, active, diverge, first, lanes_of, leave
-from .early_uses import EarlyUse, first_uses
 from .effects import Effect
 from .fetch import Fetcher
 from .segments import Chain, Segment
-from .static_faults import StaticFault
+from .static_faults import EarlyUse, StaticFault, first_uses
 
 BLOCKED = -2
 BlockFunction = Callable[[Any], int]

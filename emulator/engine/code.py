@@ -17,8 +17,7 @@ from ..ptx.syntax import Reg
 from .blocks import BlockFunction, BlockWriter, Instructions
 from .effects import Effect
 from .fetch import Fetcher
-from .liveness import Liveness
-from .placement import Placement
+from .registers import Liveness, Placement
 from .segments import Chain, Segment, placed_registers, segments, within_one_block
 
 

@@ -14,8 +14,7 @@ from typing import Final
 from ..chip import LANES
 from ..isa.ld_st import UNSHARED
 from ..isa.registry import Publishes
-from ..ptx.dataflow import reachable
-from ..ptx.flow import Flow
+from ..ptx.flow import Flow, reachable
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Dual, Imm, Reg
 from .effects import Effect

@@ -1,20 +1,122 @@
-"""The reach of loaded values: the stores that they may come to. Also the loads that a barrier follows."""
+"""The way of values to and from memory: where a kernel's addresses come from, and the stores that loaded values reach.
+
+Also the loads that a barrier follows, and those in loops that their own value decides, such as a wait for a flag.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
-from ..isa.barrier import is_aligned
-from ..isa.ld_st import MemoryOp
+from ..isa.ld_st import STRONG, MemoryOp, outside_cluster
+from ..isa.synchronisation import is_aligned
 from ..machine.reports.suspects import Reach
-from ..ptx.flow import Flow
+from ..ptx.flow import Flow, predecessors, reachable
 from ..ptx.kinds import Kind
-from ..ptx.syntax import Address, Instr, Reg
-from .effects import Effect, registers
-from .stored import Pointers
+from ..ptx.syntax import Address, Imm, Instr, Reg, TensorAddress
+from .effects import Effect, Source, registers
 from .taint import choice
+
+
+def retried(flow: Flow, effects: Sequence[Effect]) -> frozenset[Any] | None:
+    """Return the strong loads, by `Instr.place`, that are in such a loop.
+
+    None if the kernel has no strong load besides these, and no strong store.
+    """
+    strong = [at for at, effect in enumerate(effects) if is_strong(effect.instr)]
+    again = {at for at in strong if effects[at].instr.kind is Kind.LOAD and _decides_its_loop(flow, effects, at)}
+    return frozenset(effects[at].instr.place for at in again) if len(again) < len(strong) else None
+
+
+def is_strong(instr: Instr) -> bool:
+    """Return whether an instruction is an ld or st with an order, or volatile."""
+    return instr.kind in (Kind.LOAD, Kind.STORE) and not STRONG.isdisjoint(instr.modifiers)
+
+
+def _decides_its_loop(flow: Flow, effects: Sequence[Effect], at: int) -> bool:
+    block = flow.block_with(at)
+    after = reachable(block.successors, lambda index: flow.ways.get(index, ()))
+    before = reachable([block.index], predecessors(flow.ways).__getitem__)
+    loop = [e for index in after & before for e in effects[flow.blocks[index].start : flow.blocks[index].end]]
+    held: set[Reg] = set()
+    if block.index in after:
+        held.update(effects[at].writes)
+    for _ in range(len(loop) if held else 0):
+        more = {r for e in loop if not held.isdisjoint(r for r in e.reads if isinstance(r, Reg)) for r in e.writes}
+        if more <= held:
+            break
+        held |= more
+    return any(e.instr.kind is Kind.BRANCH and e.instr.guard is not None and e.instr.guard[0] in held for e in loop)
+
+
+_STORES = frozenset({Kind.STORE, Kind.ATOMIC, Kind.REDUCTION})
+_LOADS = frozenset({Kind.LOAD, Kind.ATOMIC, Kind.PARAMETER})
+_MOVES = frozenset({Kind.MOVE, Kind.ADDRESS})
+
+
+def stored(effects: Sequence[Effect]) -> frozenset[int]:
+    """Return the offsets of the parameters that stores go through, directly or by what may be a tensor map.
+
+    Stores through pointers that come from other memory are not found.
+    """
+    pointers = Pointers(effects)
+    by_threads = (e for e in effects if e.instr.kind in _STORES and outside_cluster(e.instr))
+    by_agents = [e for e in effects if "bulk_group" in e.instr.modifiers]
+    return pointers.of((*by_threads, *by_agents)) | pointers.maps(by_agents)
+
+
+class Pointers:
+    """The origins of a kernel's addresses. variables: the addresses of the module's variables."""
+
+    def __init__(self, effects: Sequence[Effect], variables: Iterable[int] = ()) -> None:
+        self._variables = frozenset(variables)
+        self._writers: dict[Source, list[Effect]] = defaultdict(list)
+        for effect in effects:
+            for written in effect.writes:
+                self._writers[written].append(effect)
+
+    def of(self, accesses: Iterable[Effect]) -> frozenset[int]:
+        """Return the parameters (offsets) and variables (addresses) that accesses' addresses are computed from.
+
+        Values loaded from other memory are not followed.
+        """
+        starts = [r for e in accesses for o in e.sources if isinstance(o, Address) for r in registers(o)]
+        found = set[int]()
+        for effect, register in self._before(starts):
+            if effect.instr.kind in _LOADS:
+                found |= _loaded(effect, register)
+            elif effect.instr.kind in _MOVES:
+                found |= self._variables.intersection(o.value for o in effect.sources if isinstance(o, Imm))
+        return frozenset(found)
+
+    def maps(self, accesses: Iterable[Effect]) -> frozenset[int]:
+        """Return the constants from which tensor-map addresses are computed: a parameter is its offset, in cvta."""
+        at = [o.map for e in accesses for o in e.sources if isinstance(o, TensorAddress)]
+        moves = (e for e, _ in self._before([r for o in at for r in registers(o)]) if e.instr.kind in _MOVES)
+        return frozenset(o.value for e in moves for o in e.sources if isinstance(o, Imm) and isinstance(o.value, int))
+
+    def _before(self, starts: Iterable[Source]) -> Iterator[tuple[Effect, Source]]:
+        """Yield the writers of these registers and, except for loads, of the registers that the writers read."""
+
+        def read(register: Source) -> Iterator[Source]:
+            for effect in self._writers[register]:
+                if effect.instr.kind not in _LOADS:
+                    yield from effect.reads
+
+        for register in reachable(starts, read):
+            yield from ((effect, register) for effect in self._writers[register])
+
+
+def _loaded(effect: Effect, register: Source) -> set[int]:
+    """Return the parameter that a register is loaded from, if it is."""
+    address = effect.sources[0]
+    if effect.instr.kind is not Kind.PARAMETER or not isinstance(address, Address) or not isinstance(address.base, Imm):
+        return set()
+    if not isinstance(register, Reg) or register.type != "b64":
+        return set()
+    return {address.base.value + 8 * effect.writes.index(register)}
 
 
 class _UsedElsewhere(Exception):

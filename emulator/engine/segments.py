@@ -9,7 +9,7 @@ from ..isa.special_registers import changes
 from ..ptx.flow import BasicBlock, Flow
 from ..ptx.syntax import Reg, Special
 from .effects import Effect
-from .liveness import Liveness
+from .registers import Liveness
 
 
 @dataclass(frozen=True)

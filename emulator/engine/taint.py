@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..errors import Fault, place
 from ..isa.ld_st import MemoryOp
-from ..isa.ldmatrix import Rows
+from ..isa.warp_matrices import Rows
 from ..leniency import Leniency
 from ..machine.convergence import receiving_lanes
 from ..machine.reports.suspects import LoadedPart

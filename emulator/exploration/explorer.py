@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ..debug.replay import Snapshot
+from ..debug.stepping import Snapshot
 from ..errors import EmulatorError, Incomplete
 from ..garbage import uncollected
 from ..machine.execution.blas import one_thread
@@ -22,8 +22,7 @@ from ..machine.launch.source import locating_errors
 from ..machine.topology import Cluster
 from ..modules import LoadedKernel, Runner
 from ..program import Program
-from .events import Process, Step, Touch, happens_before, independent, set_clocks
-from .execution import Choose, Execution, Pruned
+from .execution import Choose, Execution, Process, Pruned, Step, Touch, happens_before, independent, set_clocks
 
 RUNS: Final = 1000
 """The most runs of one launch."""

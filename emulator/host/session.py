@@ -16,7 +16,7 @@ from torch.utils._device import DeviceContext
 from ..children import sitecustomize
 from ..emulation import EmulatedDevice, emulate
 from ..patching import Patches, environment
-from . import autograd, c_hosts, custom_ops, launches, saved_modules, tensors, torch_cuda, transforms, tvm_ffi
+from . import autograd, c_hosts, custom_ops, launches, tensors, torch_cuda, transforms, tvm_ffi
 from .errors import unsupported
 from .properties import PROPERTIES, DeviceProperties
 from .state import DriverState
@@ -40,7 +40,6 @@ def emulated_host() -> Iterator[DeviceProperties]:
         torch_cuda.install(patches, state.captures, mode)
         _install_bindings(patches)
         tvm_ffi.install(patches)
-        saved_modules.install(patches)
         launches.install(patches, state.allocations, state.captures)
         yield PROPERTIES
         state.guard.open()

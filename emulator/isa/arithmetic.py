@@ -1,16 +1,20 @@
-"""Arithmetic for every type: add, sub, mul, mad, fma, div, rem, min, max, abs, neg and functions of one argument."""
+"""Arithmetic for every type: add, sub, mul, mad, fma, div, rem, min, max, abs, neg and functions of one argument.
+
+Extended-precision add, sub and mad have the condition code in a register of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
 
 from ..native.builder import Builder, Cell
 from ..native.vector import Vec
-from ..ptx.syntax import Instr, Operand
+from ..ptx.syntax import Dual, Imm, Instr, Operand, Reg
 from . import approximations, floats, integer
-from . import small_floats as small
-from .modifiers import Modifiers
-from .registry import Timing, if_sources_uniform, lowers
+from . import floats as small
+from .registry import Modifiers, Timing, if_sources_uniform, lowers, rewrites
 
 INTEGERS = {f"{sign}{bits}": (f"i{bits}", sign == "s") for sign in "usb" for bits in (8, 16, 32, 64)}
 WIDE_FLOATS = {"f32": "float", "f64": "double"}
@@ -380,3 +384,60 @@ def _rounded(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Comput
         return lambda a: floats.canonical_nan(floats.narrow(floats.root_to_odd(a), rounding))
     divided = _divided(rounding, type_name, m)
     return lambda a: divided(a.code.constant(1.0, a.kind), a)
+
+
+CARRY: Final = Reg("@carry", "pred")
+"""CC.CF of a thread: the carry of a sum, the borrow of a difference."""
+_FAMILIES: Final = {"add": "addc", "sub": "subc", "mad": "madc"}
+
+
+@rewrites(*_FAMILIES, *_FAMILIES.values())
+def _with_carry(instr: Instr) -> Instr:
+    """Make CC.CF an operand of add.cc, addc, ...
+
+    The destination is d|CARRY if the instruction writes it. The last source is CARRY if it reads it, else 0.
+    """
+    takes = instr.opcode in _FAMILIES.values()
+    if not takes and "cc" not in instr.modifiers:
+        return instr
+    to, *sources = instr.operands
+    to = Dual(to, CARRY) if "cc" in instr.modifiers else to
+    return replace(
+        instr,
+        opcode=_FAMILIES.get(instr.opcode, instr.opcode),
+        operands=(to, *sources, CARRY if takes else Imm(0)),
+    )
+
+
+@lowers("addc", "subc", "madc", uniform=if_sources_uniform)
+def extended(builder: Builder, ins: Instr, m: Modifiers) -> None:
+    """Lower addc, subc and madc.
+
+    Computes a + b + carry, a - b - borrow, or half of a*b + c + carry; .cc writes the carry.
+    """
+    type_name = m.last()
+    if type_name not in ("u32", "s32", "u64", "s64"):
+        raise m.unsupported(f"type .{type_name}")
+    kind, signed = INTEGERS[type_name]
+    m.flag("cc")
+    part = m.choice("lo", "hi") if ins.opcode == "madc" else ""
+    to, *sources, incoming = ins.operands
+    a, b, *c = (builder.read(source, kind) for source in sources)
+    if part:
+        a, b = integer.multiply_high(a, b, signed) if part == "hi" else a * b, c[0]
+    result, carry = (_difference if ins.opcode == "subc" else _sum)(a, b, builder.read(incoming, "i1").zext(kind))
+    if isinstance(to, Dual):
+        builder.write(to.p, carry)
+        to = to.d
+    builder.write(to, result)
+
+
+def _sum(a: Vec, b: Vec, carry: Vec) -> tuple[Vec, Vec]:
+    partial = a + b
+    total = partial + carry
+    return total, partial.compare("ult", a) | total.compare("ult", partial)
+
+
+def _difference(a: Vec, b: Vec, borrow: Vec) -> tuple[Vec, Vec]:
+    partial = a - b
+    return partial - borrow, a.compare("ult", b) | partial.compare("ult", borrow)

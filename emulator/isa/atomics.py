@@ -13,8 +13,7 @@ from ..machine.topology import Warp
 from ..ptx.syntax import Instr, Reg
 from .lane_values import per_lane
 from .ld_st import REGISTER_BYTES, MemoryOp, active_addresses, load, outside_cluster, store
-from .modifiers import CACHE_HINT, REACH, SCOPE, SHARED, Modifiers
-from .registry import Action, Timing, executes
+from .registry import CACHE_HINT, REACH, SCOPE, SHARED, Action, Modifiers, Timing, executes
 from .spaces import LOCAL_BASE
 
 OPERATIONS: Final = frozenset({"add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas"})

@@ -6,8 +6,7 @@ from ..native.builder import Builder
 from ..native.vector import Vec, helper
 from ..ptx.syntax import Dual, Imm, Instr, Operand
 from . import integer
-from .modifiers import Modifiers
-from .registry import Timing, if_sources_uniform, lowers
+from .registry import Modifiers, Timing, if_sources_uniform, lowers
 
 _WORDS = {f"b{n}": f"i{n}" for n in (16, 32, 64)}
 _WIDE_WORDS = {"b32": "i32", "b64": "i64"}

@@ -13,8 +13,7 @@ import numpy as np
 from ..errors import Fault
 from ..ptx.syntax import Instr
 from .lane_values import per_lane
-from .modifiers import Modifiers
-from .registry import Action, executes, never_communicates
+from .registry import Action, Modifiers, executes, never_communicates
 from .spaces import LOCAL_BASE, WINDOW_BYTES
 
 _SPEC = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(hh|h|ll|l|z|j|t)?([diouxXeEfFgGaAcsp%])")

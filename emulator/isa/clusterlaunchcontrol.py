@@ -15,8 +15,7 @@ from ..machine.topology import Cta, Warp
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .mbarrier import check_initialised, mbarrier_at
-from .modifiers import SHARED, Modifiers
-from .registry import Action, executes, if_sources_uniform
+from .registry import SHARED, Action, Modifiers, executes, if_sources_uniform
 
 RESPONSE_BYTES = 16
 NO_CTA = (0xFFFF_FFFF,) * 3

@@ -9,8 +9,7 @@ from ..native.vector import Vec
 from ..ptx.syntax import Dual, Instr, Operand
 from . import floats
 from .arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS, read_float
-from .modifiers import Modifiers
-from .registry import if_sources_uniform, lowers
+from .registry import Modifiers, if_sources_uniform, lowers
 
 _SPELLED = {"eq": "eq", "ne": "ne", "lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
 _EQUALS = ("eq", "ne")

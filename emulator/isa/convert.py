@@ -9,10 +9,9 @@ from ..native.builder import Builder
 from ..native.vector import Vec
 from ..ptx.syntax import Instr, Operand
 from . import floats, integer
-from . import small_floats as small
+from . import floats as small
 from .arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS, read_float
-from .modifiers import Modifiers
-from .registry import Timing, if_sources_uniform, lowers
+from .registry import Modifiers, Timing, if_sources_uniform, lowers
 
 _TO_INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 _PAIRS = {"f16x2": "f16", "bf16x2": "bf16"} | {f"{name}x2": name for name in MINIFLOATS} | {"ue8m0x2": "ue8m0"}

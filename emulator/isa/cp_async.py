@@ -21,8 +21,7 @@ from ..ptx.syntax import Imm, Instr, Not, Reg
 from .lane_values import active_lanes, per_lane, same
 from .ld_st import MemoryOp, active_addresses
 from .mbarrier import mbarrier_at
-from .modifiers import CACHE_HINT, SHARED, Modifiers
-from .registry import BLOCK, Action, executes, never_communicates, performs
+from .registry import BLOCK, CACHE_HINT, SHARED, Action, Modifiers, executes, never_communicates, performs
 
 PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
 

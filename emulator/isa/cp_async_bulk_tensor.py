@@ -17,8 +17,7 @@ from ..machine.topology import Cta, Warp
 from ..ptx.syntax import Instr
 from .cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
 from .lane_values import active_lanes, of_lane
-from .modifiers import CACHE_HINT, CTA_GROUP, SHARED, Modifiers
-from .registry import Action, Publishes, executes, never_communicates
+from .registry import CACHE_HINT, CTA_GROUP, SHARED, Action, Modifiers, Publishes, executes, never_communicates
 from .tensormap import check_acquired, record_use
 
 IM2COL: Final = "im2col"

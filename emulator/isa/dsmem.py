@@ -20,8 +20,7 @@ from .atomics import DTYPES
 from .lane_values import active_lanes, lane_rows, of_lane
 from .ld_st import MemoryOp, active_addresses
 from .mbarrier import mbarrier_at
-from .modifiers import SHARED, Modifiers
-from .registry import Action, Publishes, executes, if_sources_uniform, never_communicates
+from .registry import SHARED, Action, Modifiers, Publishes, executes, if_sources_uniform, never_communicates
 
 COMPLETE_TX: Final = frozenset({"mbarrier::complete_tx::bytes"})
 CLUSTER: Final = frozenset({"shared::cluster"})

@@ -18,8 +18,18 @@ from ..machine.order.strong import StrongOrder, Value
 from ..machine.topology import Warp
 from ..ptx.syntax import Instr, Operand, Reg, Special, Vector
 from .lane_values import lane_rows, per_lane
-from .modifiers import REACH, SCOPE, SEMANTICS, SHARED, Modifiers
-from .registry import Action, Timing, executes, if_sources_uniform, never_communicates
+from .registry import (
+    REACH,
+    SCOPE,
+    SEMANTICS,
+    SHARED,
+    Action,
+    Modifiers,
+    Timing,
+    executes,
+    if_sources_uniform,
+    never_communicates,
+)
 from .spaces import LOCAL_BASE, SHARED_BASE
 from .special_registers import MEMORY
 

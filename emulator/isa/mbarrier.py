@@ -18,8 +18,19 @@ from ..machine.synchronisation.mbarrier import MBarrier, Party
 from ..machine.topology import Warp
 from ..ptx.syntax import Instr, Sink
 from .lane_values import active_lanes, of_lane, same
-from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
-from .registry import BLOCK, Action, Publishes, executes, if_sources_uniform, never_communicates, performs
+from .registry import (
+    BLOCK,
+    SCOPE,
+    SEMANTICS,
+    SHARED,
+    Action,
+    Modifiers,
+    Publishes,
+    executes,
+    if_sources_uniform,
+    never_communicates,
+    performs,
+)
 
 B64 = frozenset({"b64"})
 PHASE_BITS: Final = 32

@@ -11,8 +11,7 @@ from ..native.vector import Vec, helper
 from ..ptx.kinds import FIXED_PARAMETER
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vector
 from . import floats
-from .modifiers import Modifiers
-from .registry import Timing, if_sources_uniform, lowers, rewrites
+from .registry import Modifiers, Timing, if_sources_uniform, lowers, rewrites
 from .spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
 from .special_registers import PARAMS
 

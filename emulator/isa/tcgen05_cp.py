@@ -21,9 +21,8 @@ from ..machine.order.access import Access
 from ..machine.topology import Cta, Warp
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
-from .modifiers import CTA_GROUP, Modifiers
-from .registry import Action, Publishes, executes, never_communicates
-from .tcgen05_commit import thread
+from .registry import CTA_GROUP, Action, Modifiers, Publishes, executes, never_communicates
+from .tcgen05_control import thread
 
 CHUNK: Final = 16
 CELL_BYTES: Final = 4

@@ -14,8 +14,7 @@ from ..machine.order.cells import Cells
 from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .lane_values import matrix, same
-from .modifiers import ALIGNED, Modifiers
-from .registry import Action, Timing, executes, never_communicates, performs
+from .registry import ALIGNED, Action, Modifiers, Timing, executes, never_communicates, performs
 
 SYNC: Final = frozenset({"sync"})
 B32: Final = frozenset({"b32"})

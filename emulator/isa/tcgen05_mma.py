@@ -38,9 +38,8 @@ from ..machine.order.cells import Cells, pieces
 from ..machine.topology import Cta, Warp
 from ..ptx.syntax import Address, Imm, Instr, Reg, Vector
 from .lane_values import active_lanes, of_lane
-from .modifiers import CTA_GROUP, Modifiers
-from .registry import Action, Publishes, executes, never_communicates
-from .tcgen05_commit import thread
+from .registry import CTA_GROUP, Action, Modifiers, Publishes, executes, never_communicates
+from .tcgen05_control import thread
 
 USES: Final = ("discard", "lastuse", "fill", "use")
 COLLECTORS_OF_A: Final = frozenset(f"collector::a::{use}" for use in USES)

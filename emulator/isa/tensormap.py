@@ -24,8 +24,7 @@ from ..machine.order.global_access import GlobalAccess
 from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
-from .modifiers import SCOPE, Modifiers
-from .registry import Action, executes, performs
+from .registry import SCOPE, Action, Modifiers, executes, performs
 from .spaces import SHARED_BASE, WINDOW_BYTES
 
 LIVE_BYTES: Final = 8 * LIVE_WORDS

@@ -17,8 +17,8 @@ from ..native.builder import Builder
 from ..native.vector import Vec, helper, template
 from ..ptx.syntax import Dual, Imm, Instr, Operand
 from .lane_values import active_lanes, per_lane
-from .modifiers import Modifiers
 from .registry import (
+    Modifiers,
     Timing,
     always_uniform,
     if_sources_uniform,

@@ -23,17 +23,16 @@ from ..machine.order.access import Access
 from ..machine.synchronisation.barriers import Generation, NamedBarrier, meet
 from ..machine.topology import Warp
 from ..ptx.syntax import Imm, Instr, Vector
-from . import mma_sync
+from . import warp_matrices
 from .lane_values import matrix, same
-from .modifiers import ALIGNED, Modifiers
-from .registry import BLOCK, Action, executes, never_communicates, performs, rewrites
+from .registry import ALIGNED, BLOCK, Action, Modifiers, executes, never_communicates, performs, rewrites
 
 ROWS: Final = 64
 ROWS_A_WARP: Final = ROWS // WARPS
 K_BYTES: Final = 32
 """Bytes along K of either matrix, for every element type."""
-ELEMENTS: Final = mma_sync.ELEMENTS | {"b1": B1}
-RESULTS: Final = mma_sync.RESULTS | {"b1": ("s32",)}
+ELEMENTS: Final = warp_matrices.ELEMENTS | {"b1": B1}
+RESULTS: Final = warp_matrices.RESULTS | {"b1": ("s32",)}
 FRACTION_BITS_OF_8: Final = 13
 """Fraction bits of a term of 8-bit floats, which this tensor core truncates more than others (arXiv 2511.10909)."""
 CELLS: Final[dict[str, Any]] = {"s32": np.int32, "f32": np.float32}
@@ -64,7 +63,7 @@ class Product:
         _, _, shape, to_, a_, b_, clamp, *_ = Modifiers(ins).pick(
             {"sync"}, ALIGNED, shapes, {to}, {of_a}, {of_b}, {"satfinite"}, {"and"}, {"popc"}
         )
-        fits = to in RESULTS.get(of_a, ()) and (of_a == of_b or {of_a, of_b} in mma_sync.TOGETHER)
+        fits = to in RESULTS.get(of_a, ()) and (of_a == of_b or {of_a, of_b} in warp_matrices.TOGETHER)
         if None in (shape, to_, a_, b_) or not fits or (clamp and of_a not in ("u8", "s8")):
             raise UnknownInstruction(ins, f"wgmma.mma_async.{'.'.join(ins.modifiers)}")
         if (of_a == "b1") != (ins.modifiers[-2:] == ("and", "popc")):
@@ -203,7 +202,7 @@ def _multiply(ins: Instr) -> Action:
         me = products(warp).access(ins)
         right = op.read(warp, me, _descriptor(ins, warp, b), "B")
         left = (
-            mma_sync.a_matrix(matrix(a), op.a)
+            warp_matrices.a_matrix(matrix(a), op.a)
             if op.a_in_registers
             else op.read(warp, me, _descriptor(ins, warp, a), "A")
         )

@@ -14,8 +14,7 @@ import numpy as np
 
 from .body import Body, link
 from .load_store import LoadStoreStep, operations
-from .machine import host_machine, lookup, optimised
-from .python_call import DECLARED, builtin, wrapper
+from .machine import DECLARED, builtin, host_machine, lookup, optimised, wrapper
 from .recorder import STEP_WORDS, Operation, Row, Step
 from .vector import BITS, FLOATS, Vec
 

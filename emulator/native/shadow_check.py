@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..chip import ALL_LANES
-from .machine import machine_code
+from .machine import DECLARED, builtin, machine_code, wrapper
 from .memory_layout import ASK as NEVER
 from .memory_layout import (
     COMPONENT_BITS,
@@ -33,7 +33,6 @@ from .memory_layout import (
     component_of,
     offset_of,
 )
-from .python_call import DECLARED, builtin, wrapper
 from .words import i32, i64, u8, u32
 
 ASK: Final = 0

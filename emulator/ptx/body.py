@@ -6,13 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .calls import Function
 from .declarations import Scope, variable
-from .families import split
-from .kinds import Kind
+from .kinds import Kind, split
 from .operands import OperandReader, atom
 from .source import Source
-from .statements import Statement, Statements
+from .statements import Function, Statement, Statements
 from .syntax import ALL_BYTES, Address, Instr, Location, Operand, Reg, Symbol, Variable, Vector
 
 _INSTRUCTION = re.compile(r"(?:@(!?)([\w$%]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)

@@ -10,10 +10,9 @@ from dataclasses import replace
 from ..chip import RESERVED_SHARED_BYTES
 from ..errors import PtxSyntaxError
 from .body import Body
-from .calls import FUNCTION_ADDRESSES, FUNCTION_BYTES, Function, functions
 from .declarations import dimensions, number, parameters, placed, variable
-from .shared_arrays import arrays
-from .source import Source
+from .source import Source, arrays
+from .statements import FUNCTION_ADDRESSES, FUNCTION_BYTES, Function, functions
 from .syntax import GlobalVariable, Instr, Kernel, Module, Symbol, Variable, atoms
 
 _ENTRY = re.compile(r"(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?([^{]*)\{")

@@ -8,6 +8,6 @@ same layout.
 from .capture import record
 from .format import Recording, RecordingError, load
 from .replay import Emulated, replay
-from .rules import NotRecordable
+from .values import NotRecordable
 
 __all__ = ["Emulated", "NotRecordable", "Recording", "RecordingError", "load", "record", "replay"]

@@ -28,8 +28,7 @@ from ..bridge.patches import cutedsl_calls
 from ..machine.formats.tensormap import LIVE_WORDS, MAP_BYTES
 from ..modules import LoadedModule
 from .format import Constant, HostOp, Launched, Module, Recording, Relocation, Step
-from .rules import NotRecordable, Rules
-from .values import encoded, layout, tensors_in
+from .values import NotRecordable, Rules, encoded, layout, tensors_in
 
 Tensors = Mapping[str, torch.Tensor]
 Call = Callable[[Tensors], Mapping[str, torch.Tensor]]

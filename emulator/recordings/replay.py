@@ -17,8 +17,7 @@ from ..bridge.launchconfig import Arguments, LaunchConfig
 from ..modules import load
 from .capture import NO_NAMES, WORD
 from .format import Constant, HostOp, Launched, Module, Recording
-from .rules import EMPTY, FACTORIES, VIEWS, NotRecordable, Rules
-from .values import decoded, dtype, extent, layout, tensors_in
+from .values import EMPTY, FACTORIES, VIEWS, NotRecordable, Rules, decoded, dtype, extent, layout, tensors_in
 
 POISON_BYTE = 0xFF
 MOST_WORKSPACE_BYTES = 1 << 30

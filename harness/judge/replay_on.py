@@ -10,7 +10,7 @@ from emulator.machine.formats.tensormap import MAP_BYTES, TensorMap
 from emulator.recordings.format import Launched, Module
 from emulator.recordings.replay import Emulated as EmulatedLauncher
 from emulator.recordings.replay import Launcher
-from emulator.recordings.rules import NotRecordable
+from emulator.recordings.values import NotRecordable
 from remote.device import Emulated
 from stages.device import Device
 

@@ -17,7 +17,7 @@ import pytest
 
 from emulator.coverage import Form, families, read_forms
 from emulator.engine.code import Code
-from emulator.engine.placement import Placement
+from emulator.engine.registers import Placement
 from emulator.engine.segments import Segment
 from emulator.ptx.syntax import Instr
 from tests.emulator import one_instruction

@@ -10,7 +10,7 @@ import numpy as np
 
 from emulator.engine.code import lowered
 from emulator.engine.effects import effects
-from emulator.engine.placement import Placement, RegisterFile, RegisterFiles
+from emulator.engine.registers import Placement, RegisterFile, RegisterFiles
 from emulator.engine.segments import Segment
 from emulator.native.compile import StepLists, runner
 from emulator.ptx.parser import parse

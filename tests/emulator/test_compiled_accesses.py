@@ -492,5 +492,5 @@ def test_with_or_without_machine_code(seed: int, monkeypatch: pytest.MonkeyPatch
     body = LOOP.format(body=random_program(rng), rounds=ROUNDS).replace("ret;", end)
     text = source(SHARED + preparation + body, block=96)
     with_code = outcome(text)
-    monkeypatch.setattr("emulator.engine.load_store.load_store", lambda *_: None)
+    monkeypatch.setattr("emulator.engine.fetch.load_store", lambda *_: None)
     assert with_code == outcome(text)

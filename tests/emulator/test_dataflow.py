@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.ptx.dataflow import dominators, predecessors, reachable, solve
+from emulator.ptx.flow import dominators, predecessors, reachable, solve
 
 OUTSIDE = 99
 Graph = dict[int, list[int]]

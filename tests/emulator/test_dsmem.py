@@ -342,5 +342,5 @@ def test_with_or_without_machine_code(seed: int, monkeypatch: pytest.MonkeyPatch
     ctas = int(rng.choice([1, 2, 2, 4]))
     text = kernel("random", ".param .u64 out", random_program(rng))
     with_code = outcome(text, ctas)
-    monkeypatch.setattr("emulator.engine.load_store.load_store", lambda *_: None)
+    monkeypatch.setattr("emulator.engine.fetch.load_store", lambda *_: None)
     assert with_code == outcome(text, ctas)

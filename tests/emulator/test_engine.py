@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from emulator.engine.effects import effects
-from emulator.engine.liveness import Liveness
-from emulator.engine.uniformity import varying
+from emulator.engine.registers import Liveness, varying
 from emulator.errors import BudgetExceeded, UnknownInstruction
 from emulator.program import Program
 from emulator.ptx.flow import Flow

@@ -8,7 +8,7 @@ from ptx_launch import kernel
 
 from emulator import EmulatorError, Verdict, emulate, errors, launch
 from emulator.exploration import explorer
-from emulator.exploration.events import Step, Touch, set_clocks
+from emulator.exploration.execution import Step, Touch, set_clocks
 from emulator.machine.order.completion import Completion
 from lab.bugs.corpus import run
 

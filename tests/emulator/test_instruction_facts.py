@@ -11,19 +11,16 @@ import pytest
 
 from emulator.coverage import read_forms
 from emulator.engine.effects import effects
-from emulator.engine.liveness import Liveness
-from emulator.engine.uniformity import varying
+from emulator.engine.registers import Liveness, varying
 from emulator.errors import UnknownInstruction
 from emulator.isa import registry
 from emulator.isa.lane_values import per_lane
-from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import executes, lowers
+from emulator.isa.registry import Modifiers, executes, lowers
 from emulator.isa.warp_collectives import lane_ids
 from emulator.native.builder import Builder
 from emulator.program import Program
-from emulator.ptx.families import split
 from emulator.ptx.flow import Flow
-from emulator.ptx.kinds import KINDS, Kind
+from emulator.ptx.kinds import KINDS, Kind, split
 from emulator.ptx.parser import parse
 from emulator.ptx.syntax import Instr, Kernel
 from tests.emulator.one_instruction import Instructions

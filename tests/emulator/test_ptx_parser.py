@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.errors import PtxSyntaxError
-from emulator.ptx.families import split
+from emulator.ptx.kinds import split
 from emulator.ptx.operands import OperandReader
 from emulator.ptx.parser import parse
 from emulator.ptx.syntax import (
