@@ -89,7 +89,7 @@ def sides(milestone: Any, out: Path, launcher: Any) -> tuple[Replayed, Replayed]
     out.mkdir(parents=True, exist_ok=True)
     opened = Record(out.name, milestone.id, "bits", now(), working_tree(), toolchain())
     compile_cases(milestone.load().CASES, RecordWriter(out, opened, SEED), kept_kernels(device))
-    record_cases(milestone, milestone.launched(), out)
+    record_cases(milestone, dict(enumerate(milestone.launched())), out)
     return Replayed(out / RECORDINGS, launcher), Replayed(out / RECORDINGS, OnEmulator())
 
 

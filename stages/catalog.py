@@ -2,6 +2,7 @@
 
 import importlib
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -44,9 +45,20 @@ class Milestone:
         module = self.load()
         return list(dict.fromkeys((*module.CASES, *getattr(module, "TWINS", ()))))
 
-    def sample(self, seed: int) -> list[Any]:
-        """Return SAMPLE of its launched cases, drawn by `seed`."""
-        cases = self.launched()
+    def beside(self, others: Sequence[str]) -> list[Any]:
+        """Return the cases of other milestones that its run has too: all, or, as the gate, those of stages/gate.py."""
+        from stages.gate import in_gate  # not at the top: a client has no torch
+
+        cases = [case for other in others for case in find(other).load().CASES]
+        return [case for case in cases if in_gate(case)] if self is GATE else cases
+
+    def name_of(self, case: Any) -> str:
+        """Return the name of a case in its record: with the milestone, if that is another one."""
+        return str(case) if case.milestone == self.id else f"{case.milestone} {case}"
+
+    def sample(self, seed: int, others: Sequence[str] = ()) -> list[Any]:
+        """Return SAMPLE of the cases of its run, drawn by `seed`."""
+        cases = [*self.launched(), *self.beside(others)]
         return random.Random(seed).sample(cases, min(SAMPLE, len(cases)))
 
     def load(self) -> ModuleType:

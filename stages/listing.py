@@ -1,12 +1,14 @@
 """The names of each milestone's cases and of their results, `cases.toml`.
 
-A supervisor, which imports nothing that it judges with, reads there which cases a record must have.
+A supervisor, which imports nothing that it judges with, reads there which cases a record must have. The last table has
+those that the gate takes from other milestones.
 `python -m stages.listing` writes the file.
 """
 
 from pathlib import Path
 
-from stages.catalog import CATALOG, FOLDER
+from stages.catalog import CATALOG, FOLDER, GATE
+from stages.gate import in_gate
 
 FILE = FOLDER / "cases.toml"
 HEAD = "# The cases of each milestone with their results; written by `python -m stages.listing`.\n"
@@ -18,6 +20,10 @@ def listing() -> str:
     for milestone in (each for each in CATALOG if each.built):
         lines.append(f'\n["{milestone.id}"]\n')
         lines += [f'"{case.name}" = "{" ".join(case.tensors)}"\n' for case in milestone.load().CASES]
+    lines.append(f'\n["{GATE.id} beside"]\n')
+    for milestone in (each for each in CATALOG[1:] if each.built):
+        if names := [case.name for case in milestone.load().CASES if in_gate(case)]:
+            lines += [f'"{milestone.id}" = [\n', *(f'    "{name}",\n' for name in names), "]\n"]
     return "".join(lines)
 
 

@@ -41,6 +41,7 @@ def main() -> int:
     parser.add_argument("--commit")
     parser.add_argument("--again", type=Path)
     parser.add_argument("--sample", type=int)
+    parser.add_argument("--beside", nargs="*", default=[])
     parser.add_argument("--case")
     parser.add_argument("--seeds", nargs="+")
     parser.add_argument("--compile-only", action="store_true")
@@ -98,6 +99,9 @@ def judge(options: argparse.Namespace, kernel: Kernel) -> int:
         outcome: Outcome = "passed" if holds else "failed"
         record.cases.append(Case(CASE, outcome, 0.01, seed, seed != 0, launches, figures))
     record.proven[CASE] = ["both products in one launch"]
+    for other in options.beside:
+        record.cases.append(Case(f"{other} {CASE}", outcome, 0.01, fresh, True, launches[:1], figures))
+        record.proven[f"{other} {CASE}"] = ["both products in one launch"]
     record.negative_controls.append(NegativeControl(f"{CASE}: scaled by 2", True, "O.cosine"))
     record.phases[-1].outcome = "passed" if holds else "failed"
     record.verdict = "ACCEPT" if holds else "REJECT_STAGE"

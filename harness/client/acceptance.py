@@ -102,17 +102,18 @@ def accepted_milestones(repository: Repository) -> dict[str, list[str]]:
     return found
 
 
-def judged_on(repository: Repository, tip: str) -> dict[str, tuple[str, bool]]:
+def judged_on(repository: Repository, tip: str, target: str = "") -> dict[str, tuple[str, bool]]:
     """Return the newest commit up to `tip` that each milestone was accepted on, and whether its tree is that of `tip`.
 
-    Every run judges the gate first.
+    Every run judges the gate first. target: the only one whose runs count; "" for all.
     """
     known = vouched.commits_with_notes(repository)
     history = repository.git("log", f"--max-count={vouched.MOST_LOOKED_AT}", "--format=%H %T", tip).splitlines()
     here, found = history[0].split()[1], dict[str, tuple[str, bool]]()
     for commit, tree in (row.split() for row in history if row.split()[0] in known):
         for note in vouched.notes(repository, commit):
-            for each in (*note["milestone"].split("+"), GATE.id) if note["verdict"] == Verdict.ACCEPT.name else ():
+            counts = note["verdict"] == Verdict.ACCEPT.name and target in ("", note["target"])
+            for each in (*note["milestone"].split("+"), GATE.id) if counts else ():
                 found.setdefault(each, (commit, tree == here))
     return found
 

@@ -30,6 +30,7 @@ from harness.report.record import new_run_id, now
 from remote import targets
 from remote.errors import LinkLost, Refused, RemoteError, Unreachable, Untrusted
 from remote.target import Target
+from stages.catalog import CATALOG, GATE
 
 RETRY_AFTER_S = (0.5, 2.0, 5.0)
 MAX_NEW_BASES = 3
@@ -308,7 +309,15 @@ class Driver:
         self.progress.say(f"run {entry.run} on {host.target.name}: commit {entry.subject.commit[:12]}")
 
     def _planner(self, entry: Entry, host: Host) -> Planner:
-        return Planner(entry.subject.milestones, entry.run, host.python, self.limits)
+        """Return the planner of a run. Every run judges the gate first, so that needs no second time."""
+        about = entry.subject
+        if not entry.judges:
+            return Planner(about.milestones, entry.run, host.python, self.limits)
+        held = acceptance.accepted_milestones(self.repository)
+        accepted = [each.id for each in CATALOG if each.built and each.id in held]
+        judged = acceptance.judged_on(self.repository, about.commit, about.target).items()
+        here = frozenset((*(name for name, (_, same) in judged if same), *about.milestones, GATE.id))
+        return Planner(about.milestones, entry.run, host.python, self.limits, accepted, here)
 
     def _job(self, entry: Entry, host: Host, phases: Plan, lock: str) -> Job:
         return Job(

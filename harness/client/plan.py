@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from harness.host.job import Step
 from remote.device import DEVICES
-from stages.catalog import COMPILE_S, GATE
+from stages.catalog import COMPILE_S, GATE, find
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans the runs of `milestones` with the id `run` and a target's interpreter `python`."""
+    """Plans the runs of `milestones` with the id `run` and a target's interpreter `python`.
+
+    accepted: milestones that were accepted before. judged: those that were judged on this tree, or will be in this run.
+    """
 
     milestones: Sequence[str]
     run: str
     python: str
     limits: TimeLimits
+    accepted: Sequence[str] = ()
+    judged: frozenset[str] = frozenset()
 
     def judging(self, target: str, device: str) -> Plan:
         """Return the phases of a verdict, gate first. Each of several milestones has its own folder of results."""
@@ -70,7 +75,9 @@ class Planner:
 
     def _milestone_steps(self, name: str, milestone: str, record: str, target: str, device: str) -> list[Step]:
         """Return the phases of one milestone: the candidate's Python is recorded, a sample of it again, then judged."""
-        arguments = [milestone, "--device", device, "--target", target, "--out", self._out(record)]
+        beside = self._beside(milestone)
+        also = ["--beside", *beside] if beside else []
+        arguments = [milestone, "--device", device, "--target", target, *also, "--out", self._out(record)]
         gate = name == "gate"
         failed, budget_s = ("REJECT_GATE", self.limits.gate_s) if gate else ("REJECT_STAGE", self.limits.stage_s)
         recorded = self._step(
@@ -97,8 +104,18 @@ class Planner:
             record=record,
             milestone=milestone,
             modes=list(DEVICES[device].modes),
+            beside=beside,
         )
         return [recorded, repeated, judged]
+
+    def _beside(self, milestone: str) -> list[str]:
+        """Return the milestones of which a run of this one launches cases too.
+
+        The gate has cases of all that were accepted before, others those of the one that they need.
+        """
+        needs = find(milestone).needs
+        wanted = self.accepted if milestone == GATE.id else [needs] if needs else []
+        return [each for each in wanted if each not in self.judged]
 
     def _compile(self, milestone: str) -> Step:
         record = f"compile-{milestone}"

@@ -99,7 +99,7 @@ def beyond_model(record: dict[str, Any], requirements: Requirements) -> Beyond |
         return next(requirements.beyond_added_up(record), None)
     outside = [each for each in objects(case, "figures") if each.get("holds") is not True]
     name, seed = case.get("name"), case.get("seed")
-    if name not in requirements.cases or not isinstance(seed, int) or not outside:
+    if name not in (*requirements.cases, *requirements.beside) or not isinstance(seed, int) or not outside:
         return None
     if any(each.get("error") for each in objects(case, "launches")):
         return None

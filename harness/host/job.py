@@ -31,7 +31,8 @@ class Step:
     is their root). Each configuration may compile for `compile_s` seconds of CPU time.
 
     If `milestone` is set, the phase judges: it runs with the accepted tree's code and a seed that the supervisor draws,
-    and its record must show that the milestone holds, with every case launched in each of the completion `modes`.
+    and its record must show that the milestone holds, with every case launched in each of the completion `modes`. The
+    record must also show that cases of the milestones `beside` it hold, launched once.
 
     If `again` is set, the phase repeats the one before it in other surroundings, and writes to its own home only.
     """
@@ -44,6 +45,7 @@ class Step:
     record: str = ""
     milestone: str = ""
     modes: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
     compile_s: float = 0.0
     again: bool = False
 

@@ -12,7 +12,7 @@ import math
 import tomllib
 from collections import ChainMap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,13 +42,15 @@ class RequirementsError(ValueError):
 class Requirements:
     """The pins of each case of a milestone, by tensor and metric, and the milestone's own seeds.
 
-    added_up: most standard deviations of z_factor of a case's seeds, added up.
+    added_up: most standard deviations of z_factor of a case's seeds, added up. beside: the pins of the cases of other
+    milestones, by their name with the milestone; they are launched once, for the fresh seed.
     """
 
     milestone: str
     cases: dict[str, Pins]
     seeds: tuple[int, ...]
     added_up: float = math.inf
+    beside: dict[str, Pins] = field(default_factory=dict)
 
     def objections(self, record: dict[str, Any], fresh: int, modes: Sequence[str]) -> Iterator[str]:
         """Yield a phrase for each reason why a record does not show that the milestone holds.
@@ -60,16 +62,17 @@ class Requirements:
         for case in objects(record, "cases"):
             if case.get("outcome") != "passed":
                 yield f"case {_text(case.get('name'))} is {_text(case.get('outcome'))}"
-        for name, pins in self.cases.items():
+        for name, pins in (self.cases | self.beside).items():
             if not isinstance(proven, dict) or not proven.get(name):
                 yield f"case {name}: no feature was seen in its PTX and launches"
-            for seed in (*self.seeds, fresh):
+            for seed in (*self.seeds, fresh) if name in self.cases else (fresh,):
                 found = by_case.get((name, seed), [])
                 if len(found) != 1:
                     yield f"case {name} seed={seed} is there {len(found)} times"
                 for case in found:
-                    faults = _of_a_case(case, pins, modes if seed == fresh else modes[:1])
+                    faults = _of_a_case(case, pins, modes if seed == fresh and name in self.cases else modes[:1])
                     yield from (f"case {name} seed={seed}: {said}" for said in faults)
+        for name in self.cases:
             controls = [each for each in objects(record, "mutants") if str(each.get("name")).startswith(f"{name}: ")]
             if not controls:
                 yield f"case {name}: no negative control was compared"
@@ -94,24 +97,26 @@ class Requirements:
     def _by_case(self, record: dict[str, Any]) -> Recorded:
         found: Recorded = {}
         for case in objects(record, "cases"):
-            if isinstance(case.get("seed"), int) and case.get("name") in self.cases:
+            if isinstance(case.get("seed"), int) and case.get("name") in (*self.cases, *self.beside):
                 found.setdefault((case["name"], case["seed"]), []).append(case)
         return found
 
 
-def read(stages: Path, milestone: str, gpu: bool = False) -> Requirements:
+def read(stages: Path, milestone: str, gpu: bool = False, beside: Sequence[str] = ()) -> Requirements:
     """Read the requirements of a milestone in the folder `stages` of a checkout, for a GPU or the emulated device.
 
-    Raises RequirementsError.
+    beside: other milestones, of which its run has cases too. Raises RequirementsError.
     """
     module = stages / f"{milestone.lower().replace('.', '_')}.py"
     try:
-        named = tomllib.loads((stages / "cases.toml").read_text())[milestone]
+        named = tomllib.loads((stages / "cases.toml").read_text())
         table = tomllib.loads((stages / "tolerances.toml").read_text())
-        every, own = table["every"], table.get(milestone, {})
-        layers = (every, every.get("gpu", {}) if gpu else {}, own, own.get("gpu", {}) if gpu else {})
-        pins = {tensor: dict(ChainMap(*(each.get(tensor, {}) for each in reversed(layers)))) for tensor in every}
-        cases = {name: {tensor: pins[tensor] for tensor in tensors.split()} for name, tensors in named.items()}
+        cases = _pinned(named[milestone], table, milestone, gpu)
+        some = named.get(f"{milestone} beside")
+        others: dict[str, Pins] = {}
+        for other in beside:
+            chosen = {name: of for name, of in named[other].items() if some is None or name in some.get(other, [])}
+            others |= {f"{other} {name}": pins for name, pins in _pinned(chosen, table, other, gpu).items()}
         added_up = float(table["every_seed"]["z_factor"])
         seeds = _seeds(ast.parse(module.read_text()))
     except (OSError, ValueError, KeyError, SyntaxError, AttributeError, TypeError) as error:
@@ -119,7 +124,15 @@ def read(stages: Path, milestone: str, gpu: bool = False) -> Requirements:
         raise RequirementsError(f"{milestone} has no requirements in {stages.name}: {said}") from error
     if not cases or not seeds:
         raise RequirementsError(f"{milestone} has {len(cases)} cases and {len(seeds)} seeds: both must be there")
-    return Requirements(milestone, cases, seeds, added_up)
+    return Requirements(milestone, cases, seeds, added_up, others)
+
+
+def _pinned(named: dict[str, str], table: dict[str, Any], milestone: str, gpu: bool) -> dict[str, Pins]:
+    """Return the pins of a milestone's cases. named: the tensors of each. table: tolerances.toml."""
+    every, own = table["every"], table.get(milestone, {})
+    layers = (every, every.get("gpu", {}) if gpu else {}, own, own.get("gpu", {}) if gpu else {})
+    pins = {tensor: dict(ChainMap(*(each.get(tensor, {}) for each in reversed(layers)))) for tensor in every}
+    return {name: {tensor: pins[tensor] for tensor in tensors.split()} for name, tensors in named.items()}
 
 
 def _seeds(module: ast.Module) -> tuple[int, ...]:

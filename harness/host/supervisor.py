@@ -293,7 +293,7 @@ class Supervisor:
         out = f"{_after(step.argv, '--out')}/{AGAIN}"
         first = replace(recording, name="record accepted", record=folder, argv=_with(recording.argv, "--out", out))
         argv = [*step.argv[:2], "harness.judge.again", step.milestone, "--device", _after(step.argv, "--device")]
-        argv += ["--out", out, "--case", beyond.case, "--seeds", *seeds]
+        argv += ["--out", out, "--case", beyond.case, "--seeds", *seeds, "--beside", *step.beside]
         second = replace(step, name="judge accepted", record=folder, milestone="", argv=argv)
         for each in (first, second):
             self._still_the_commit(tree)
@@ -314,7 +314,7 @@ class Supervisor:
         """Return the judging tree's requirements of the milestone that a step judges."""
         try:
             return record_requirements.read(
-                (self.judging or tree).folder / "stages", step.milestone, gpu="cuda" in step.modes
+                (self.judging or tree).folder / "stages", step.milestone, "cuda" in step.modes, step.beside
             )
         except RequirementsError as error:
             raise Ruled(Verdict.TAMPERED, str(error)) from error

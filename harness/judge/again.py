@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("--device", choices=sorted(DEVICES), required=True)
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--beside", nargs="*", default=[], metavar="MILESTONE", help=arguments.BESIDE)
     parser.add_argument("--case", required=True, help="name of a case of the milestone")
     parser.add_argument("--seeds", type=int, nargs="+", required=True)
     args = parser.parse_args()
@@ -41,7 +43,7 @@ def main() -> int:
     from stages.calls import callers
     from stages.verify import figures_of, raise_first_error
 
-    case = _named(milestone, args.case)
+    case = _named(milestone, args.case, args.beside)
     callers.append(Replayed(args.out / RECORDINGS, launcher(device)))
     found = {}
     for seed in args.seeds:
@@ -65,11 +67,11 @@ def beyond(found: dict[int, tuple[Figure, ...]]) -> list[str]:
     return outside
 
 
-def _named(milestone: Milestone, name: str) -> Case:
-    """Return the case of that name. Raises SystemExit."""
-    cases: tuple[Case, ...] = milestone.load().CASES
+def _named(milestone: Milestone, name: str, beside: Sequence[str]) -> Case:
+    """Return the case of that name in a record of the milestone. Raises SystemExit."""
+    cases: list[Case] = [*milestone.load().CASES, *milestone.beside(beside)]
     for case in cases:
-        if case.name == name:
+        if milestone.name_of(case) == name:
             return case
     raise SystemExit(f"{milestone.id} has no case {name!r}")
 

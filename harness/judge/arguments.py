@@ -4,6 +4,9 @@ import argparse
 
 from stages.catalog import Milestone, NotBuilt, UnknownMilestone, runnable
 
+#: The help text of --beside.
+BESIDE = "milestones whose cases are launched as well, once for the fresh seed (of the gate: those of stages/gate.py)"
+
 
 def milestone(text: str) -> Milestone:
     """Return the milestone of that name. As the type of an argument, it makes argparse exit with 2 if there is none."""

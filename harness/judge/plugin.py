@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,11 +15,18 @@ from remote.device import Emulated
 from stages.catalog import Milestone
 from stages.device import Device
 
+if TYPE_CHECKING:
+    from stages.case import Case
+
 
 class MilestonePlugin:
     """Passes the results of a milestone's tests to `recorder`."""
 
-    def __init__(self, milestone: Milestone, recorder: RecordWriter, device: Device) -> None:
+    def __init__(
+        self, milestone: Milestone, recorder: RecordWriter, device: Device, beside: Sequence[Case] = ()
+    ) -> None:
+        """Judge a milestone, and the cases of others `beside` it."""
+        self._milestone, self._beside = milestone, beside
         self._module = milestone.load()
         self._recorder = recorder
         self._device = device
@@ -41,8 +48,11 @@ class MilestonePlugin:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Parametrize tests over the cases of the milestone, unless they name their own, and over seeds."""
+        others = "other" in metafunc.fixturenames
+        if others:
+            metafunc.parametrize("other", self._beside, ids=self._milestone.name_of)
         if "seed" in metafunc.fixturenames:
-            seeds = [*self._module.SEEDS, self._recorder.fresh_seed]
+            seeds = [*(() if others else self._module.SEEDS), self._recorder.fresh_seed]
             metafunc.parametrize("seed", seeds, ids=[f"seed={seed}" for seed in seeds])
         named = metafunc.definition.iter_markers("parametrize")
         if "case" in metafunc.fixturenames and not any(mark.args[0] == "case" for mark in named):
@@ -51,7 +61,7 @@ class MilestonePlugin:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
         """Record a case before it starts, so that the record of a killed run shows where it was."""
-        self._recorder.open_case(_name(item), _params(item).get("seed"))
+        self._recorder.open_case(self._name(item), _params(item).get("seed"))
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -85,14 +95,15 @@ class MilestonePlugin:
         cases = self._recorder.record.cases
         return all(case.name != cases[-1].name for case in cases[:-1])
 
+    def _name(self, item: pytest.Item) -> str:
+        """Return a test's name in words: `test_rejects_negative_controls[hd=64]` is "rejects negative controls hd=64".
 
-def _name(item: pytest.Item) -> str:
-    """Return a test's name in words: `test_rejects_negative_controls[hd=64]` is "rejects negative controls hd=64".
-
-    The word "holds" is dropped.
-    """
-    test = getattr(item, "originalname", item.name).removeprefix("test_").removeprefix("holds")
-    return f"{test.replace('_', ' ')} {_params(item).get('case', '')}".strip()
+        The word "holds" is dropped; a case of another milestone has that milestone's id before its name.
+        """
+        if (other := _params(item).get("other")) is not None:
+            return self._milestone.name_of(other)
+        test = getattr(item, "originalname", item.name).removeprefix("test_").removeprefix("holds")
+        return f"{test.replace('_', ' ')} {_params(item).get('case', '')}".strip()
 
 
 def _params(item: pytest.Item) -> dict[str, Any]:

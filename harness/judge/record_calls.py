@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--device", required=True, help="where the recording will be replayed")
     parser.add_argument("--target", required=True, help="name of the target in the record")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--beside", nargs="*", default=[], metavar="MILESTONE", help=arguments.BESIDE)
     parser.add_argument("--compile-only", action="store_true", help="compile, and record nothing")
     parser.add_argument("--sample", type=int, metavar="SEED", help="record a few cases only")
     args = parser.parse_args()
@@ -48,8 +49,11 @@ def main() -> int:
     recorder = RecordWriter(args.out, opened, 0)
     try:
         with recorder.phase("compile"):
-            cases = milestone.launched() if args.sample is None else milestone.sample(args.sample)
-            compile_cases([case for case in milestone.load().CASES if case in cases], recorder, kept, processes)
+            every = [*milestone.launched(), *milestone.beside(args.beside)]
+            chosen = every if args.sample is None else milestone.sample(args.sample, args.beside)
+            cases = {number: case for number, case in enumerate(every) if case in chosen}
+            twins = set(milestone.launched()) - set(milestone.load().CASES)
+            compile_cases([case for case in cases.values() if case not in twins], recorder, kept, processes)
             if not args.compile_only:
                 record_cases(milestone, cases, args.out)
     except Exception as error:
@@ -84,8 +88,8 @@ def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {COLOURS.sub('', str(error)).strip()}"
 
 
-def record_cases(milestone: Milestone, cases: Collection[Case], out: Path) -> None:
-    """Record the calls of `cases`, which the milestone's tests launch. An error of a call is written in its place."""
+def record_cases(milestone: Milestone, cases: Mapping[int, Case], out: Path) -> None:
+    """Record the calls of numbered cases of a milestone's run. An error of a call is written in its place."""
     folder = out / RECORDINGS
     import kernel
     from harness.judge import recordings
@@ -93,9 +97,7 @@ def record_cases(milestone: Milestone, cases: Collection[Case], out: Path) -> No
 
     folder.mkdir(parents=True, exist_ok=True)
     index = recordings.Index()
-    for number, case in enumerate(milestone.launched()):
-        if case not in cases:
-            continue
+    for number, case in cases.items():
         try:
             recordings.record_case(case).save(folder, f"{number}.json")
             index.files[repr(case)] = f"{number}.json"

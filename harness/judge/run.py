@@ -84,6 +84,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="the fresh seed; FOLDER has the recordings")
     parser.add_argument("--wait", action="store_true", help="read the fresh seed from the first line of the input")
     parser.add_argument("--commit", default="", help="the commit that was recorded")
+    parser.add_argument("--beside", nargs="*", default=[], metavar="MILESTONE", help=arguments.BESIDE)
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="what a second process recorded of a sample of it")
     parser.add_argument("--sample", type=int, default=0, metavar="SEED", help="the seed of that sample")
     args = parser.parse_args()
@@ -92,9 +93,10 @@ def main() -> int:
     device = DEVICES[args.device]()
     if args.wait:
         import_all(milestone)
+        milestone.beside(args.beside)
         args.seed = int(sys.stdin.readline())
     if args.seed is None:
-        code = record_here(milestone, args.device, args.target, args.out)
+        code = record_here(milestone, args.device, args.target, args.out, args.beside)
         if code:
             return code
     tree = record.Tree(args.commit, []) if args.commit else working_tree()
@@ -105,8 +107,12 @@ def main() -> int:
         (args.out / record.RECORD_NAME).unlink(missing_ok=True)
         opened.reason = f"the candidate's process left no record of compiling: {error}"
     recorder = RecordWriter(args.out, opened, secrets.randbelow(10**9) if args.seed is None else args.seed)
-    opened.reason = opened.reason or (unlike(milestone, args.out, args.again, args.sample) if args.again else "")
-    verdict, reason = (rejected(milestone), opened.reason) if opened.reason else run(milestone, device, recorder)
+    if args.again and not opened.reason:
+        opened.reason = unlike(args.out, args.again, milestone.sample(args.sample, args.beside))
+    if opened.reason:
+        verdict, reason = rejected(milestone), opened.reason
+    else:
+        verdict, reason = run(milestone, device, recorder, milestone.beside(args.beside))
     recorder.finish(verdict, reason)
     return verdict.exit_code
 
@@ -118,9 +124,9 @@ def import_all(milestone: Milestone) -> None:
     milestone.load()
 
 
-def record_here(milestone: Milestone, device: str, target: str, out: Path) -> int:
+def record_here(milestone: Milestone, device: str, target: str, out: Path, beside: Sequence[str]) -> int:
     """Record what is in this checkout, in a process of its own. Return that process's exit code."""
-    arguments = [milestone.id, "--device", device, "--target", target, "--out", str(out)]
+    arguments = [milestone.id, "--device", device, "--target", target, "--out", str(out), "--beside", *beside]
     return subprocess.run([sys.executable, "-m", "harness.judge.record_calls", *arguments], check=False).returncode
 
 
@@ -133,20 +139,22 @@ def said_of_compiling(out: Path) -> tuple[list[record.Phase], list[record.Compil
     return said.phases[:1], said.compiles
 
 
-def unlike(milestone: Milestone, out: Path, again: Path, sample: int) -> str:
-    """Return why two processes of the candidate did not record a sample of the milestone alike, or ""."""
+def unlike(out: Path, again: Path, sample: Sequence[Case]) -> str:
+    """Return why two processes of the candidate did not record a sample of cases alike, or ""."""
     from emulator.recordings.format import RecordingError
     from harness.judge.recordings import difference
 
     try:
-        found = difference(out / record.RECORDINGS, again / record.RECORDINGS, milestone.sample(sample))
+        found = difference(out / record.RECORDINGS, again / record.RECORDINGS, sample)
     except (RecordingError, OSError) as error:
         return str(error)
     return f"not reproducible: in another process, with another environment, {found}" if found else ""
 
 
-def run(milestone: Milestone, device: Device, recorder: RecordWriter) -> tuple[Verdict, str]:
-    """Run the milestone's module on replays of what was recorded. Return the verdict and its reason."""
+def run(
+    milestone: Milestone, device: Device, recorder: RecordWriter, beside: Sequence[Case] = ()
+) -> tuple[Verdict, str]:
+    """Run the milestone's module on replays of what was recorded, and cases of others. Return verdict and reason."""
     from emulator.recordings.format import RecordingError
     from harness.judge.recordings import Replayed
     from harness.judge.replay_on import launcher
@@ -158,10 +166,10 @@ def run(milestone: Milestone, device: Device, recorder: RecordWriter) -> tuple[V
         return rejected(milestone), str(error)
     callers.append(replayed)
     with recorder.phase("stage") as phase:
-        if reason := unproven(milestone, replayed, recorder.record):
+        if reason := unproven(milestone, replayed, recorder.record, beside):
             phase.outcome = "failed"
             return rejected(milestone), reason
-        code = run_cases(milestone, device, recorder)
+        code = run_cases(milestone, device, recorder, beside)
         phase.outcome = "failed" if code else "passed"
     verdict, reason = verdict_of(milestone, recorder.record, code)
     if verdict is Verdict.ACCEPT and isinstance(device, Emulated):
@@ -169,7 +177,7 @@ def run(milestone: Milestone, device: Device, recorder: RecordWriter) -> tuple[V
     return verdict, reason
 
 
-def unproven(milestone: Milestone, replayed: Replayed, done: record.Record) -> str:
+def unproven(milestone: Milestone, replayed: Replayed, done: record.Record, beside: Sequence[Case]) -> str:
     """Record the features that the recordings of a milestone's cases show. Return which one is missing, or "".
 
     Calls that were not recorded are left to the tests, which fail with the error of each.
@@ -179,9 +187,9 @@ def unproven(milestone: Milestone, replayed: Replayed, done: record.Record) -> s
     from stages.proofs import Unproven, proven
 
     missing = []
-    for case in milestone.launched():
+    for case in (*milestone.launched(), *beside):
         try:
-            done.proven[case.name], reasons = proven(case, *shown(replayed.recording(case)))
+            done.proven[milestone.name_of(case)], reasons = proven(case, *shown(replayed.recording(case)))
             done.not_asked |= reasons
         except Unproven as error:
             missing.append(one_line(str(error)))
@@ -220,17 +228,21 @@ def time_others(cases: Sequence[Case], device: Emulated, recorder: RecordWriter)
         recorder.cycles(case.name, timed(case, device, recorder.fresh_seed))
 
 
-def run_cases(milestone: Milestone, device: Device, recorder: RecordWriter) -> int:
-    """Run `stages.every` and the milestone's module in pytest, without the user's options. Return its exit code."""
+def run_cases(milestone: Milestone, device: Device, recorder: RecordWriter, beside: Sequence[Case]) -> int:
+    """Run `stages.every`, the milestone's module and `stages.beside` in pytest, without the user's options.
+
+    Return pytest's exit code.
+    """
     import pytest
 
     from harness.judge.plugin import MilestonePlugin
+    from stages import beside as others
     from stages import every
 
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    options = [*QUIET, *OPTIONS, every.__file__, str(milestone.module)]
-    return int(pytest.main(options, [MilestonePlugin(milestone, recorder, device)]))
+    options = [*QUIET, *OPTIONS, every.__file__, str(milestone.module), *([others.__file__] if beside else [])]
+    return int(pytest.main(options, [MilestonePlugin(milestone, recorder, device, beside)]))
 
 
 def verdict_of(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict, str]:

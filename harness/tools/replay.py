@@ -20,6 +20,7 @@ from harness.host.phase import kept_environment
 from harness.paths import RESULTS, ROOT
 from harness.report import record
 from harness.report.record import Record, RecordError
+from stages.catalog import CATALOG
 
 Figures = dict[str, float | None]
 
@@ -54,6 +55,8 @@ def replayed(folder: Path, before: Record) -> Record:
         shutil.copy2(folder / record.RECORD_NAME, out)
         argv = ["--device", "emulator", "--target", before.target, "--out", str(out)]
         argv += ["--seed", str(fresh), "--commit", before.tree.commit]
+        beside = [each.id for each in CATALOG if any(case.name.startswith(f"{each.id} ") for case in before.cases)]
+        argv += ["--beside", *beside] if beside else []
         chip = before.prediction.chip.lower() if before.prediction else ""
         env = kept_environment() | ({"EMULATOR_DEVICE": chip} if chip else {})
         command = [sys.executable, "-m", "harness.judge.run", before.milestone, *argv]

@@ -23,7 +23,7 @@ from harness.host.protected import ProtectedError, Unpin
 from harness.host.repository import ACCEPTED, Repository
 from harness.host.ruling import RULING_NAME, decode
 from harness.judge.measure import in_words
-from harness.report.record import load
+from harness.report.record import load, load_all
 from remote.errors import Refused, Untrusted
 from remote.faulty import Faulty
 from remote.local import Local
@@ -103,6 +103,23 @@ def test_an_acceptance_says_which_milestones_were_not_judged_on_its_tree(bench):
     second = bench.stage().candidate.commit
     assert acceptance.judged_on(bench.repository, second) == {"D1.2": (first, False), "D1.1": (second, True)}
     assert f"not judged on this tree: D1.2 since {first[:12]}; make ratchet judges them" in bench.heard.said
+
+
+def test_a_run_judges_cases_of_what_was_accepted_before_and_of_what_it_needs(bench):
+    """All that was accepted on this tree was judged on it."""
+
+    def beside(entry):
+        assert entry.verdict == "ACCEPT", entry.reason
+        cases = [case.name for _, record in load_all(bench.driver.store.folder(entry.run), []) for case in record.cases]
+        return {step.milestone: step.beside for step in entry.job.steps if step.milestone}, cases
+
+    assert beside(bench.stage("D1.2")) == ({"D1.1": [], "D1.2": []}, ["hd=64"] * 4)
+    assert beside(bench.stage("D1.3")) == ({"D1.1": [], "D1.3": []}, ["hd=64"] * 4)
+    bench.project.kernel(cosine=1.0, other=1)
+    steps, cases = beside(bench.stage("D1.3"))
+    assert steps == {"D1.1": ["D1.2"], "D1.3": ["D1.2"]}
+    assert sorted(cases) == ["D1.2 hd=64"] * 2 + ["hd=64"] * 4
+    assert beside(bench.stage("D1.2")) == ({"D1.1": [], "D1.2": []}, ["hd=64"] * 4)
 
 
 def test_reject_keeps_candidate_and_note_and_touches_nothing(bench):

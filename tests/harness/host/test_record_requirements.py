@@ -96,6 +96,31 @@ def test_what_is_missing_or_wrong_is_named(change: Callable[[dict[str, Any]], ob
     assert any(said in objection for objection in REQUIREMENTS.objections(record, FRESH, MODES))
 
 
+def test_a_case_of_another_milestone_is_launched_once_with_the_fresh_seed() -> None:
+    required, record = Requirements("D1.1", {"hd=64": PINS}, (1,), beside={"D1.2 hd=64": PINS}), sound()
+    objections = list(required.objections(record, FRESH, MODES))
+    assert objections == [
+        "case D1.2 hd=64: no feature was seen in its PTX and launches",
+        f"case D1.2 hd=64 seed={FRESH} is there 0 times",
+    ]
+    record["cases"].append(copy.deepcopy(record["cases"][0]) | {"name": "D1.2 hd=64", "seed": FRESH})
+    record["proven"]["D1.2 hd=64"] = ["P in tensor memory"]
+    assert not list(required.objections(record, FRESH, MODES))
+    record["cases"][-1]["figures"][0].update(value=0.99)
+    (said,) = required.objections(record, FRESH, MODES)
+    assert "is outside its pin" in said
+
+
+@pytest.mark.parametrize("milestone", [each for each in CATALOG if each.built], ids=lambda each: each.id)
+def test_the_requirements_name_the_cases_of_other_milestones(milestone: Any) -> None:
+    others = [each.id for each in CATALOG if each is not milestone]
+    found = read(milestone.module.parent, milestone.id, beside=others).beside
+    assert found == {
+        milestone.name_of(case): {tensor: pins(case.milestone)[tensor] for tensor in case.tensors}
+        for case in milestone.beside(others)
+    }
+
+
 @pytest.mark.parametrize("gpu", [False, True])
 def test_the_pins_are_those_of_the_stages(gpu: bool) -> None:
     for milestone in CATALOG:

@@ -278,8 +278,22 @@ def passed_cases(folder: Path) -> list[str]:
         return []
 
 
-def run(checkout: Checkout, out: Path) -> tuple[int, Record]:
-    done = subprocess.run([*RUN, str(out)], cwd=checkout.path, capture_output=True, text=True, timeout=600)
+@pytest.mark.long
+def test_a_kernel_that_is_wrong_for_more_keys_than_the_gates_is_refused_by_the_gate(
+    one_case: Run, tmp_path: Path
+) -> None:
+    """D1.5's case has 200 keys, and the gate's have 128. D1.2's do as well, and take ten times as long."""
+    right = '"scale_log2": scale *'
+    wrong = '"scale_log2": (1.1 if head_dim == 64 and keys > 128 else 1.0) * scale *'
+    one_case.checkout.replace("kernel/host.py", right, wrong)
+    code, record = run(one_case.checkout, tmp_path / "out", "--beside", "D1.5")
+    assert code == Verdict.REJECT_GATE.exit_code
+    assert re.fullmatch(r"failed: D1\.5 hd=64 n=200 H=64 seed=\d+ \(fresh\)", record.reason)
+    assert [case.outcome for case in record.cases] == ["passed"] * 3 + ["failed"]
+
+
+def run(checkout: Checkout, out: Path, *more: str) -> tuple[int, Record]:
+    done = subprocess.run([*RUN, str(out), *more], cwd=checkout.path, capture_output=True, text=True, timeout=600)
     return done.returncode, load(out)
 
 
