@@ -47,7 +47,7 @@ class Baseline:
         return self._answers[key]
 
     def stale(self, reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """Yield a line for each entry that no report has, unless a launch did not end, which may have hidden it.
+        """Yield a line for each entry that no report has. Yield none after an unfinished launch.
 
         reports: of all processes, or of all tests that ran; entries of other tests are not stale.
         """
@@ -63,7 +63,7 @@ class Baseline:
 
 
 def _identity(finding: Mapping[str, Any]) -> Identity:
-    """Return what a finding in JSON keeps if lines are added above it: its class, and its places without numbers."""
+    """Return the parts of a JSON finding that other lines do not change: its class, and its places without numbers."""
     places = [_place(finding), *sorted(map(_place, finding.get("other_places", ())))]
     return finding["class"], *places
 

@@ -33,7 +33,7 @@ class Spec:
     when: Callable[[Features], bool]
 
     def of(self, config: Features) -> Spec:
-        """Return the argument as a configuration has it: of flat tensors, and with pages of bf16 or bytes."""
+        """Return the argument for a configuration: of flat tensors, and with pages of bf16 or bytes."""
         dims = self.dims.replace("B T H", "T H").replace("N 1", "N") if config.flat else self.dims
         dtype = BFloat16 if self.dtype is Uint8 and not config.quantised else self.dtype
         return replace(self, dims=dims, dtype=dtype)

@@ -111,7 +111,7 @@ def compressed_branch(
     if cmp_kv is None:
         without, allowed = tuple(given), "None without cmp_kv"
     elif topk_indices is not None:
-        without, allowed = ("seq_lens", "compress_ratio"), "None beside topk_indices, which select each token's keys"
+        without, allowed = ("seq_lens", "compress_ratio"), "None with topk_indices, which select each token's keys"
     else:
         without, allowed = ("topk_lens",), "None without topk_indices"
     for name in without:

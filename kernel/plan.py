@@ -1,4 +1,4 @@
-"""Launch plans: what the shapes, dtypes, strides, device and options of a call decide, worked out once.
+"""Launch plans: everything that follows from the shapes, dtypes, strides, device and options of a call, computed once.
 
 A public call finds its plan by one look-up and launches it with its tensors. Only a call without a plan is checked,
 chooses a configuration and compiles it. At every launch the compiled function checks the device, shape and strides of
@@ -78,8 +78,8 @@ class Plan:
     def stand_ins(self, tensors: Tensors) -> list[Any]:
         """Return tensors without memory in place of a call's, to compute the kernel's arguments with.
 
-        tensors: those of the call, with its buffers for o, lse, u and m last. Each stand-in has a storage of its own,
-        which tells the tensor that an argument is a view of.
+        tensors: those of the call, with its buffers for o, lse, u and m last. Each stand-in has its own storage, so
+        that the tensor of which an argument is a view can be identified.
         """
         found: list[Any] = [
             each if each is None else torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="meta")
@@ -180,10 +180,10 @@ class Plans:
         _all.append(self)
 
     def find(self, call: tuple[Any, ...], options: tuple[object, ...], tensors: Tensors, anew: bool = False) -> Plan:
-        """Return the plan of a call, a new one if there was no call like it, or if it is wanted.
+        """Return the plan of a call. A new one if no earlier call was like it, or if `anew`.
 
         call: the arguments of the function that checks a call and plans it. tensors: all on the device of the first
-        one, which is never None; else the compiled function refuses them.
+        one, which is never None; else the compiled function rejects them.
         """
         first: Any = tensors[0]
         grad = torch.is_grad_enabled()
@@ -210,7 +210,7 @@ class Plans:
     def launch(self, plan: Plan, call: tuple[Any, ...], tensors: Tensors) -> list[Any]:
         """Launch a plan; return o, lse, u and m.
 
-        Raises the error of the checks if the compiled function refuses a device or an address.
+        Raises the error of the checks if the compiled function rejects a device or an address.
         """
         try:
             return plan.launch(tensors)

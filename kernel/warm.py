@@ -36,8 +36,8 @@ def warm_up(
 
     calls: functions that make one call each, on meta tensors, which are planned and not launched. For a layer kind pass
     one for each batch size that is served. device: the GPU that they are for; by default the current one, or a B200 if
-    there is none. processes: at most so many compile at a time, by default half of the processors. progress: receives a
-    line for each configuration; by default it is printed to stderr.
+    there is none. processes: the most processes that compile at a time, by default half of the processors. progress:
+    receives a line for each configuration; by default it is printed to stderr.
 
     Turns `keep_on_disk` on unless it is. Compiling takes about 10 s and 1 GB for each configuration and process.
     """

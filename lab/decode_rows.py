@@ -1,4 +1,4 @@
-"""Decode on a Hopper GPU by this checkout's kernel, by another checkout's, and by FlashMLA, in turn in one process.
+"""Decode on a Hopper GPU by this checkout's kernel, by another checkout's, and by FlashMLA, alternately in one process.
 
 `python -m lab.decode_rows BEFORE [--flashmla LIBRARY] [--shape GLOB]... [--write FILE]`: BEFORE is a checkout of
 another commit, LIBRARY is what `python -m lab.flashmla_gpu --build` compiles. It prints microseconds of each shape, L2

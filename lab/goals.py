@@ -78,7 +78,7 @@ def time(shape: Shape | ServedShape, swapped: bool = True) -> Time:
 def ratios(shape: ServedShape, own: Time) -> tuple[float | None, float | None, float | None]:
     """Return a shape's time over that of paged bf16 and of flat bf16, and the unswapped bf16 time over its own.
 
-    None stands for what no goal is about.
+    None if no goal is about it.
     """
     layer = shape.name.rpartition("-")[0]
     if shape.layouts[0] == "v32":

@@ -131,7 +131,7 @@ def rows(device: str) -> Iterator[tuple[str, Call, dict[str, Call]]]:
 
 
 def dense(name: str, device: str, shape: tuple[int, ...], keys: int) -> Iterator[tuple[str, Call, dict[str, Call]]]:
-    """Yield attention over one key head, with and without buffers, beside attention of as many heads and keys."""
+    """Yield attention over one key head, with and without buffers, and attention of as many heads and keys."""
     import kernel
 
     q = bf16(device, *shape)

@@ -1,4 +1,4 @@
-"""Whole kernels that others measured, beside their predictions: `python -m lab.kernels`.
+"""Whole kernels that others measured, and their predictions: `python -m lab.kernels`.
 
 It prints one line per set of lab/data/kernels.csv, and the kernels that this project measured on an H200.
 """
@@ -120,8 +120,8 @@ def table(points: Iterable[Point]) -> Iterator[str]:
 def ranges(points: Sequence[Point]) -> str:
     """Return the text of ranges.toml.
 
-    The logarithms of measured over predicted times are taken for normal; a further one lies in the range in 90% of
-    the cases.
+    The logarithms of measured over predicted times are assumed to be normally distributed; a further one lies in the
+    range in 90% of the cases.
     """
     kinds: dict[str, list[float]] = {}
     for each in points:

@@ -264,7 +264,7 @@ PLACE: Final = "shl.b32 %r8, %r7, 3; add.u32 %r4, %r6, %r8; mad.lo.u32 %r5, %r7,
 
 
 def _copies(row: Row, sharers: int, work: str, size: int) -> Micro:
-    """Return a TMA program of one warp per CTA. The tensor's rows are dealt to groups of `sharers` CTAs in turn."""
+    """Return a TMA program of one warp per CTA. The tensor's rows are dealt to groups of `sharers` CTAs round-robin."""
     columns, height, stages = (int(row[c]) for c in ("box_columns", "box_rows", "stages"))
     text = entry(
         "b64 map,u64 out,u32 rounds,u32 mask",

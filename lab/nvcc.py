@@ -21,7 +21,7 @@ def compiler() -> Path | None:
 
 
 def predicted(program: Path, chip: str, *arguments: str, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    """Return the prediction of each launch of a program, as JSON has it. Raises CalledProcessError.
+    """Return the prediction of each launch of a program, as parsed JSON. Raises CalledProcessError.
 
     options: of `time`.
     """

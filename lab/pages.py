@@ -1,6 +1,6 @@
 """`python -m lab.pages [BLOCK...]`: print the generated blocks of the pages, and write them where they belong.
 
-A block stands between `<!-- begin NAME, written by `COMMAND` -->` and `<!-- end NAME -->` in README or one page of
+A block is enclosed in `<!-- begin NAME, written by `COMMAND` -->` and `<!-- end NAME -->` in README or one page of
 docs/. Without a name all blocks are written. tests/test_docs.py compares each block with what its data file gives.
 """
 

@@ -62,7 +62,7 @@ STUCK = {
     "ReqNodeNotAvail": "the nodes that it may use are down, drained or reserved: sinfo --list-reasons",
     "ReservationDeleted": "take the reservation out of options of the target",
 }
-#: Words in which Slurm refuses a job, and the fix.
+#: Slurm's messages when it rejects a job, and the fix for each.
 REFUSED = {
     "Invalid job array": "its MaxArraySize allows fewer tasks than {tasks}: judge fewer milestones at once",
     "temporarily unable to accept job": "its queue is full (MaxJobCount): make resume, when jobs have ended",

@@ -221,8 +221,8 @@ LAYER = (
     BadCall("no ratio", lambda a: without(a, "topk_indices", "topk_lens"), "compress_ratio", "above 0"),
     BadCall("no position", lambda a: without(blocks(a), "swa_kv", "swa_lens"), "seq_lens", "[B] int32"),
     BadCall("ratio 0", lambda a: blocks(a, compress_ratio=0), "compress_ratio", "above 0"),
-    BadCall("ratio and indices", lambda a: a | {"compress_ratio": 4}, "compress_ratio", "None beside topk_indices"),
-    BadCall("position and indices", lambda a: a | {"seq_lens": a["swa_lens"]}, "seq_lens", "None beside topk_indices"),
+    BadCall("ratio and indices", lambda a: a | {"compress_ratio": 4}, "compress_ratio", "None with topk_indices"),
+    BadCall("position and indices", lambda a: a | {"seq_lens": a["swa_lens"]}, "seq_lens", "None with topk_indices"),
     BadCall("dtype of positions", lambda a: blocks(a, seq_lens=a["swa_lens"].long()), "seq_lens.dtype", "int32"),
     BadCall("shape of positions", lambda a: blocks(a, seq_lens=a["swa_lens"][:1]), "seq_lens.shape", "(2,)"),
     BadCall("topk dtype", lambda a: a | {"topk_indices": a["topk_indices"].long()}, "topk_indices.dtype", "int32"),
@@ -301,12 +301,12 @@ def one_token(a: Arguments, pages: torch.Tensor, page_scales: bool = False) -> A
 
 
 def on_meta(pages: int, size: int) -> torch.Tensor:
-    """Return pages of so many keys without memory."""
+    """Return pages of `size` keys, without memory."""
     return bf16(pages, size, 512, device="meta")
 
 
 def long_pages(a: Arguments) -> torch.Tensor:
-    """Return a page of 2^20 keys, each of which begins 16 bytes after the one before."""
+    """Return a page of 2^20 keys, each of which begins 16 bytes after the previous one."""
     return zeros(a, 2**23 + 512).as_strided((1, 2**20, 512), (2**23, 8, 1))
 
 

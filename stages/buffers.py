@@ -16,7 +16,7 @@ BATCH_GAP = 3  # rows after every sequence of a strided tensor
 
 
 class WroteOutside(AssertionError):
-    """Guard elements beside an output changed, or bytes of an input or between its slices."""
+    """Guard elements around an output changed, or bytes of an input or between its slices."""
 
 
 @dataclass(frozen=True)

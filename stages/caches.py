@@ -15,9 +15,9 @@ class Paged:
     """A cache: `pages` pages of `size` keys, of which each token lists `topk`.
 
     layout: bytes of a key. gap: bytes after each page that belong to nobody. lens: indices that count, for each
-    sequence or for each token; None: all. window: tokens see a window of so many of their sequence's newest keys, whose
-    pages are in a block table, and `lens` are tokens of each sequence. held: columns of the block table, if it lacks
-    pages of the longest sequence.
+    sequence or for each token; None: all. window: tokens see a window of that many of their sequence's newest keys,
+    whose pages are in a block table, and `lens` are tokens of each sequence. held: columns of the block table, if it
+    lacks pages of the longest sequence.
     """
 
     pages: int

@@ -23,7 +23,7 @@ LEAST_TILE = 32  # no kernel has smaller KV tiles
 
 @dataclass(frozen=True)
 class Compressed:
-    """Compressed keys beside a window: all visible blocks of `ratio` tokens, or `topk` indices per token.
+    """Compressed keys in addition to a window: all visible blocks of `ratio` tokens, or `topk` indices per token.
 
     past: number of tokens of each sequence that precede its window buffer.
     lens: pass a length for each token's indices; without lengths all indices count.
@@ -57,7 +57,7 @@ class Case:
     """`batch` sequences, each with `tokens` query tokens of `heads` heads and with `keys` keys.
 
     causal, window, p_path and partials are arguments of kernel.fmha.
-    scale: factor of the logits; None stands for head_dim^-0.5. Q is drawn so that the logits do not depend on it.
+    scale: factor of the logits; None means head_dim^-0.5. Q is drawn so that the logits do not depend on it.
     lens: valid keys of each sequence; the keys past them are poisoned.
     shared_kv: V is K.
     trend: how a row's maximum changes from one KV tile to the next.

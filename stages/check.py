@@ -14,7 +14,7 @@ from stages.tolerances import pins
 
 @dataclass(frozen=True)
 class Figure:
-    """One metric of one tensor beside its pin."""
+    """One metric of one tensor, with its pin."""
 
     tensor: str
     metric: str

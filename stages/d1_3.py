@@ -27,7 +27,7 @@ CASES = (
     Case("D1.3", 256, 321, heads=144, p_path="smem", peak=32),
 )
 SEEDS = (1,)
-#: Launched beside CASES.
+#: Launched in addition to CASES.
 TWINS = tuple(replace(case, p_path="tmem") for case in CASES if case.p_path == "smem")
 
 

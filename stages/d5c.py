@@ -30,7 +30,7 @@ EVEN = tuple(
 )  # fmt: skip
 CASES = (
     *EVEN,
-    # Peaked: every kernel variant, with blocks or top-k indices beside an unbounded window, with sinks and partials.
+    # Peaked: every kernel variant, with blocks or top-k indices and an unbounded window, with sinks and partials.
     *(
         Case(
             "D5c", hd, keys, heads, tokens, 2, shared_kv=True, causal=True, lens=(keys, 3),
@@ -47,7 +47,7 @@ CASES = (
             (128, 200, 16, 2, 330, (), 2, None),
         )
     ),
-    # The same with even scores: here the sinks have weight beside the keys.
+    # The same with even scores: here the sinks' weight is comparable with that of the keys.
     Case(
         "D5c", 256, 200, 16, 2, 2, shared_kv=True, causal=True, lens=(200, 3),
         compressed=Compressed((900, 0), 4, 150, lens=False), sinks=(5.0, 6.0),
@@ -63,7 +63,7 @@ CASES = (
     ),
 )  # fmt: skip
 SEEDS = (1,)
-#: Launched beside CASES: one launch per branch, and a merge.
+#: Launched in addition to CASES: one launch per branch, and a merge.
 TWINS = tuple(replace(case, partials=False, merged=True) for case in EVEN)
 
 

@@ -25,7 +25,7 @@ CASES = (
     both(16, 2, 8, Paged(4, 64, 64, lens=(64, 5)), Paged(4, 64, 64), twice=True, strided=True),
     both(64, 2, 2, Paged(4, 256, 128), Paged(9, 61, 200, lens=(200, 3)), peak=32, sms=2, maxima=True),
     both(128, 2, 2, Paged(4, 256, 128, lens=(3, 128)), Paged(90, 2, 200), peak=128, sms=2, ascending=True),
-    # A window by a block table beside indices; the last sequence is longer than the table.
+    # A window by a block table, and indices; the last sequence is longer than the table.
     both(64, 3, 2, Paged(20, 64, 0, lens=(300, 1, 1 << 30), window=128, held=5), Paged(5, 64, 133), sinks=SINKS),
     # Split keys: tiles of both caches are divided together.
     both(8, 2, 2, Paged(3, 256, 128), Paged(9, 64, 512, lens=(512, 0)), splits=4, maxima=True, empty_lse=math.inf),

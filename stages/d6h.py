@@ -1,6 +1,6 @@
 """D6h: few heads at full speed, by products with operands swapped: keys are the rows, heads the columns.
 
-The cases of D6d and D6f with up to 64 heads are launched in the same way, and stand there.
+The cases of D6d and D6f with up to 64 heads are launched in the same way, and are in those modules.
 """
 
 import math

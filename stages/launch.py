@@ -54,7 +54,7 @@ def launch(
 ) -> kernel.Attention:
     """Launch a case once, or once per branch with a merge. Keys that must not be read are poisoned.
 
-    Raises WroteOutside if a guard element beside an output was overwritten, or the memory of an input.
+    Raises WroteOutside if a guard element next to an output was overwritten, or the memory of an input.
     """
     tensors = placed(case, inputs, torch_device, poison)
     if order is not None:

@@ -25,7 +25,7 @@ from stages.served_controls import PAIR_CONTROLS, cache_controls
 
 SUB_TILE_ROWS = 128
 SUB_TILE = 16  # columns of a sub-tile, and keys of one K step of the MMA
-NEAR = 20  # a sink of smaller magnitude has weight beside the keys
+NEAR = 20  # a sink of smaller magnitude has weight compared with the keys
 
 Edit = Callable[[Array], Array]
 ChangeTopk = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -162,7 +162,7 @@ def _wrong_reads(case: Case) -> Iterator[NegativeControl]:
     """Yield the outputs of a kernel that reads wrong keys."""
     tile = case.kv_tile
     if case.lens is None and not case.causal and case.peak == 1:
-        yield NegativeControl("a key past the end let in", lambda inputs, _: _with_zero_key(case, inputs))
+        yield NegativeControl("a key past the end attended", lambda inputs, _: _with_zero_key(case, inputs))
     if case.keys > tile:
         yield _reading(case, "the first KV tile read for every tile", torch.arange(case.keys) % tile)
     if case.batch > 1:
@@ -200,13 +200,13 @@ def _other_masks(case: Case) -> Iterator[NegativeControl]:
     if last:
         yield _masking(case, "the last KV tile dropped", lambda seen: seen & (torch.arange(seen.shape[2]) < last))
     if case.lens is not None or case.causal:
-        yield _masking(case, "one masked key let in", _with_one_more)
+        yield _masking(case, "one masked key attended", _with_one_more)
         yield _masking(case, "no mask", torch.ones_like)
     if case.causal:
-        yield _masking(case, "one key of the future let in", lambda seen: seen | _shifted(seen, 1))
+        yield _masking(case, "one future key attended", lambda seen: seen | _shifted(seen, 1))
         yield _masking(case, "aligned to the first key", lambda seen: _aligned_to_first(case, seen))
     if case.window is not None:
-        yield _masking(case, "one key before the window let in", lambda seen: seen | _shifted(seen, -1))
+        yield _masking(case, "one key before the window attended", lambda seen: seen | _shifted(seen, -1))
 
 
 def _other_branches(case: Case) -> Iterator[NegativeControl]:
@@ -216,14 +216,14 @@ def _other_branches(case: Case) -> Iterator[NegativeControl]:
     yield NegativeControl("no compressed keys", lambda inputs, _: right(case, replace(inputs, compressed=None)))
     yield _masking(case, "no window", torch.zeros_like)
     if case.compressed.topk is None:
-        name, compressed = "a block that is not whole let in", case.compressed
+        name, compressed = "an incomplete block attended", case.compressed
         yield NegativeControl(name, lambda inputs, _: _with_parts_of_blocks(case, compressed, inputs))
         return
-    last, past = case.blocks - 1, "an index past the last key taken for it"
-    yield _changing_topk(case, "one index past the top-k length let in", lambda topk, lens: (topk, lens + 1))
+    last, past = case.blocks - 1, "an index past the last key read as that key"
+    yield _changing_topk(case, "one index past the top-k length used", lambda topk, lens: (topk, lens + 1))
     yield _changing_topk(case, "the last top-k index dropped", lambda topk, lens: (topk, (lens - 1).clamp(min=0)))
     yield _changing_topk(case, past, lambda topk, lens: (topk.clamp(max=last), lens))
-    yield _changing_topk(case, "-1 taken for key 0", lambda topk, lens: (topk.clamp(min=0), lens))
+    yield _changing_topk(case, "-1 read as key 0", lambda topk, lens: (topk.clamp(min=0), lens))
     yield _changing_topk(case, "a repeated index counted once", lambda topk, lens: (_without_repeats(topk), lens))
 
 
@@ -287,7 +287,7 @@ def _without_last(seen: torch.Tensor, keys: int) -> torch.Tensor:
 
 
 def _with_one_more(seen: torch.Tensor) -> torch.Tensor:
-    """Show one more key to the last token that has a hidden key beside a visible one."""
+    """Show one more key to the last token that has a masked key next to a visible one."""
     beside = (_shifted(seen, 1) | _shifted(seen, -1)) & ~seen
     more = seen.clone()
     if beside.any():

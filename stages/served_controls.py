@@ -31,10 +31,10 @@ def cache_controls(case: Case, paged: Paged) -> dict[str, Change]:
     if case.peak > 1:
         return tiles
     return tiles | {
-        "one index past the length let in": lambda cache: replace(cache, counts=cache.counts + 1),
+        "one index past the length used": lambda cache: replace(cache, counts=cache.counts + 1),
         "the last index dropped": lambda cache: replace(cache, counts=_effective(cache) - 1),
-        "an index past the last key taken for it": lambda cache: _listing(cache, cache.indices.clamp(max=last)),
-        "a negative index taken for key 0": lambda cache: _listing(cache, cache.indices.clamp(min=0)),
+        "an index past the last key read as that key": lambda cache: _listing(cache, cache.indices.clamp(max=last)),
+        "a negative index read as key 0": lambda cache: _listing(cache, cache.indices.clamp(min=0)),
         "a repeated index counted once": lambda cache: _listing(cache, _without_repeats(cache.indices)),
         "no lengths": lambda cache: replace(cache, counts=torch.full_like(cache.counts, cache.indices.shape[2])),
     }

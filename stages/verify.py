@@ -37,7 +37,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a case: all trials, and the outputs of the first that ended without an error, beside the reference."""
+    """Result of a case: all trials, and the outputs of the first that ended without an error, with the reference."""
 
     case: Case
     seed: int | None

@@ -131,7 +131,7 @@ class LaunchingDevice:
         return self._visible
 
     def surroundings(self, kernel: LoadedKernel, config: LaunchConfig) -> Surroundings | None:
-        """Return the operations beside a launch that starts now. Without a host that knows streams there are none."""
+        """Return the operations concurrent with a launch that starts now. None without streams."""
         return None
 
     def ended(self, launch: Launch, config: LaunchConfig) -> None:

@@ -18,8 +18,8 @@ class Conditions:
     it.
     data: the operands of the tensor cores, which decide their power.
     ghz: a fixed clock rate; None for the chip's own, which power limits.
-    branches: how branches go that comparisons of data decide: "assumed" if the comparisons are taken to be false,
-    "executed" if one cluster is executed on the inputs at hand and all clusters branch as it did.
+    branches: the outcomes of branches that depend on comparisons of data: "assumed" if the comparisons are taken to be
+    false, "executed" if one cluster is executed on the launch's inputs and all clusters branch as it did.
     ranges: show the range of the time.
     """
 

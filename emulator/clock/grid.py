@@ -40,7 +40,7 @@ PROBES: Final = 24
 MAX_SAMPLES: Final = 512
 """The maximum number of evenly spaced clusters to sample if those amounts differ.
 
-A cluster between two samples is assumed to have the work of the one before it.
+A cluster between two samples is assumed to have the work of the previous sample.
 """
 PROBES_IN_ORDER: Final = 6
 SAMPLES_IN_ORDER: Final = 16
@@ -198,9 +198,9 @@ class Grid:
     def _reuse(self, whole: Walk, slots: int, loader: int, sampled: Sequence[Loads]) -> None:
         """Find the shares of loads that wait for HBM, from the order in which clusters load boxes.
 
-        A cluster's first load of a tensor stands for its loads of that tensor if there are several waves; the waves
-        are alike, so that a few clusters of the middle one stand for all. If L2 is too small, all clusters of a wave
-        decide what it still holds. whole: a walk of one cluster. sampled: loads of some clusters.
+        If there are several waves, a cluster's first load of a tensor represents all its loads of that tensor; the
+        waves are alike, so that a few clusters of the middle one represent all. If L2 is too small, all clusters of a
+        wave decide what it still holds. whole: a walk of one cluster. sampled: loads of some clusters.
         """
         if not whole.boxes:
             return
@@ -268,17 +268,17 @@ class Grid:
         return self._holds
 
     def loading(self, chip: Chip) -> Chip:
-        """Return a chip for segments, whose loads have the mean latency of this launch's."""
+        """Return a chip for segments, with the mean latency of this launch's loads."""
         self._probed  # noqa: B018
         l2, _, wait = self._ordinary
         return replace(chip, global_latency=chip.load_latency(l2, wait))
 
     def _misses_of_warps(self, total: float, there: float, a_wave: float) -> tuple[float, float, float]:
-        """Return the shares of the bytes of warps' own loads from L2 and from HBM, and of those that wait for HBM.
+        """Return shares of the bytes of warps' ordinary loads: from L2, from HBM, and in loads that wait for HBM.
 
         Each SM reads each byte from L2 at most once. The clusters of a wave read the same bytes at the same time, so
-        that all of them wait for HBM; those of later waves wait for bytes that no wave has read.
-        total: the bytes that all clusters load. there: those of the launch's memory. a_wave: the share of a wave.
+        that all of them wait for HBM. Later waves wait only for bytes that no earlier wave has read. total: the bytes
+        that all clusters load. there: the bytes of the launch's memory. a_wave: a wave's share of the clusters.
         """
         clusters, once = len(self._indices), min(1.0, there / total)
         l2 = min(1.0, min(self._chip.sms, clusters * self._size) * there / total)
@@ -297,9 +297,10 @@ class Grid:
         return other
 
     def _with_memory(self, time: GridTime, ghz: float) -> GridTime:
-        """Return a time in which HBM, L2 and the port of shared memory can move all bytes.
+        """Return the time, raised if HBM, L2 or the port of shared memory needs longer to move all bytes.
 
-        CTAs end before their last stores are there, and accesses of warps do not wait for the operands of MMAs.
+        The timeline alone is too short: CTAs end before their last stores arrive, and warps do not wait for MMA
+        operands.
         """
         chip, used = self._chip, time.used
         hbm = used.get("HBM bytes", 0.0) / chip.hbm_share(chip.sms, ghz)

@@ -30,7 +30,7 @@ class Values:
     """The values of a register in the lanes of warp 0.
 
     Unless they are exact, an unknown number that is the same in all lanes is added. strided: distances between lanes
-    are multiples of an unknown number, such as the length of a row, for which FAR stands.
+    are multiples of an unknown number, such as the length of a row, represented by FAR.
     """
 
     lanes: np.ndarray
@@ -39,7 +39,7 @@ class Values:
 
     @property
     def relative(self) -> np.ndarray:
-        """The values less that of lane 0."""
+        """The values minus that of lane 0."""
         found: np.ndarray = self.lanes - self.lanes[0]
         return found
 
@@ -87,12 +87,12 @@ class LaneAddresses:
         return (operand.base if isinstance(operand, Address) else operand) in self._shared
 
     def of(self, operand: Operand) -> np.ndarray | None:
-        """Return the addresses of all lanes less that of lane 0, None if they are not known."""
+        """Return the addresses of all lanes minus that of lane 0, None if they are not known."""
         found = self._address(operand)
         return None if found is None or found.strided else found.relative
 
     def of_lines(self, operand: Operand) -> np.ndarray | None:
-        """Return the addresses like `of`, also if distances are only known to be those of different lines."""
+        """Return the addresses like `of`, also if the lanes are only known to be in different lines."""
         found = self._address(operand)
         return None if found is None else found.relative
 

@@ -97,7 +97,7 @@ class Producers:
         self._others = others
 
     def write(self, effect: Effect, producers: frozenset[int]) -> None:
-        """Note the producers of the registers that an effect writes."""
+        """Record the producers of the registers that an effect writes."""
         for register in effect.writes:
             earlier = self.of.get(register, NOTHING) if id(effect) in self._others else NOTHING
             self.of[register] = earlier | producers
@@ -129,8 +129,8 @@ class Scheduler:
     def block(self, effects: Sequence[Effect], others: Set[int] = NOTHING) -> list[Between]:
         """Return the segments and waits before each operation, and those after the last.
 
-        A wait for a load directly precedes its first use. others: identities of the effects of second sides of
-        branches: what they write may be what the first side wrote.
+        A wait for a load directly precedes its first use. others: identities of the effects in the second
+        sides of branches. A reader of their results also waits for the first side's result.
         """
         nodes, first = self._nodes(effects, others), effects[0].instr.line if effects else 0
         issued = _issue(nodes)

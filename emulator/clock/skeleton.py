@@ -329,7 +329,7 @@ class _Slice:
         return frozenset(i for i, e in enumerate(self._found) if is_global_store(e.instr) and not self._of_data(e))
 
     def _needed(self, i: int) -> set[Reg]:
-        """Return the registers that the kept form of an instruction reads."""
+        """Return the registers that the skeleton's form of an instruction reads."""
         stored = self._found[i].instr.operands[:2] if i in self.map_stores else ()
         return _needed(self._found[i]) | {r for o in stored for r in registers(o) if isinstance(r, Reg)}
 
@@ -362,7 +362,7 @@ def _is_data(effect: Effect) -> bool:
 
 
 def _needed(effect: Effect) -> set[Reg]:
-    """Return the registers that the kept form of an instruction reads."""
+    """Return the registers that the skeleton's form of an instruction reads."""
     instr = effect.instr
     guard = set() if instr.guard is None else {instr.guard[0]}
     if (made := operation(instr)) is not None:

@@ -17,7 +17,7 @@ Json = Mapping[str, Any]
 
 
 def add_command(commands: Any) -> None:
-    """Add the command to those of the command line."""
+    """Add this subcommand to the parser."""
     command = commands.add_parser(
         "annotate",
         help="print the findings of a report as annotations of a GitHub workflow",

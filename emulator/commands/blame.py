@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_command(commands: Any) -> None:
-    """Add the command to those of the command line."""
+    """Add this subcommand to the parser."""
     blame = commands.add_parser(
         "blame",
         allow_abbrev=False,

@@ -14,7 +14,7 @@ FAILED = 3
 
 
 def add_command(commands: Any) -> None:
-    """Add the command to those of the command line."""
+    """Add this subcommand to the parser."""
     debug = commands.add_parser(
         "debug",
         allow_abbrev=False,

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def add_command(commands: Any) -> None:
-    """Add the command to those of the command line."""
+    """Add this subcommand to the parser."""
     isa = commands.add_parser(
         "isa",
         help="print the instruction coverage as Markdown",

@@ -163,7 +163,7 @@ NAMES: Final = ("run", "findings", "time", "compare", "debug", "blame", "coverag
 
 
 def add_command(commands: Any) -> None:
-    """Add the command to those of the command line."""
+    """Add this subcommand to the parser."""
     command = commands.add_parser(
         "mcp",
         help="serve these commands to coding assistants over standard input and output",

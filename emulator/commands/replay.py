@@ -21,7 +21,7 @@ FAILED = 3
 
 
 def add_command(commands: Any) -> None:
-    """Add the command to those of the command line."""
+    """Add this subcommand to the parser."""
     replayed = commands.add_parser(
         "replay",
         help="run a recording of launches again",

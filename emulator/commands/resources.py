@@ -27,7 +27,7 @@ Budget = Mapping[str, Mapping[str, int]]
 
 
 def add_command(commands: Any) -> None:
-    """Add the command to those of the command line."""
+    """Add this subcommand to the parser."""
     command = commands.add_parser(
         "resources",
         allow_abbrev=False,

@@ -33,7 +33,7 @@ OPTIONS: Final = ("completion", "schedule", "processes", *SHARED)
 
 
 def add_command(commands: Any) -> None:
-    """Add the command to those of the command line."""
+    """Add this subcommand to the parser."""
     command = commands.add_parser(
         "run",
         allow_abbrev=False,
@@ -117,9 +117,9 @@ def _run(options: argparse.Namespace) -> int:
 def _run_script(
     device: EmulatedDevice, script: Path, arguments: Sequence[str], end: Callable[[int], int]
 ) -> BaseException | None:
-    """Run a script and return the exception that ended it: SystemExit or its own error. None if the device's error did.
+    """Run a script. Return the exception that ended it, SystemExit or its own error; None for the device's error.
 
-    A CUDA program ends this process with what `end` returns for its exit code, unless it cannot be loaded.
+    A CUDA program ends this process, unless it cannot be loaded. `end` maps its exit code to that of the process.
     """
     try:
         scripts.run_script(script, arguments, end)

@@ -30,7 +30,7 @@ SCRIPT_FAILED: Final = (
 
 
 def add_command(commands: Any) -> None:
-    """Add the command to those of the command line."""
+    """Add this subcommand to the parser."""
     timed = commands.add_parser(
         "time",
         allow_abbrev=False,

@@ -44,7 +44,7 @@ class Form:
 
     @property
     def family(self) -> str:
-        """The opcode under which the emulator's registry has it."""
+        """The opcode of its entry in the emulator's registry."""
         return split(self.spelling)[0]
 
     def error(self) -> str | None:

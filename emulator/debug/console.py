@@ -253,7 +253,7 @@ class Console(cmd.Cmd):
             self._say(where(kernel, warp.pc))
 
     def do_warps(self, _: str) -> None:
-        """warps: where every warp stands and what it waits for."""
+        """warps: the position of every warp, and the barrier or operation that it waits for."""
         for warp in self._session.warps:
             mark = ">" if warp is self._session.warp else " "
             self._say(f"{mark} {warp_name(warp)}: {self._doing(warp)}")

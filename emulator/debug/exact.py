@@ -242,7 +242,7 @@ class Exact:
         return [*(sign * x * y for x, y in zip(a, b, strict=True)), *(scale * x for x in before)]
 
     def _number(self, source: Source, known: Mapping[Value, float | None]) -> float:
-        """Return the number that a source stands for. Raises TypeError if it is not known as a float."""
+        """Return the value of a source as a number. Raises TypeError if it is not known as a float."""
         if source.kind not in MANTISSA:
             raise TypeError(source)
         if source.node is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..chip import ALL_LANES, LANES
 from ..errors import UnknownInstruction
-from ..machine.convergence import apart
+from ..machine.convergence import diverged
 from ..ptx.flow import EXIT
 from ..ptx.syntax import Imm, Instr, Not, Operand, Reg, Special
 from .code import Code
@@ -72,7 +72,7 @@ class Exchanges:
                 return False
         effect, absent = self._effects[warp.pc], missing
         members = self._members(effect, warp, every[0])
-        warp.cta.launch.report(apart(effect.instr, warp, warp.bits, members, absent))
+        warp.cta.launch.report(diverged(effect.instr, warp, warp.bits, members, absent))
         return True
 
     def _members(self, effect: Effect, warp: Any, arm: Arm) -> int:

@@ -216,7 +216,7 @@ class Reaches:
 
     @cached_property
     def _joined(self) -> set[int]:
-        """The blocks to which another block than the one before them continues."""
+        """The blocks that are entered from a block other than the preceding one."""
         return {s for block in self._flow.blocks for s in block.successors if s != block.index + 1}
 
     def _meet_behind(self, at: int) -> bool:

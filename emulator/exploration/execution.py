@@ -163,7 +163,7 @@ QUANTUM: Final = 1 << 14
 
 
 class Pruned(Exception):
-    """Whatever can go on was tried before from here, with the same effect."""
+    """Every runnable event was tried before from this state, with the same effect."""
 
 
 class Execution(Observer):

@@ -162,7 +162,7 @@ class Captures:
         self.graphs[capture.graph.handle] = capture.graph
 
     def record(self, event: Any, stream: Any) -> None:
-        """Record an event: it stands for the stream's work so far and belongs to the stream's capture."""
+        """Record an event: it represents the stream's work so far and belongs to the stream's capture."""
         capture = self._open.get(int(stream))
         self._past_events.discard(int(event))
         if capture is not None:

@@ -94,7 +94,7 @@ class Order:
         return found
 
     def _unordered(self, before: int) -> list[Operation]:
-        """Return the operations that are not among those that come before, the newest first."""
+        """Return the operations that are not in `before`, the set of those that happen before; newest first."""
         found = list(self._of(self._alive & ~before))
         for operation in found:
             operation.forget(self._freed[operation.frees - self._forgotten :])
@@ -141,7 +141,7 @@ class Order:
     def submit(
         self, stream: int, name: str, find: Callable[[], Runs], at: object = None, on_host: bool = False
     ) -> None:
-        """Check an operation that is not a launch against those beside it, and remember it.
+        """Check an operation that is not a launch against the concurrent ones, and record it.
 
         find: returns its footprint. at: where the program submitted it, if not here. on_host: in pinned memory too.
         """
@@ -154,7 +154,7 @@ class Order:
         self._tail(stream).follow(before | made)
 
     def access(self, name: str, footprint: Runs) -> None:
-        """Check what the host accesses now."""
+        """Check an access of the host."""
         self._check(name, "the host", footprint, self._unordered(self._host))
 
     def footprints_on_host(self) -> list[Runs]:
@@ -192,7 +192,7 @@ class Order:
     # Launches
 
     def begin(self, stream: int, programmatic: bool, triggers: bool) -> Surroundings | None:
-        """Return the operations beside a launch that starts now; None if all happen before.
+        """Return the operations that are concurrent with a launch that starts now; None if all happen before.
 
         programmatic: it may start when the launch before allows it. triggers: it may allow that to the launch after it.
         """

@@ -271,7 +271,7 @@ def store(op: MemoryOp, warp: Warp, addresses: np.ndarray, values: np.ndarray) -
 def _write_in_order(
     op: MemoryOp, warp: Warp, order: StrongOrder, memory: Any, places: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """Return what memory holds after a strong write: what it held before, where another write comes after this one."""
+    """Return memory after a strong write: what it held before, where another write comes after this one."""
     me = op.access(warp)
     if memory == "global":
         old = warp.cta.launch.memory.load(places, op.width, op.count, op.ins, warp, op.what)
@@ -366,7 +366,7 @@ def outside_cluster(ins: Instr) -> bool:
 
 
 def compiled_memory(ins: Instr) -> tuple[Special, ...]:
-    """Return the implicit registers that an ld or st reads if it is JIT-compiled. A generic one is taken for global."""
+    """Return the implicit registers of a JIT-compiled ld or st. A generic address is assumed to be global."""
     return (MEMORY,) if UNSHARED.isdisjoint(ins.modifiers) else ()
 
 

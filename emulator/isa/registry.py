@@ -278,7 +278,7 @@ def executes(*opcodes: str, **facts: Any) -> Callable[[Callable[[Instr], Action]
 def performs(
     *opcodes: str, modifiers: Sequence[Collection[str]] = (), **facts: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the handler of `opcodes` whose action needs no work per instruction: it takes `ins`, then as `Action`.
+    """Register an action as the handler of `opcodes`, with no per-instruction setup; its first parameter is `ins`.
 
     modifiers: groups of which the instruction has at most one each, as in `Modifiers.pick`; it has no other modifiers.
     facts: fields of `Facts` and `Handler`.

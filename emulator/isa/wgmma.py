@@ -231,7 +231,7 @@ def _check_converged(ins: Instr, warp: Warp, mask: Any) -> None:
 
 
 def _check_same_instruction(ins: Instr, warp: Warp) -> None:
-    """Report a wgmma that differs from the one that another of the four warps executed in its place."""
+    """Report a wgmma that differs from the one that another of the four warps executed at the same position."""
     made, count = warpgroup(warp).products, products(warp).count
     if count == len(made):
         made.append(ins)

@@ -17,7 +17,7 @@ def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray, aligned: bool
     bits = lane_bits(mask)
     absent = warp.elsewhere(bits) if aligned else 0
     if absent:
-        warp.cta.launch.report(apart(instr, warp, bits, ALL_LANES, absent))
+        warp.cta.launch.report(diverged(instr, warp, bits, ALL_LANES, absent))
 
 
 def report_nonmembers(instr: Instr, warp: Warp, bits: int, members: int, parted: bool) -> None:
@@ -31,7 +31,7 @@ def report_nonmembers(instr: Instr, warp: Warp, bits: int, members: int, parted:
     warp.cta.launch.report(BarrierError(what, instr, warp, level=Leniency.UNNAMED_LANE if together else Level.FAULT))
 
 
-def apart(instr: Instr, warp: Warp, bits: int, members: int, absent: int) -> BarrierError:
+def diverged(instr: Instr, warp: Warp, bits: int, members: int, absent: int) -> BarrierError:
     """Return the fault that lanes `absent` of `members` do not come to an instruction that `bits` execute."""
     return BarrierError(
         f"{instr.opcode} of {_shown(bits)} names {_shown(members)}, but {_shown(absent)} did not come with them",

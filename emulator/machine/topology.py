@@ -316,18 +316,18 @@ class Warp(Issuer):
         loads.wait(done)
 
     @contextmanager
-    def releasing_for_some(self, instr: Instr, apart: frozenset[Any]) -> Iterator[None]:
+    def releasing_for_some(self, instr: Instr, uncovered: frozenset[Any]) -> Iterator[None]:
         """Let `instr`, executed by some lanes, release what other lanes did only up to their last synchronisation.
 
-        apart: the accesses, by `Instr.place`, that other lanes may have made since.
+        uncovered: the accesses, by `Instr.place`, that other lanes may have made since.
         """
         met = self.clock.at(self.component + 1)
         later = {self.component: met} | {p.component: p.waited_before(met) for p in (self.loads, self.stores)}
         whole, whole_after_sync = self.clock, self.after_sync
-        self.clock = whole.without(later, instr, apart)
+        self.clock = whole.without(later, instr, uncovered)
         unsynced = self.clock.unsynced
         if whole_after_sync is not None:
-            self.after_sync = whole_after_sync.without(later, instr, apart)
+            self.after_sync = whole_after_sync.without(later, instr, uncovered)
         try:
             yield
         finally:

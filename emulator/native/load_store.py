@@ -5,7 +5,7 @@ or outside what the handler allowed last time, or the access may not be in order
 The handler then performs the whole access and reports its faults.
 
 This is restricted Python: `python -m lab.checks` has numba translate it to `load_store.ll`, which `operations` turns
-into machine code. As it stands here it is the reference.
+into machine code. Uncompiled, this module is the reference for the machine code.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ and its swizzle. Cells with the same writer and reader as the cell before are sk
 that one copy wrote costs next to nothing.
 
 This is restricted Python: `python -m lab.checks` has numba translate the functions in ENTRIES, with those that they
-call, to `shadow_check.ll`, which `checks` turns into machine code. As they stand here they are the reference.
+call, to `shadow_check.ll`, which `checks` turns into machine code. Uncompiled, they are its reference.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def write(shadow: int, cells: int, clock: int, width: int, follows: int, agent: 
 
 
 def merge(shadow: int, records: int, pending: int, cells: int, count: int, ids: int, number: int) -> int:
-    """Have the shadow know the stores that records of cells stand for. Return the number of cells that were merged.
+    """Enter the stores of cell records into the shadow. Return the number of cells that were merged.
 
     records, pending, cells: addresses of all records, of their marks or 0, and of the cells' numbers. ids: the bits of
     a record that say that the shadow does not know the store. number: that of the first store that is found.

@@ -109,7 +109,7 @@ def _read_bytes(ptx: str, kernel: str) -> dict[int, frozenset[int]]:
 
 
 def _without_padding(ptx: str, kernel: str, number: int, data: bytes) -> bytes:
-    """Clear the bytes of a parameter that its kernel never loads: host code leaves padding as the stack has it."""
+    """Clear the bytes of a parameter that its kernel never loads: host code leaves padding uninitialised."""
     read = _read_bytes(ptx, kernel).get(number, range(len(data)))
     return bytes(byte if at in read else 0 for at, byte in enumerate(data))
 

@@ -39,7 +39,7 @@ class Layout:
     example: bytes = b""
 
     def lies_like(self, other: Layout) -> bool:
-        """Return True if a tensor of the other layout can take the place of one of this."""
+        """Return True if a tensor of the other layout can replace one of this layout."""
         mine, others = (
             (each.dtype, each.shape, each.strides, each.offset, each.storage_bytes) for each in (self, other)
         )
@@ -116,7 +116,7 @@ class Module:
 class Recording:
     """A recorded call. Values are numbered: first `tensors`, those of the call, then the results of the steps.
 
-    results: values that the call returned, by name. about: JSON of whoever recorded it.
+    results: values that the call returned, by name. about: JSON added by the recording program.
     """
 
     name: str

@@ -66,7 +66,7 @@ def accesses(recording: Recording) -> list[Accesses]:
 
 
 def _of_event(event: Executed, access: Access, kind: Kind) -> Iterator[tuple[str, int, int]]:
-    """Yield (space, needed, taken) of an executed instruction; nothing for other spaces."""
+    """Yield (space, needed, taken) of an executed access to shared or global memory, nothing for tensor memory."""
     places = access.places
     first = int(places.flat[0])
     if first >= TENSOR:

@@ -99,7 +99,7 @@ class Driver:
     def sweep(self, milestone: str, missing: Callable[[str], Sequence[int]], target: Target) -> Entry | None:
         """Measure the working tree on `milestone` for the seeds that `missing` returns for its tree.
 
-        A sweep accepts nothing, so pinned files are taken as they stand in the working tree, tracked or not. Returns
+        A sweep accepts nothing, so pinned files are taken from the working tree as they are, tracked or not. Returns
         None if no seed is missing. Raises CandidateError or GitError, and RemoteError if the target cannot be reached.
         """
         run = new_run_id(f"sweep.{milestone}")

@@ -166,7 +166,7 @@ class Host:
     def fetch(self, ruling: Ruling, into: Path, say: Callable[[str], object] = print) -> None:
         """Fetch the results that a verdict file lists into the folder `into`. Raises Untrusted or LinkLost.
 
-        A rejection stands without its results: nothing that a candidate leaves may take it back.
+        A rejection is valid without its results: nothing that a candidate leaves may take it back.
         """
         try:
             with closing(self._ask("fetch", ruling.subject.run)) as stream:

@@ -43,7 +43,7 @@ FIRST = (
 
 
 def share_out(job: Job, planner: Planner, target: Target) -> list[Job]:
-    """Return the parts that `job` is split into on `target`; [] if one run takes all milestones in turn.
+    """Return the parts that `job` is split into on `target`; [] if one run takes all milestones one after the other.
 
     Under a scheduler each part runs the gate first, because each may be on another node. On one machine the gate is a
     part of its own, and the others wait for it; the longest starts first.

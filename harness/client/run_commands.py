@@ -257,7 +257,7 @@ def _show_end(entry: Entry) -> int:
     alone = verdict is Verdict.ACCEPT and len(about.milestones) == 1
     terminal.show_end(console, shown, report if alone and report.exists() else made)
     for remark in about.remarks if entry.judges else ():
-        style = "bold yellow" if about.base else "dim"  # nobody's first run has an accepted commit
+        style = "bold yellow" if about.base else "dim"  # before the first acceptance a remark is expected
         console.print(one_line(remark, 200), style=style, highlight=False, markup=False, soft_wrap=True)
     if verdict is not Verdict.ACCEPT:
         console.print(f"fault: {verdict.fault.value}", highlight=False)

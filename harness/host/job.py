@@ -34,7 +34,7 @@ class Step:
     and its record must show that the milestone holds, with every case launched in each of the completion `modes`. The
     record must also show that cases of the milestones `beside` it hold, launched once.
 
-    If `again` is set, the phase repeats the one before it in other surroundings, and writes to its own home only.
+    If `again` is set, the phase repeats the previous one in a different environment, and writes to its own home only.
     """
 
     name: str

@@ -107,7 +107,7 @@ class Supervisor:
     def _await(self, run: str) -> None:
         """Wait until `run`, on the same commit, ends with ACCEPT ("": return at once). Raises Ruled if it does not.
 
-        Of several runs that wait for it, each begins to wait for the lock two polls after the one before it.
+        Of several runs that wait for it, each begins to wait for the lock two polls after its predecessor.
         """
         while run:
             alive = lock.is_held(self.place.run(run).alive)
@@ -252,7 +252,7 @@ class Supervisor:
         return [*([self.job.canary] if self.job.canary else []), *self.job.steps]
 
     def _start_ahead(self, tree: Checkout, steps: list[Step]) -> None:
-        """Start, beside a phase that records, the one that repeats it and the one that judges.
+        """Start the repeating and the judging phase, concurrently with a recording phase.
 
         The latter imports its modules and waits for its seed. Only behind walls, which keep the candidate's processes
         from seeing the others.

@@ -49,7 +49,7 @@ MOST_LINES = 100
 
 
 class UnseenWork(AssertionError):
-    """A launch does more, or takes longer, than its prediction has it."""
+    """A launch does more, or takes longer, than predicted."""
 
 
 def launching(case: Case, seed: int = 1) -> Callable[[], object]:

@@ -93,7 +93,7 @@ class Gpu:
 
 
 def hopper_map(parameter: bytes) -> bytes:
-    """Return a tiled tensor map as sm_90 has it. Any other parameter is returned unchanged.
+    """Return a tiled tensor map in sm_90's format. Any other parameter is returned unchanged.
 
     The recording process encodes maps as sm_100 has them, whatever chip it compiles for.
     """

@@ -24,7 +24,7 @@ RECORDINGS = "recordings"
 #: Formats of figures in tables; others have two digits.
 FORMS = {"cosine": ".7f", "z": ".1f"}
 Outcome = Literal["running", "passed", "failed"]
-#: What the process of a candidate says of itself stands in accepted records, so a reader checks it.
+#: Accepted records contain statements of the candidate's process about itself, so a reader checks them.
 Printable = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u200b-\u202e\u2066-\u2069]*\Z", max_length=240)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Load = Annotated[float, msgspec.Meta(ge=0, le=1e4)]

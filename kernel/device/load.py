@@ -28,7 +28,7 @@ def load_q(cta: Cta, q_loads: Int32) -> None:
     atom, mQ = cta.copies.q
     sQ = slice_ring(cta.smem.sQ, box, config.q_tiles)
     if cta.kv_tiles.count > 0:
-        # 1. Wait until the last QK of the row tile before has read Q.
+        # 1. Wait until the last QK of the previous row tile has read Q.
         cta.bars.wait("q_empty", 0, (q_loads + 1) % 2)
         # 2. Load a Q tile per softmax warpgroup.
         barrier = cta.bars.expect("q_full", 0, config.smem.q_bytes)

@@ -12,7 +12,7 @@ from kernel.sm100.variants import Variant, VariantName, variant
 SMEM_P_FROM = 512  # P stays in tensor memory below this head dim
 #: Cycles at head_dim 512 by the clock of the emulated B200. LAUNCH: a launch. ROW_TILE: a row tile without KV tiles.
 #: KV_TILE: a KV tile of 64 keys. PAIR_KV_TILE: one of 128 keys in a CTA pair. SPLIT: a launch with split keys without
-#: KV tiles. EXCHANGE: added if a whole row tile crosses the cluster.
+#: KV tiles. EXCHANGE: added if a whole row tile is exchanged through DSMEM.
 LAUNCH = 10_500
 ROW_TILE = 2_800
 KV_TILE = 2_100
@@ -53,9 +53,9 @@ def configuration(problem: Problem) -> FmhaConfig:
 def _whole_variant(problem: Problem, p_path: PPath) -> Variant:
     """Return the variant for a problem whose keys are not split.
 
-    Up to head_dim 128 a CTA has two Q tiles in flight if a group has more rows than one. At 256 it is one of a pair
-    then. At 512 it is one of a pair if heads fill pairs, unless V lacks K's rotary columns: a pair has no shared memory
-    for those.
+    If a group has more rows than a Q tile, a CTA has two Q tiles in flight up to head_dim 128, and is one of a pair
+    at 256. At 512 it is one of a pair if heads fill pairs, unless V lacks K's rotary columns: a pair has no shared
+    memory for these.
     """
     one = variant("one Q tile", problem.head_dim)
     if problem.head_dim == 512:
@@ -69,10 +69,10 @@ def _whole_variant(problem: Problem, p_path: PPath) -> Variant:
 
 
 def swapped_variants(problem: Problem) -> list[Variant]:
-    """Return the variants with operands swapped that may compute a problem, the one with most heads last.
+    """Return the swapped variants (`Variant.swapped`) that may compute a problem, the one with most heads last.
 
-    Keys that have to be converted take one, unless the CTAs of a pair convert them. Others do up to 32 heads. Keys with
-    rotary columns of their own do not.
+    Quantised keys need one, unless a CTA pair converts them. For bf16 keys they have up to 32 heads. Keys with separate
+    rotary columns have none.
     """
     if not problem.caches or problem.rope_dim or not (problem.quantised or problem.heads <= 32):
         return []
@@ -106,7 +106,7 @@ def estimate(config: FmhaConfig, problem: Problem) -> float:
     waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
     tokens = -(-min(problem.rows, rows_of_mma) // max(problem.heads, 1))
     kv_tiles = -(-problem.window_keys(tokens) // row.block_n) - (-problem.compressed_keys // row.block_n)
-    received = (config.splits - 1) / config.splits  # of the partial results, those of other CTAs
+    received = (config.splits - 1) / config.splits  # the part of the partial results that comes from other CTAs
     kv_tiles = -(-kv_tiles // config.splits)
     if row.swapped:
         row_tile, kv_tile, split = (

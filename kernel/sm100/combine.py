@@ -24,7 +24,7 @@ class Partial(SoftmaxWarp):
         """Write a thread's part of its row into shared memory."""
         config = self.cta.config
         thread = self.thread
-        # 1. Wait for the last PV: from then on nothing reads Q and the keys, whose buffers the partial result takes.
+        # 1. Wait for the last PV. Nothing reads Q and the keys after it, so the partial result reuses their buffers.
         thread.wait_for_o(self.cta)
         own = partial_rows(config, self.cta.smem.sQ.iterator)[thread.row, None]
         count = config.tmem.o_cols // LOAD_COLS

@@ -22,9 +22,9 @@ class FmhaConfig(DeviceConfig):
     """The features of a problem, and the choices that the kernel made for it.
 
     p_path: the memory through which P goes to the second product; "smem" at head_dim 512. splits: CTAs of a cluster
-    over which the KV tiles of a row tile are split. block_rows: rows of a CTA if fewer than a Q tile; more CTAs then
-    merge less each. variant: a row of the table; by default the one for one Q tile, or for split keys.
-    Raises ArgumentError for values that do not exist or do not go together.
+    over which the KV tiles of a row tile are split. block_rows: rows of a CTA if fewer than a Q tile, so that more
+    CTAs merge fewer rows each. variant: a row of the table; by default the one for one Q tile, or for split keys.
+    Raises ArgumentError for values that do not exist or are incompatible.
     """
 
     p_path: PPath = "tmem"
@@ -118,12 +118,12 @@ class FmhaConfig(DeviceConfig):
 
     @property
     def adjacent_ctas(self) -> int:
-        """CTAs that have adjacent row tiles and the same KV tiles: those of one MMA."""
+        """CTAs that have adjacent row tiles and the same KV tiles: the CTAs of one MMA."""
         return self.mma_ctas
 
     @property
     def cluster_ctas(self) -> int:
-        """CTAs of a cluster: those of one MMA, or those that split the keys."""
+        """CTAs of a cluster: the CTAs of one MMA, or the CTAs that split the keys."""
         return self.mma_ctas * self.splits
 
     # Tiles.
@@ -173,12 +173,12 @@ class FmhaConfig(DeviceConfig):
 
     @property
     def converts_in_pair(self) -> bool:
-        """True if the warps of a CTA pair convert: each that loads K has some keys of its CTA's half, all columns."""
+        """True if a CTA pair converts: each load warp of K has some keys of its CTA's half, with all columns."""
         return self.variant.converts
 
     @property
     def converts_in_turn(self) -> bool:
-        """True if each warp that loads K has some keys of all columns, and those of V, which are idle, help."""
+        """True if each load warp converts all columns of some keys; V's load warps, idle otherwise, help."""
         return self.variant.swapped and self.quantised
 
     @property
@@ -190,10 +190,11 @@ class FmhaConfig(DeviceConfig):
 
     @property
     def pv_behind(self) -> int:
-        """Slices from one of QK[i] to the one of PV[i - 1] that follows it, with operands swapped.
+        """The number of slices by which PV[i - 1] is issued behind QK[i], with operands swapped.
 
-        With fewer, the first slots are released earlier. With 64 heads P' stays in the tensor core for all slices of PV
-        after the last one of QK, so with more its port is read less; V4.1's keys take too long to convert for that.
+        A smaller number releases the first slots earlier. With 64 heads P' stays in the collector buffer for all slices
+        of PV after QK's last one, so a larger number reads the port of shared memory less. V4.1's keys take too long to
+        convert for that.
         """
         if self.tile_m == 16:
             return 1
@@ -201,12 +202,12 @@ class FmhaConfig(DeviceConfig):
 
     @property
     def prefetches_after_o(self) -> bool:
-        """True if the next row tile's Q is prefetched only when O of the row tile before is stored."""
+        """True if the next row tile's Q is prefetched only when O of the previous row tile is stored."""
         return self.variant.swapped and self.splits == 1
 
     @property
     def late_slices(self) -> int:
-        """Slices of a KV tile that take the columns of its first ones in tensor memory, once QK has read those."""
+        """Slices of a KV tile that reuse its first slices' columns of tensor memory, once QK has read them."""
         return self.slices - self.tmem_slices if self.converts_in_turn else 0
 
     @property

@@ -55,8 +55,8 @@ def load(
             tail_loads = role(at, ring, warp).run(tail_loads)
         kv_done += at.kv_tiles.count
         q_loads += smaller(at.kv_tiles.count, 1)
-    # 3. In a CTA pair, stay until every slot is released: the leader's MMA warp signals the barriers of this CTA, too,
-    #    and its shared memory must exist until then.
+    # 3. In a CTA pair, do not end before every slot is released: the leader's MMA warp signals the barriers of this
+    # CTA, too,    and its shared memory must exist until then.
     if const_expr(loads_keys and cta.config.mma_ctas == 2):
         for ago in range(cta.config.smem.depth):
             wait_empty(cta, ring, warp, kv_done + ago)

@@ -13,15 +13,15 @@ from kernel.sm100.variants import Variant
 
 S_STAGES = 2  # stages of S and P: softmax works on one while the tensor core computes the other
 EXCHANGED = 5  # statistics that softmax warps exchange: maxima of a KV tile and of all, sum, largest logit, a factor
-VALID_BYTES = 4  # swapped: that say whether a key exists, one for each thread that has a part of the key
+VALID_BYTES = 4  # swapped: flags per key, 1 if it exists: one for each thread that has a part of the key
 
 
 @dataclass(frozen=True)
 class TensorMemory:
-    """Columns of tensor memory: S0, S1, then O of each Q tile, then P0, P1 if P is there and has its own columns.
+    """Columns of tensor memory: S0, S1, O of each Q tile, then P0, P1 if P is there and has its own columns.
 
-    Swapped, S0 and S1 share columns: each has half of the lanes. a_slices: slices of A of QK that are there, too,
-    behind O: of Q or, swapped, of a KV tile, in the lanes of the tile's S.
+    Swapped, S0 and S1 share columns: each has half of the lanes. a_slices: slices of QK's A operand that are in
+    tensor memory too, behind O: slices of Q or, swapped, of a KV tile, in the lanes of the tile's S.
     """
 
     variant: Variant
@@ -31,7 +31,7 @@ class TensorMemory:
 
     @property
     def s_cols(self) -> int:
-        """Columns of S: a key each, or two keys where both halves of the lanes have a row; swapped, a row each."""
+        """Columns of S: one per key, one per two keys if both halves of the lanes have a row; swapped, one per row."""
         if self.variant.swapped:
             return self.variant.tile_m
         return self.variant.block_n // 2 if self.variant.row_spans_warps else self.variant.block_n
@@ -79,7 +79,7 @@ class TensorMemory:
 
     @property
     def a_cols(self) -> int:
-        """Columns of a slice of K or Q in tensor memory, two of its columns each."""
+        """Columns of tensor memory for a slice of K or Q: one per two bf16 columns."""
         return self.head_dim // self.variant.slices // 2
 
     @property
@@ -131,7 +131,7 @@ class SharedMemory(config.SharedMemory):
     def o_stages(self) -> int:
         """Number of staging buffers of O in P's buffer: with two, one is filled while the other is stored.
 
-        Two are used an even number of times per row tile, so that none begins where the last one ended.
+        Two buffers are used an even number of times per row tile, so that each row tile begins with the same one.
         """
         o_cols = self.head_dim // self.variant.threads_per_row
         even = o_cols * BF16_BYTES % (2 * SWIZZLE_BYTES) == 0

@@ -22,7 +22,7 @@ from kernel.sm100.operands import HALF_LANES, LANE, tmem_pointer
 #: An operand of an instruction by its number along the summed dimension.
 Operand = Callable[[int], Any]
 
-COPIED_FROM = 4  # KV tiles of a row tile: with fewer, copying Q costs more of the port than it saves
+COPIED_FROM = 4  # KV tiles of a row tile: with fewer, copying Q takes more of the smem port than it saves
 
 
 @cute.jit
@@ -107,7 +107,7 @@ class MmaWarp(LoopInvariant):
         number = self.cta.kv_done + i
         stage, _ = bars.stage_and_phase(number, q_tile)
         slot, phase = bars.slot_and_phase(number, slice_)
-        # 1. Wait for the slice of K. Copies by cp.async arrive unfenced: this warp crosses to the async proxy.
+        # 1. Wait for the slice of K. Copies by cp.async arrive without a proxy fence: this warp executes it.
         bars.wait("k_full", slot, phase)
         if const_expr(config.crosses_proxies):
             cute.arch.fence_view_async_shared()
@@ -138,7 +138,7 @@ class MmaWarp(LoopInvariant):
 
     @property
     def copies_q(self) -> Any:
-        """True if the last slices of Q are copied to tensor memory, where QK reads them but for the first KV tile."""
+        """True if the last slices of Q are copied to tensor memory, for the QK after the first KV tile."""
         return self.cta.kv_tiles.count >= COPIED_FROM
 
     def copy_q(self) -> None:

@@ -16,7 +16,7 @@ from kernel.layouts import QUANTISED
 
 
 class PairValuesWarp(KeysWarp):
-    """One of the warps that convert V: it has the keys of a slice, the CTA's half of their columns."""
+    """One of the warps that convert V: it converts the CTA's half of the columns of a slice's keys."""
 
     @property
     def warps_of_slice(self) -> int:

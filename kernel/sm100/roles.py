@@ -16,8 +16,8 @@ class Roles:
 
     softmax: four consecutive warps from a multiple of four per Q tile in flight, because a warp reaches only the
     quarter of tensor memory's lanes with its number modulo four. mma: one warp. load: the warps that load K, one per
-    slice of a KV tile. values: as many for V; if V is read as K they are idle, but the first loads rotary columns that
-    V lacks. queries: the warp that loads Q; if there is none, the load warp does.
+    slice of a KV tile. values: as many for V. If V is read as K they are idle, except that the first one loads rotary
+    columns that V lacks. queries: the warp that loads Q; if there is none, the load warp does.
     Raises ArgumentError for other roles.
     """
 

@@ -36,7 +36,7 @@ class RowThread(LoopInvariant):
     """A softmax thread: the row that it has, and its loads of that row's logits and O from tensor memory."""
 
     def __init__(self, fragments: Fragments, config: FmhaConfig) -> None:
-        """Ask the tensor-memory load which row and keys the thread has: they are in the load's own coordinates."""
+        """Take the thread's row and keys from the coordinates of its tensor-memory load."""
         index = cute.arch.thread_idx()[0] - WARP * config.roles.softmax[0]
         self.q_tile = 0  # which of the Q tiles in flight
         tStS = fragments.tStS
@@ -82,7 +82,7 @@ class RowThread(LoopInvariant):
 
 @dataclass
 class RowSoftmax(RunningSoftmax):
-    """Statistics of a row that one thread has, or two."""
+    """Statistics of a row, which one thread has or two threads share."""
 
     threads_per_row: int = 1
     index: Any = 0  # of the softmax thread
@@ -93,7 +93,7 @@ class RowSoftmax(RunningSoftmax):
         """Combine `value` over the threads of the row: one, two HALF_LANES apart, or two in different warps.
 
         exchange: how many exchanges the CTA has made. They alternate between two buffers, because a slow warp may still
-        read the one before.
+        read the previous buffer.
         """
         if self.threads_per_row == 1:
             return value
@@ -156,7 +156,7 @@ def exp2_by_fma(x: tuple[Float32, Float32]) -> tuple[Float32, Float32]:
 
 @dataclass
 class SoftmaxWarp(LoopInvariant):
-    """A softmax warp at a row tile, as one of its threads sees it."""
+    """A softmax warp at a row tile, from the view of one thread."""
 
     cta: Cta
     thread: RowThread
@@ -200,7 +200,7 @@ class SoftmaxWarp(LoopInvariant):
 
     @cute.jit
     def topk_bits(self, i: Int32) -> cute.Tensor:
-        """Return words with a bit for each of the warp's keys of KV tile `i`: whether its index names a key.
+        """Return words with a bit for each of the warp's keys of KV tile `i`: 1 if its index names a key.
 
         All bits are set in tiles of the window.
         """
@@ -239,7 +239,7 @@ class SoftmaxWarp(LoopInvariant):
         if cute.arch.vote_any_sync(moved):
             factor = running.move_to(new_max)
             if i > 0:
-                # PV of the tile before writes O: wait for it.
+                # PV of the previous tile writes O: wait for it.
                 stage, phase = self.cta.bars.stage_and_phase(self.cta.kv_done + i - 1, self.thread.q_tile)
                 self.cta.bars.wait("o_done", stage, phase)
                 self.rescale(factor)
@@ -291,7 +291,7 @@ class SoftmaxWarp(LoopInvariant):
         dst = cute.logical_divide(p_rows(self.cta)[self.thread.row, None, stage], vector)
         p = cute.make_rmem_tensor(cute.size(s), BFloat16)
         p.store(s.load().to(BFloat16))
-        # 1. Wait until TMA has read the O of the row tile before, which may be staged in this buffer.
+        # 1. Wait until TMA has read the previous row tile's O, which may be staged in this buffer.
         cute.arch.cp_async_bulk_wait_group(0, read=True)
         cute.arch.sync_warp()
         # 2. Write the thread's keys, and make them visible to the tensor core.

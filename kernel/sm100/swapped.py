@@ -1,20 +1,20 @@
-"""The kernel with operands swapped, for few heads: keys are the M of both products, heads their N.
+"""The kernel with operands swapped, for few heads: K and V are the A operands, heads are N.
 
 S' = K Q' has a key in a lane and a head in a column of tensor memory, O' = V' P' a column of V in a lane and a head in
-a column. A product takes as many columns as there are heads, where an unswapped one takes 64 rows. Columns of tensor
-memory, fp32 each, with N heads (16, 32 or 64):
+a column. N is the number of heads, so that no rows are padded; unswapped, heads are padded to M = 64 rows. Columns of
+tensor memory, fp32 each, with N heads (16, 32 or 64):
 
     |  S'0, S'1 N  |  O' columns 0-127 of V: N  |  128-255: N  |  256-383: N  |  384-511: N  |  slices of K  |
 
 S' has 64 keys: in each quarter of the lanes, S'0 has lanes 0-15 and S'1 lanes 16-31, for the 16 keys of a warp. Keys
-are in shared memory as without swapping: as K they are A with the head dim adjacent, as V they are A transposed.
-Converted keys are also in tensor memory, in 64 columns for each slice and in the lanes of the tile's S'. There are four
-slices or, with 64 heads, three, and they are A of S'. P' goes through shared memory in blocks of 8 keys and 8 heads,
-which are B. Roles and mbarriers are those of kernel.fmha, and these, a_empty if keys are converted for 64 heads:
+are in shared memory as without swapping: QK reads them as a K-major A, PV as an M-major A.
+Converted keys are also in tensor memory, as the A operand of S': 64 columns for each slice, in the lanes of the tile's
+S'. Four slices fit, or three with 64 heads. P' is B, in shared memory as blocks of 8 keys and 8 heads. Roles and
+mbarriers are those of kernel.fmha and the following; a_empty exists if keys are converted for 64 heads:
 
     load         -------k_full------>   softmax              which keys of a KV tile exist, with its first slice
     mma          ------a_empty------>   load                 S'[i] has read the first slice of K in tensor memory
-    mma          ------o_begun------>   queries              the row tile's first PV: O of the one before was stored
+    mma          ------o_begun------>   queries              the row tile's first PV: O of the previous one was stored
 
 The softmax warps also synchronize among themselves by named barriers (swapped_softmax.py).
 """
@@ -87,7 +87,7 @@ class SwappedFragments(LoopInvariant):
         return self.tmem + stage * (HALF_LANES * LANE)
 
     def k_slice(self, stage: Any, slice_: int) -> Any:
-        """Return the first column of a converted slice of K of a tile with a stage, in the lanes of S' of the stage."""
+        """Return the first column of a converted slice of K, in the lanes of S' of the tile's stage."""
         return self.k + (stage * (HALF_LANES * LANE) + slice_ % self.k_slices * self.k_cols)
 
     def o_block(self, block: int) -> Any:

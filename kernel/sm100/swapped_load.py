@@ -1,4 +1,4 @@
-"""The load role with operands swapped for quantised keys: warps convert by integers and products of bf16."""
+"""The load role with operands swapped for quantised keys: conversion by integer operations and bf16 products."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernel.hardware import SWIZZLE_BYTES, VECTOR_BYTES, WARP, WARPGROUP
 from kernel.sm100.memory import VALID_BYTES
 from kernel.sm100.operands import LANE
 
-ROWS = 32  # of Q that are permuted at a time: more need more registers than the queries warp has
+ROWS = 32  # rows of Q that are permuted at a time: more need more registers than the queries warp has
 
 
 class SwappedCacheWarp(GatherWarp):
@@ -26,7 +26,7 @@ class SwappedCacheWarp(GatherWarp):
 
     @cute.jit
     def publish_valid(self, places: list[Any], number: Int32) -> None:
-        """Tell softmax, from the warp of the first slice, which keys of the CTA's KV tile `number` exist."""
+        """Publish to softmax, from the warp of the first slice, which keys of the CTA's KV tile `number` exist."""
         if self.warp == 0:
             for n, place in enumerate(places):
                 exists = cutlass.select_(place != 0, Int32(0x01010101), Int32(0))
@@ -36,7 +36,7 @@ class SwappedCacheWarp(GatherWarp):
 class FastWarp(ConvertingWarp):
     """One of the warps that convert quantised keys: it has some keys of every second KV tile, all of their columns.
 
-    It waits for HBM once for a tile's keys, while the warps of the other group convert the tile before.
+    It waits for HBM once per tile, while the warps of the other group convert the previous tile.
     """
 
     turns = 2
@@ -50,16 +50,17 @@ class FastWarp(ConvertingWarp):
         super().publish_slice(slice_, keys, slot, number)
 
     def publish_valid(self, keys: list[Key], number: Int32) -> None:
-        """Tell softmax which of the lane's keys of the CTA's KV tile `number` exist."""
+        """Publish to softmax which of the lane's keys of the CTA's KV tile `number` exist."""
         for step in range(self.steps):
             at = (self.first_key + step * KEYS) * VALID_BYTES + self.unit
             self.cta.smem.valid_keys(number)[at] = Int8(keys[step].exists)
 
     def begin_slice(self, slice_: int, chunks: range, keys: list[Key], slot: Int32, number: Int32) -> None:
-        """Wait until QK has read what is in the columns of tensor memory for a slice of the CTA's KV tile `number`.
+        """Wait until QK has read the previous contents of a slice's columns of tensor memory.
 
-        That is a slice of the same tile, or of the last one but one. Of that, PV has released the slot in shared memory
-        of this slice, because the ring holds two tiles, and PV was issued after QK.
+        number: the slice's KV tile. The columns held a slice of the same tile, or of tile `number` - 2. QK has read the
+        latter: PV, which was issued later, has released the tile's slot in shared memory, because the ring holds two
+        tiles.
         """
         config, bars = self.cta.config, self.cta.bars
         before = slice_ - config.tmem_slices
@@ -72,7 +73,8 @@ class FastWarp(ConvertingWarp):
     def store_chunk(self, slice_: int, c: int, columns: list[list[cute.Tensor]], number: Int32) -> None:
         """Write chunk `c` of a slice of the warp's keys of KV tile `number` into tensor memory as A of QK.
 
-        A thread has two columns of K in every fourth column of tensor memory, so a chunk's are permuted, as Q's are.
+        A thread has two columns of K in every fourth column of tensor memory, so a chunk's columns are permuted, like
+        Q's.
         """
         words = cute.make_rmem_tensor(self.steps * VECTORS * WORDS, Int32)
         for step, vectors in enumerate(columns):
@@ -86,7 +88,7 @@ class FastWarp(ConvertingWarp):
 
 @cute.jit
 def load_permuted_q(cta: Cta, q_loads: Int32) -> None:
-    """Load Q of a row tile if it sees any key, with its columns permuted as those of K in tensor memory.
+    """Load Q of a row tile if it sees any key, with its columns permuted like K's in tensor memory.
 
     q_loads: how often the CTA has loaded Q before. In a chunk of 32 pairs of columns, 8 u + q becomes 4 q + u.
     """
@@ -94,7 +96,7 @@ def load_permuted_q(cta: Cta, q_loads: Int32) -> None:
     box = (config.tile_m, config.qk_dim)
     atom, rows = cta.copies.q
     if cta.kv_tiles.count > 0:
-        # 1. Wait until the last QK of the row tile before has read Q, and load.
+        # 1. Wait until the last QK of the previous row tile has read Q, and load.
         bars.wait("q_empty", 0, (q_loads + 1) % 2)
         barrier = bars.expect("tail_full", 0, config.smem.q_bytes)
         whole = slice_ring(cta.smem.sQ, box, 1)[None, None, 0]

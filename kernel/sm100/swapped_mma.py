@@ -15,7 +15,7 @@ from kernel.sm100.hardware import MMA_K
 from kernel.sm100.mma import MmaWarp
 from kernel.sm100.operands import tmem_pointer
 
-LEAST_KEPT = 64  # columns of B at least that the tensor core's collector buffers keep
+LEAST_KEPT = 64  # the fewest columns of B that the tensor core's collector buffers keep
 CORE = 8  # keys and heads of a block of P' that is contiguous in shared memory
 
 
@@ -24,7 +24,7 @@ class SwappedMmaWarp(MmaWarp):
 
     @cute.jit
     def run(self) -> None:
-        """Issue both products of all KV tiles: slices of QK[i], and `pv_behind` slices behind, those of PV[i - 1]."""
+        """Issue both products of all KV tiles: slices of QK[i], and slices of PV[i - 1], `pv_behind` slices later."""
         slices, behind = self.cta.config.slices, self.cta.config.pv_behind
         count = self.cta.kv_tiles.count
         # 1. Wait for Q. A row tile that sees no key does not load it.

@@ -1,4 +1,4 @@
-"""The softmax role with operands swapped: four warps turn S'[i] into P'[i]; a head's keys are in all of them.
+"""The softmax role with operands swapped: four warps turn S'[i] into P'[i], each for a quarter of the keys.
 
 A warp has 16 of the 64 keys of a KV tile, a thread two of them for a quarter of the heads. All threads hold the same
 maximum of a head, which P' and O' refer to. It moves only when a logit exceeds it by more than RESCALE_LOG2: the warps
@@ -31,7 +31,7 @@ from kernel.sm100.operands import LANE
 from kernel.sm100.softmax import RESCALE_LOG2, RowSoftmax, load_lanes, store_lanes
 from kernel.sm100.swapped_mma import CORE
 
-KEYS = 16  # of a warp in a KV tile
+KEYS = 16  # keys of a warp in a KV tile
 QUAD = 4  # threads that have the same keys
 OVER_KEYS = (4, 8, 16)  # distances of the threads that have the same heads
 AT_ONCE = 16  # heads of O' that are rescaled at once, or stored under one condition
@@ -42,7 +42,7 @@ TILE_MAX, MAXIMUM, SUM, LARGEST, FACTOR = range(EXCHANGED)  # statistics in the 
 class ColumnThread(LoopInvariant):
     """A softmax thread: its warp, lane and heads. It has keys `lane // 4` and that + 8 of its warp's.
 
-    heads: those of the thread, in pairs of adjacent ones, eight apart.
+    heads: the thread's heads: pairs of adjacent heads at a distance of eight.
     """
 
     def __init__(self, config: FmhaConfig) -> None:
@@ -140,15 +140,15 @@ class SwappedSoftmax(LoopInvariant):
         if primitives.barrier_cta_red(moved, VOTE, "or", thread_count=self.thread.threads):
             factors = self.move(tile)
             if i > 0:
-                # PV of the tile before writes O': wait for it.
+                # PV of the previous tile writes O': wait for it.
                 stage, phase = self.cta.bars.stage_and_phase(self.cta.kv_done + i - 1)
                 self.cta.bars.wait("o_done", stage, phase)
                 self.rescale(factors)
 
     def move(self, tile: cute.Tensor) -> cute.Tensor:
-        """Make the largest logits the maxima, and return the factors by which sums shrink and O' has to.
+        """Make the largest logits the maxima. Multiply the sums by the change, and return these factors, for O'.
 
-        The votes of two KV tiles order the accesses to the buffer of two exchanges.
+        Two exchanges may use the same buffer: the votes of their KV tiles order the accesses.
         """
         # 1. Exchange the maxima of the KV tile.
         found = self.over_warps(tile, cute.arch.fmax, TILE_MAX)
@@ -242,7 +242,7 @@ class SwappedEpilogue(LoopInvariant):
         """Store lse, m and O, or publish U, maxima and sums to the cluster."""
         config, cta, thread = self.cta.config, self.cta, self.thread
         softmax = self.softmax
-        # 1. Exchange the statistics. A slow warp may still read those of the row tile before.
+        # 1. Exchange the statistics, once no slow warp still reads those of the previous row tile.
         thread.meet()
         softmax.publish(softmax.maxima, cute.arch.fmax, MAXIMUM)
         softmax.publish(softmax.sums, operator.add, SUM)

@@ -36,12 +36,11 @@ class Variant:
 
     head_dims: those that it supports. q_tiles: Q tiles in flight, each with a softmax warpgroup. mma_ctas: CTAs of one
     MMA; with 2 each holds half of K's keys and half of V's columns. slices: parts of a KV tile that are loaded and
-    released separately. tile_m: rows of a Q tile. block_n: keys of a KV tile. order: that of the products.
-    order_v_is_k: the same if V is read as K. registers: of a softmax thread, of another and, if the load warps convert
-    keys, of theirs; None if they need not be moved between warps. zigzag: under a causal mask, row tiles are dealt to
-    CTAs in a zigzag. roles: the warps.
-    swapped: keys are the M of both products, and rows their N: S' = K Q' and O' = V' P'.
-    Raises ArgumentError if the roles do not fit the rest of the row.
+    released separately. tile_m: rows of a Q tile. block_n: keys of a KV tile. order: the order of the
+    products; order_v_is_k: the same if V is read as K. registers: of a softmax thread, of another thread and, if load
+    warps convert keys, of a load thread; None if registers are not moved between warps. zigzag: under a causal mask,
+    row tiles are dealt to CTAs in a zigzag. roles: the warps. swapped: K and V are the A operands, and rows the N of
+    both products: S' = K Q' and O' = V' P'. Raises ArgumentError if the roles do not fit the rest of the row.
     """
 
     name: VariantName
@@ -73,7 +72,7 @@ class Variant:
 
     @property
     def converts(self) -> bool:
-        """True if it is for quantised keys alone, which load warps convert: a CTA pair does."""
+        """True if the variant is for quantised keys alone, which the load warps of a CTA pair convert."""
         return self.registers is not None and len(self.registers) > 2
 
     @property
@@ -93,12 +92,12 @@ class Variant:
 
     @property
     def rows_per_warp(self) -> int:
-        """Rows of O of which a softmax warp stores all columns, or half of them."""
+        """Rows of O that a softmax warp stores, with all columns or half of them."""
         return WARP if self.row_spans_warps else WARP // self.threads_per_row
 
     @property
     def short_block_rows(self) -> tuple[int, ...]:
-        """Rows that a CTA may have instead of a whole Q tile when keys are split: those of one softmax warp, or two."""
+        """Rows that a CTA may have instead of a Q tile when keys are split: the rows of one softmax warp, or two."""
         if self.swapped:
             return ()
         return self.tile_m // WARPGROUP, self.tile_m // 2

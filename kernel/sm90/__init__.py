@@ -1,1 +1,1 @@
-"""Device code of sm_90a, a module per role; what does not depend on the chip is kernel/sm100's."""
+"""Device code of sm_90a, a module per role. Code that both chips share is in kernel/device/."""

@@ -9,9 +9,9 @@ from kernel.problem import FEW_TOKENS, SPLITS, PPath, Problem
 from kernel.sm90.config import HopperConfig
 
 SMS = 132
-TWO_ROWS = 128  # of a CTA with two consumer warpgroups
-THREE_ROWS = 192  # of a CTA with three
-SAME_KEYS_HEADS = 16  # from which on tokens of adjacent row tiles are so few that they see nearly the same keys
+TWO_ROWS = 128  # rows of a CTA with two consumer warpgroups
+THREE_ROWS = 192  # rows of a CTA with three
+SAME_KEYS_HEADS = 16  # from this number on, adjacent row tiles have tokens that see nearly the same keys
 #: Clusters that run at a time on an H200, by CTAs per cluster: its GPCs have 16 or 18 SMs.
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 32, 8: 16, 16: 7}
 #: Cycles by the clock of the emulated H200, by head dim: of a launch without KV tiles, of 64 keys, and added if keys
@@ -45,7 +45,7 @@ def with_splits(problem: Problem, splits: int) -> HopperConfig:
 
 
 def small_tiles(problem: Problem) -> bool:
-    """Return whether KV tiles have 32 keys: where few tokens of one row tile each wait for keys in bf16 from HBM."""
+    """Return whether KV tiles have 32 keys: for few tokens of one row tile each, which wait for bf16 keys from HBM."""
     copied = problem.head_dim == 512 and problem.shared_kv and problem.by_token and not problem.quantised
     return copied and problem.heads <= TWO_ROWS // 2 and problem.tokens <= FEW_TOKENS
 
@@ -57,7 +57,7 @@ def warpgroups(problem: Problem, splits: int) -> int:
 
 
 def adjacent_ctas(problem: Problem, splits: int) -> int:
-    """Return the CTAs that have adjacent row tiles and the same KV tiles: two if that is hardly more work.
+    """Return the number of CTAs that share KV tiles, with adjacent row tiles: two if that adds little work.
 
     DRAM then reads the keys once: TMA multicasts them, or they are in L2 when the second CTA reads them.
     """

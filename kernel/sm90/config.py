@@ -15,8 +15,8 @@ from kernel.problem import SPLITS
 class Roles:
     """The warps of each role.
 
-    load: those of the producer warpgroup that load K, one per slice of a KV tile, or a quarter of the keys of top-k
-    indices each; the first one loads Q, too. values: as many that load V, none if V is read as K. consumers: whole
+    load: the producer warps that load K, each a slice of every KV tile or a quarter of the top-k
+    keys; the first one loads Q, too. values: as many warps that load V, none if V is read as K. consumers: whole
     warpgroups, which multiply and compute the softmax.
     """
 
@@ -35,9 +35,9 @@ class Variant:
     """A way of dividing attention among warpgroups and KV tiles.
 
     q_tiles: Q tiles of a CTA, each for a consumer warpgroup; a single one is for two, which then have half of O's
-    columns each. block_n: keys of a KV tile, as many as leave shared memory for a ring of two. registers: of a producer
-    thread and of a consumer thread; together those that a launch gives to this many threads: 168 each of 384, or 128
-    each of 512.
+    columns each. block_n: keys of a KV tile, the most for which a ring of two fits into shared memory. registers: of a
+    producer thread and of a consumer thread. Their sum over the CTA is the launch's allocation: 384 threads of 168, or
+    512 of 128.
     """
 
     q_tiles: int
@@ -63,7 +63,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class SharedMemory(config.SharedMemory):
-    """Bytes of the buffers in shared memory. With rotary columns, O is staged in P's buffer, because no other fits."""
+    """Bytes of the buffers in shared memory. With rotary columns, O is staged in P's buffer for want of space."""
 
     variant: Variant
     head_dim: int
@@ -175,7 +175,7 @@ class HopperConfig(DeviceConfig):
 
     @property
     def copies_pairs(self) -> bool:
-        """True if every load warp copies a part of every slice, KV tiles in pairs."""
+        """True if every load warp copies a part of every slice, for two KV tiles at a time."""
         return self.by_token and not self.quantised
 
     @property
@@ -185,7 +185,7 @@ class HopperConfig(DeviceConfig):
 
     @property
     def takes_turns(self) -> bool:
-        """True if consumer warpgroups issue products in turn: at head_dim 256 products are long enough without."""
+        """True if consumer warpgroups alternate in issuing: at head_dim 256 products are long enough without."""
         return self.head_dim < 256
 
     @property
@@ -205,7 +205,7 @@ class HopperConfig(DeviceConfig):
 
     @property
     def crosses_proxies(self) -> bool:
-        """True: keys that cp.async brought cross into the async proxy where they are consumed."""
+        """True: the consumers execute the proxy fence for keys that cp.async copied."""
         return True
 
     @property
@@ -271,7 +271,7 @@ class HopperConfig(DeviceConfig):
 
     @property
     def rope_ring(self) -> Ring:
-        """The slot of K's rotary columns. Every warp that loads K copies those of a quarter of the keys."""
+        """The slot of K's rotary columns. Every warp that loads K copies them for a quarter of the keys."""
         return Ring("rope", self.roles.load, (self.block_n, self.rope_dim), along_keys=False, clears_tail=False)
 
     @property
@@ -293,7 +293,7 @@ class HopperConfig(DeviceConfig):
             Barrier("k_empty", slots, readers, "consumers", "load"),
             Barrier("v_full", slots * self.loads_v, 1, "values", "consumers"),
             Barrier("v_empty", slots * self.loads_v, readers, "consumers", "values"),
-            # Of even and odd KV tiles: a warpgroup does not wait for those of the other.
+            # One for even and one for odd KV tiles, so that a warpgroup waits only for its own.
             Barrier("rope_full", 2 * (self.rope_dim > 0), len(self.roles.load), "load", "consumers"),
             Barrier("rope_empty", int(self.rope_dim > 0), readers, "consumers", "load"),
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),

@@ -1,4 +1,4 @@
-"""The consumer warpgroups: S = Q K', softmax, O += P V, in registers."""
+"""The consumer warpgroups: S = Q K', softmax and O += P V, with S, P and O in registers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from kernel.hardware import WARP
 from kernel.sm90.operands import Fragments, gemm, keep_before_fence, opaque
 from kernel.sm90.softmax import COLS, ROWS, ConsumerThread, RowSoftmax, of_row
 
-TURN = 1  # named barrier of warpgroup 0's turn; the next ones are those of the others
-P_READY = 4  # named barrier of warpgroup 0's P at head_dim 512; the next one is that of warpgroup 1's
-MAX_READY = 6  # named barrier of warpgroup 0's maxima at head_dim 512; the next one is that of warpgroup 1's
+TURN = 1  # named barrier of warpgroup 0's turn; TURN + w is that of warpgroup w
+P_READY = 4  # named barrier of warpgroup 0's P at head_dim 512; P_READY + 1: warpgroup 1's
+MAX_READY = 6  # named barrier of warpgroup 0's maxima at head_dim 512; MAX_READY + 1: warpgroup 1's
 MEET = 8  # named barrier of both warpgroups
 CONSUMERS = 256  # threads of two warpgroups
 RESCALE_LOG2 = 2.0  # O is rescaled once a maximum has moved by more: P stays below 2^2
@@ -98,7 +98,7 @@ class Consumer(LoopInvariant):
             self.release_v(count - 1)
 
     def wait_turn(self) -> None:
-        """Wait until the warpgroup before has issued its products."""
+        """Wait until the previous warpgroup has issued its products."""
         if self.cta.config.takes_turns:
             wait_turn(self.thread.warpgroup)
 
@@ -149,7 +149,7 @@ class Consumer(LoopInvariant):
 
     @property
     def v_slices(self) -> list[Any]:
-        """The slices that hold them."""
+        """The slices of V that hold those columns."""
         return list(range(self.cta.config.slices))
 
     def tile_slot(self, i: Int32) -> Any:
@@ -186,16 +186,16 @@ class Consumer(LoopInvariant):
         return moved
 
     def tile_maxima(self, i: Int32) -> list[Float32]:
-        """Return the maximum of each row with those of S[i]."""
+        """Return the running maximum of each row, updated with the logits of S[i]."""
         if self.cta.config.compares_words:
             return self.maxima_of_words(i)
         return [row.tile_max(of_row(self.s, r), i) for r, row in enumerate(self.rows)]
 
     @cute.jit
     def maxima_of_words(self, i: Int32) -> list[Float32]:
-        """Return the same from the words of S[i], which an instruction compares three at a time, not two.
+        """Return `tile_maxima` of S[i] as integers, of which an instruction compares three at a time, not two.
 
-        As integers, words are in the order of the numbers unless all numbers are negative.
+        Integers are in the order of the fp32 numbers unless all numbers are negative.
         """
         words, maxima = cute.recast_tensor(self.s, Int32), cute.make_rmem_tensor(ROWS, Int32)
         for r, row in enumerate(self.rows):
@@ -264,9 +264,10 @@ class Consumer(LoopInvariant):
 
     @cute.jit
     def track_max(self, new_max: list[Float32]) -> Any:
-        """Take the new maxima if a row of the warp exceeds its own by more than RESCALE_LOG2. Return whether one does.
+        """Take the new maxima if any row's exceeds its reference by more than RESCALE_LOG2. Return whether one does.
 
-        Below it, P of the largest key is not 1, and its rounding shows in rows that few keys decide.
+        With a smaller step the reference stays; P of the largest key then is not 1, and its rounding error shows in
+        rows with few important keys.
         """
         moved = []
         for new, row in zip(new_max, self.rows, strict=True):
@@ -284,13 +285,13 @@ class Consumer(LoopInvariant):
             self.factors[r] = row.move_to(new_max[r])
 
     def set_largest(self) -> None:
-        """Let each row know the largest logit of all tiles, if m is stored."""
+        """Update each row's largest logit over all tiles, if m is stored."""
         if const_expr(maxima(self.cta.config)):
             for row, value in zip(self.rows, self.largest(), strict=True):
                 row.set_largest(value)
 
     def refer_to_largest(self) -> None:
-        """Let sums and O refer to the largest logits, if m is stored."""
+        """Rescale sums and O to the largest logits as reference, if m is stored."""
         if const_expr(maxima(self.cta.config)):
             self.set_largest()
             self.move_to([row.largest for row in self.rows])
@@ -327,7 +328,7 @@ class Consumer(LoopInvariant):
 
 
 def wait_turn(warpgroup: Any) -> None:
-    """Wait until the warpgroup before has issued its products."""
+    """Wait until the previous warpgroup has issued its products."""
     cute.arch.barrier(barrier_id=TURN + warpgroup, number_of_threads=CONSUMERS)
 
 

@@ -22,10 +22,10 @@ class LeanWarp(KeysWarp):
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
         """Bind warp `warp` of a ring to a row tile."""
         super().__init__(cta, ring, warp)
-        self.ahead = 4 if cta.config.rope_dim else 3  # as many as nothing is spilled for
+        self.ahead = 4 if cta.config.rope_dim else 3  # the most for which ptxas spills nothing
 
     def complete_copies(self, slot: Int32) -> None:
-        """Let the copies arrive by themselves: the consumers cross proxies."""
+        """Let cp.async itself arrive, without a wait: the consumers execute the proxy fence."""
         primitives.cp_async_mbarrier_arrive(self.cta.bars.at(self.ring.full, slot))
 
     def load_rope(self, keys: list[Key], number: Int32) -> None:

@@ -39,7 +39,7 @@ class Epilogue(LoopInvariant):
             self.store_rows(cta.copies.u, Float32, [softmax.lag() for softmax in self.consumer.rows])
         self.store_rows(cta.copies.o, BFloat16, factors)
         if const_expr(cta.config.smem.stages_o_in_p):
-            # P of the next row tile is written only after a barrier behind this.
+            # P of the next row tile is written only after a later barrier.
             cute.arch.cp_async_bulk_wait_group(0, read=True)
             cute.arch.sync_warp()
 
@@ -52,7 +52,7 @@ class Epilogue(LoopInvariant):
         cta, thread, (atom, dst) = self.consumer.cta, self.consumer.thread, tma
         config, row_tile = cta.config, cta.row_tile
         rows, width = box = config.variant.rows_per_warp, SWIZZLE_BYTES * 8 // dtype.width
-        # In P's buffer, the warp's place is in that P which only its warpgroup reads.
+        # In P's buffer, a warp stages O where P is that only its own warpgroup reads.
         place = thread.warp ^ WARPGROUP if config.smem.stages_o_in_p else thread.warp
         warps, buffers = len(config.roles.consumers), config.smem.o_buffers
         staging = slice_ring(cta.smem.sO, box, warps * buffers, dtype)

@@ -2,8 +2,8 @@
 
 A CTA has a producer warpgroup, which keeps few registers, and two or three consumer warpgroups, which take the others.
 Logits S, probabilities P and O stay in the consumers' registers. Up to head_dim 256 each consumer warpgroup has a Q
-tile of 64 rows. At 512 O is too wide for that: both have the same 64 rows, and half of O's columns each. Registers of a
-consumer thread, of 232 (216 with top-k indices, 160 of three warpgroups):
+tile of 64 rows. At 512 O is too wide for that: both warpgroups have the same 64 rows, and half of O's columns each.
+Registers of a consumer thread, of 232 (216 with top-k indices, 160 of three warpgroups):
 
     head_dim 64    |  S 64  |  P 32  |  O 32   |        KV tiles of 128 keys, three warpgroups where rows are many; 64
                                                         and two warpgroups with top-k indices
@@ -27,7 +27,7 @@ Warps of the CTA and the mbarriers between them. K and V come by rings of KV til
 CTAs with adjacent row tiles and the same KV tiles form a cluster: up to head_dim 256 each multicasts a part of every
 slice, at 512 each converts half of the quantised keys for both. Consumers arrive at k_empty and v_empty of all of them.
 
-The producer crosses into the async proxy for TMA; consumers cross for keys that cp.async brought.
+The producer executes the proxy fence for TMA, consumers execute it for keys that cp.async copied.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Hopper(Fmha):
             for ring in config.rings:
                 if has_role(ring.warps, warp):
                     self.load(cta, ring, warp - ring.warps[0])
-            if const_expr(config.splits > 1):  # the consumers' two barriers are of all threads of the cluster
+            if const_expr(config.splits > 1):  # the consumers pass two barriers of all threads of the cluster
                 sync_ctas(config.splits)
                 sync_ctas(config.splits)
         else:

@@ -1,4 +1,4 @@
-"""The load roles of Hopper: TMA multicast, and four warps that copy a quarter of the keys that indices name."""
+"""The load roles of Hopper: TMA multicast of KV tiles, and four warps that gather top-k keys by cp.async."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel.device.operands import KeyLoads, slice_ring, tma_partition
 from kernel.device.tiles import KvTiles
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, VECTOR_BYTES, WARP, WARPGROUP
 
-LANES = SWIZZLE_BYTES // VECTOR_BYTES  # that copy a key together
+LANES = SWIZZLE_BYTES // VECTOR_BYTES  # lanes that copy a key together
 AT_ONCE = WARP // LANES  # keys that a warp copies at once
 
 
@@ -42,7 +42,7 @@ class MulticastWarp(LoadWarp):
 
 
 class PairWarp(GatherWarp):
-    """A warp that copies a quarter of the keys of each tile, tiles in pairs. A lane reads the indices of its keys.
+    """A warp that copies a quarter of the keys of each tile, two tiles at a time. A lane reads the indices of its keys.
 
     Every warp arrives at the mbarrier of every slice.
     """
@@ -72,8 +72,8 @@ class PairWarp(GatherWarp):
     def copy_tiles(self, begin: Int32, end: Int32, number: Int32, alone: Any) -> None:
         """Copy tiles `begin` to `end - 1`.
 
-        number: of tile 0 among the CTA's KV tiles. alone: the first tile is copied alone, because the warpgroups, which
-        take tiles in pairs, pair it with one of the window.
+        number: of tile 0 among the CTA's KV tiles. alone: the first tile is copied alone, because the warpgroups
+        process two tiles at a time and pair it with the window's last one.
         """
         if alone:
             places = self.places(begin, self.read_indices(begin))
@@ -142,7 +142,7 @@ class RopePart(RopeWarp):
     """The rotary columns of a quarter of the keys of each tile, which a load warp copies besides its other work."""
 
     def copy(self, keys: list[Any], places: list[Any], number: Int32) -> None:
-        """Copy the rotary columns of the CTA's KV tile `number`. keys: those of the lane; places: their addresses."""
+        """Copy the rotary columns of the CTA's KV tile `number`. keys: the lane's keys; places: their addresses."""
         copy_keys(self, 0, keys, places, number)
         self.publish_copies(number & 1)
 
@@ -150,7 +150,7 @@ class RopePart(RopeWarp):
 def copy_keys(role: LoadWarp, slice_: int, keys: list[Any], places: list[Any], number: Int32) -> Any:
     """Copy the lane's part of keys to a slice of the CTA's KV tile `number`, and return the slot.
 
-    keys: those of the lane; places: their addresses. LANES lanes copy a key together. Zeros are written for an index
+    keys: the lane's keys; places: their addresses. LANES lanes copy a key together. Zeros are written for an index
     that names no key.
     """
     lane = cute.arch.lane_idx()

@@ -83,7 +83,7 @@ class Fragments(LoopInvariant):
     def v(self, slot: Any, part: Any = 0) -> cute.Tensor:
         """Return the descriptors of the KV tile in a slot of V's ring, one for each 16 keys.
 
-        part: which o_cols columns of it.
+        part: the number of a block of o_cols columns.
         """
         config, swizzle = self.config, box_layout((self.config.block_n, CHUNK)).inner
         chunk, chunks, parts = CHUNK * config.block_n, config.o_cols // CHUNK, config.head_dim // config.o_cols
@@ -101,7 +101,7 @@ class Fragments(LoopInvariant):
         return cute.local_tile(tile, (self.config.tile_m, self.config.block_n), (0, 0))
 
     def p(self, of_warpgroup: Any) -> cute.Tensor:
-        """Return its descriptors, one for each 16 keys."""
+        """Return the descriptors of P of a warpgroup, one for each 16 keys."""
         thread = self.pv(SMEM).get_slice(0)
         return thread.make_fragment_A(thread.partition_A(self.p_rows(of_warpgroup)))
 
@@ -145,7 +145,7 @@ def keep_before_fence(fragment: cute.Tensor) -> None:
 
 @dsl_user_op
 def opaque(*values: Int32, loc: Any = None, ip: Any = None) -> list[Int32]:
-    """Return the same values, unknown to the compiler: it computes what follows from them here, not earlier."""
+    """Return the same values, opaque to the compiler, so that it cannot hoist their uses above this point."""
     count = len(values)
     constraints = ",".join(["=r"] * count + [str(j) for j in range(count)])
     words = [Int32(value).ir_value(loc=loc, ip=ip) for value in values]

@@ -25,7 +25,7 @@ QUAD = 4  # lanes that share a row
 class ConsumerThread(LoopInvariant):
     """The warpgroup, rows and columns of a consumer thread.
 
-    It is made anew for each row tile. Otherwise addresses that follow from the lane would occupy registers throughout.
+    Each row tile makes a new one. Otherwise addresses that depend on the lane would occupy registers throughout.
     """
 
     def __init__(self, config: HopperConfig) -> None:
@@ -53,7 +53,7 @@ class RowSoftmax(RunningSoftmax):
         return value
 
     def max_of_words(self, s: cute.Tensor) -> Int32:
-        """Return the maximum including a tile's logits, all of them as integers, in two chains."""
+        """Return the running maximum updated with a tile's logits, all as integers, by two dependency chains."""
         chains = [functools.reduce(larger, (s[j] for j in range(c, cute.size(s), 2))) for c in range(2)]
         own = functools.reduce(larger, chains, cute.recast_tensor(self.stats, Int32)[0])
         return self.over_row(own, larger)

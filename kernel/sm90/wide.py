@@ -2,7 +2,7 @@
 
 Warpgroup 0 computes S and P of the even KV tiles, warpgroup 1 of the odd ones. P crosses by sP, maxima by sMax. Each
 warpgroup multiplies both P of a pair of tiles by its columns of V: its own first, from registers, then the other's,
-from shared memory. There, P of the even tile refers to the maxima of both.
+from shared memory. P of the even tile in shared memory refers to the maxima of both tiles.
 
     warpgroup 0 | S[0]   softmax | P[0] V[0] |         P[1] V[1]  S[2] | softmax ...
     warpgroup 1 |        S[1]    | softmax   | P[1] V[1]  P[0] V[0]    | S[3] ...
@@ -162,7 +162,7 @@ class WideConsumer(Consumer):
         return some
 
     def signal_read(self) -> None:
-        """Tell warpgroup 0, which gets no maxima of a last tile, that its P before this one was read."""
+        """Notify warpgroup 0 that its previous P was read: after a single last tile, no maxima notify it."""
         cute.arch.barrier_arrive(barrier_id=MAX_READY + 1, number_of_threads=CONSUMERS)
 
     def wait_read(self) -> None:
@@ -170,7 +170,7 @@ class WideConsumer(Consumer):
         cute.arch.barrier(barrier_id=MAX_READY + 1, number_of_threads=CONSUMERS)
 
     def scale_p(self) -> None:
-        """Convert P, which is in S still, once more: with the factor that the maxima have moved by."""
+        """Convert P again, from S, which still has it: multiplied by the factor of the moved maxima."""
         self.multiply_rows(self.s)
         self.convert_p()
 
@@ -188,7 +188,7 @@ class WideConsumer(Consumer):
     def row_sums(self) -> list[Float32]:
         """Return the sums over both warpgroups' tiles.
 
-        The first barrier keeps them from overwriting those of the row tile before.
+        The first barrier is needed because the other warpgroup may still read the sums of the previous row tile.
         """
         own = super().row_sums()
         sync_consumers()
@@ -216,7 +216,7 @@ class WideConsumer(Consumer):
 
     @property
     def v_slices(self) -> list[Any]:
-        """The slices of V that hold them."""
+        """The slices of V that hold those columns."""
         half = self.cta.config.slices // 2
         return [self.thread.warpgroup * half + slice_ for slice_ in range(half)]
 

@@ -200,7 +200,7 @@ class Keeper:
         self.digests: dict[Any, str] = {}
 
     def find(self, config: Any) -> Any:
-        """Return the right kernel's configuration, if it is wanted and known."""
+        """Return the right kernel's configuration, if it is requested and known."""
         from kernel.compiled import CompiledFmha
         from kernel.fmha import Fmha
 

@@ -94,7 +94,7 @@ class Place:
 
 Operator = Callable[[Place], Edits]
 
-#: Barriers that can stand for each other: those that a consumer waits for, and those that return a slot.
+#: Barriers that can be exchanged: those that a consumer waits for, and those that return a slot.
 BARRIERS = (
     ("q_full", "k_full", "v_full", "tail_full", "s_full", "p_full", "o_done"),
     ("q_empty", "k_empty", "v_empty"),

@@ -20,12 +20,12 @@ COLUMNS = ("id", "outcome", "how", "case", "function")
 
 
 class Result(msgspec.Struct):
-    """One mutant's end. outcome: "killed", "same code", "hole", or "suspect" while cases are left to run.
+    """The outcome of one mutant. outcome: "killed", "same code", "hole", or "suspect" while cases are left to run.
 
-    how: the difference from the kernel that was seen. case: the one that showed it. function, stages: digests of the
-    mutant's function, comments aside, and of kernel and stages. The result of a killed mutant counts while its function
-    stays as it is; that of a hole while nothing changed. rounds: of configurations that a suspect survived. affected:
-    milestones whose compiled kernels or results it changed in them.
+    how: the observed difference from the right kernel. case: the case that showed it. function, stages: digests of
+    the mutant's function without comments, and of kernel and stages. The result of a killed mutant is valid while its
+    function is unchanged; that of a hole while kernel and stages are. rounds: rounds of configurations that a suspect
+    survived. affected: milestones whose compiled kernels or results the mutant changed in these rounds.
     """
 
     id: str

@@ -39,7 +39,7 @@ def test_the_suite_has_every_kind_that_the_shape_allows() -> None:
         "O: one row zeroed",
         "O: two rows swapped",
         "O: a 128x16 sub-tile swapped",
-        "a key past the end let in",
+        "a key past the end attended",
         "lse: in base 2",
         "O: one element unwritten",
         "U: one row NaN",
@@ -58,13 +58,13 @@ def test_several_tiles_can_be_mistaken_for_each_other(name: str) -> None:
 
 
 OF_MILESTONES = {
-    "D1.2": {"the first KV tile read for every tile", "the last KV tile dropped", "a key past the end let in"},
+    "D1.2": {"the first KV tile read for every tile", "the last KV tile dropped", "a key past the end attended"},
     "D2": {"the first sequence's keys read for every one"},
-    "D3": {"one masked key let in", "no mask"},
-    "D4": {"one masked key let in", "one key of the future let in", "one key before the window let in"},
+    "D3": {"one masked key attended", "no mask"},
+    "D4": {"one masked key attended", "one future key attended", "one key before the window attended"},
     "D5b": {"sink scaled by scale", "lse: with the sink", "no compressed keys", "no window"},
-    "D5c": {"a block that is not whole let in", "-1 taken for key 0", "a repeated index counted once"},
-    "D5d": {"sink scaled by scale", "sink in base 2", "lse: in base 2", "a block that is not whole let in"},
+    "D5c": {"an incomplete block attended", "-1 read as key 0", "a repeated index counted once"},
+    "D5d": {"sink scaled by scale", "sink in base 2", "lse: in base 2", "an incomplete block attended"},
 }
 
 

@@ -76,7 +76,7 @@ def _tma_operands(instr: Instr) -> Sequence[Operand]:
 
 
 def _box(instr: Instr) -> Sequence[Operand]:
-    """Return the coordinates of a load of a box; those of a gather are taken anyway."""
+    """Return the coordinates of a load of a box; a gather's are operands already."""
     match instr.operands[1]:
         case TensorAddress(_, coordinates) if len(coordinates.items) <= TMA_ROWS:
             return coordinates.items

@@ -176,8 +176,8 @@ def _update_shared(op: Atomic, warp: TimedWarp, addresses: np.ndarray, operands:
 def _update_global(op: Atomic, warp: TimedWarp, addresses: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
     """Update a cluster's copies of elements of global memory; return the old ones as unsigned[n, count].
 
-    A cluster stands for all: each time that it adds, the others do. It finds what those before it in the grid added
-    once, so that a counter of tiles gives it every n-th tile, with n clusters.
+    One cluster represents all: each time that it adds, all others add too. It reads the counter with one addition of
+    each earlier cluster, so that with n clusters a counter of tiles gives it every n-th tile.
     """
     cluster = warp.cta.cluster
     (x, y, z), (cx, cy, cz) = cluster.index, cluster.launch.grid_of_clusters

@@ -79,7 +79,7 @@ class LoadQueue:
         self._bytes: dict[MBarrier, int] = {}
 
     def takes(self, barrier: MBarrier, count: int) -> bool:
-        """Return whether a load that brings the mbarrier so many bytes may join the queue."""
+        """Return whether a load that completes `count` bytes of the mbarrier may join the queue."""
         return barrier.pending > 0 or barrier.tx - self._bytes.get(barrier, 0) >= count
 
     def add(self, load: Load) -> None:

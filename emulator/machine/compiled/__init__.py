@@ -1,1 +1,1 @@
-"""Data that compiled loads and stores share with the machine: kept access patterns and records of accesses."""
+"""Data that compiled loads and stores share with the machine: cached access patterns and records of accesses."""

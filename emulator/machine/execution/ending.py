@@ -38,7 +38,7 @@ def finish(cluster: Cluster) -> None:
         _cluster_arrivals(warp)
     overwritten: PendingOverwrites | None = cluster.launch.registry.get(PendingOverwrites)
     if overwritten is not None:
-        overwritten.judge(cluster.launch)
+        overwritten.report_ended(cluster.launch)
     cluster.launch.raise_held()
     _count(cluster)
     cluster.outside.release(cluster.index)
@@ -55,7 +55,7 @@ def _count(cluster: Cluster) -> None:
     compiled: CompiledAccesses | None = cluster.launch.registry.get(CompiledAccesses)
     if compiled is not None:
         compiled.flush(stats)
-    stats.judge_patterns()
+    stats.count_wavefronts()
 
 
 def _tensor_memory(cta: Cta) -> None:

@@ -1,7 +1,7 @@
 """The scheduler: runs warps until they wait, completes asynchronous work by the completion mode, cluster by cluster.
 
-A cluster whose warps only poll memory that another cluster must write is suspended, and further clusters run beside it,
-as many as the device can hold.
+A cluster whose warps only poll memory that another cluster must write is suspended, and further clusters run
+concurrently, as many as fit on the device.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from .descriptors import B1, BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
 
 TF32_MASK = np.uint32(0xFFFFE000)
 HOLDER_SHIFT = {8: 0, 6: 1, 4: 2}
-"""The bit position of an element of so many bits in its byte of tensor memory: in the middle."""
+"""The bit position of an element within its byte of tensor memory, by its number of bits: in the middle."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Scales:
 
 
 def columns(rows: int) -> int:
-    """Return the number of tensor-memory columns that the factors of so many rows take."""
+    """Return the number of tensor-memory columns that the factors of `rows` rows take."""
     return -(-rows // QUARTER)
 
 

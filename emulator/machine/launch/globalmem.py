@@ -194,7 +194,7 @@ class GlobalMemory:
         near = sorted(self.allocations, key=lambda a: distance[a.address])[:3]
         near = [a for a in near if a is near[0] or distance[a.address] <= MARGIN[1]]
         lines = [
-            ("near", f"{self.name_of(a)}: {a.address:#x} to {a.address + a.size - 1:#x} ({_apart(low, a)})")
+            ("near", f"{self.name_of(a)}: {a.address:#x} to {a.address + a.size - 1:#x} ({_distance(low, a)})")
             for a in near
         ]
         where = "outside every allocation"
@@ -228,7 +228,7 @@ def _index(allocation: Allocation, addresses: np.ndarray, width: int, count: int
     return view, first[:, None] + np.arange(count)
 
 
-def _apart(low: int, a: Allocation) -> str:
+def _distance(low: int, a: Allocation) -> str:
     return (
         f"{low - a.address - a.size} bytes past its end"
         if low >= a.address + a.size

@@ -34,7 +34,7 @@ class Launch:
     that counts as an error. numerics: "tc" for the tensor core's own rounding. diagnostics: "stop" raises the first
     finding that leaves memory unchanged, "report" records it and continues. cooperative: all CTAs must be resident at
     the same time. names: names of mbarriers, by byte offset from the start of dynamic shared memory. surroundings: the
-    `machine.order.operations.Surroundings`, for which every access is recorded. None if nothing runs beside it.
+    `machine.order.operations.Surroundings`, for which every access is recorded. None if nothing runs concurrently.
     denies: tests of mbarriers and requests for clusters get the negative answer that they may get. knows: whether a
     finding is known, so that the launch goes on after it.
     """

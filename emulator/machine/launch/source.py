@@ -23,7 +23,7 @@ class SourcePlace:
 
     caller: for a function with several call sites, the nearest line before it, in PTX order, that belongs to a caller.
     The compiler inlines calls without noting where; None if another caller is possible by the lines around. near: the
-    compiler noted only the compiled function; this is the nearest line noted before. inlined: the compiler noted
+    compiler recorded only the compiled function; this is the nearest line noted before. inlined: the compiler recorded
     `caller`, the call of this inlined function.
     """
 

@@ -78,7 +78,7 @@ class Stats:
         self.count_access(shape_of(offsets, size), 1)
 
     def count_access(self, shape: Shape, times: int) -> None:
-        """Count ordinary accesses of one shape. `judge_patterns` computes their wavefronts."""
+        """Count ordinary accesses of one shape. `count_wavefronts` computes their wavefronts."""
         self._patterns[shape] = self._patterns.get(shape, 0) + times
 
     def count_swizzle_mismatch(self, pieces: int, who: str) -> None:
@@ -97,7 +97,7 @@ class Stats:
         use.waits += waits
         use.phases += phases
 
-    def judge_patterns(self) -> None:
+    def count_wavefronts(self) -> None:
         """Count the wavefronts of the shared-memory accesses so far."""
         for (size, pattern), count in self._patterns.items():
             wavefronts, needed = passes(size, pattern)

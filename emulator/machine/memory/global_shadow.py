@@ -187,7 +187,7 @@ class GlobalShadow:
         return area
 
     def accessed(self) -> Runs:
-        """Return what the launch accessed in tracked allocations."""
+        """Return the launch's accesses to tracked allocations."""
         kernel, by, runs = self._launch.kernel, dict[Any, int](), list[Any]()
         for area in self._areas.values():
             for starts, ends, write, numbers in area.runs():
@@ -198,7 +198,7 @@ class GlobalShadow:
         return Runs.of(runs, [_by(kernel, *kind) for kind in by])
 
     def written(self) -> Runs:
-        """Return what the launch wrote, without the instructions."""
+        """Return the launch's writes, without the instructions."""
         by = By("a write", partial(str, f"kernel {self._launch.kernel.name}"))
         return Runs.of(((*area.written(), True, 0) for area in self._areas.values()), [by])
 
@@ -235,7 +235,7 @@ class Area:
         return self._allocation.address, self._allocation.address + self._allocation.size
 
     def enter(self, start: int, end: int, write: bool, access: EarlierAccess) -> None:
-        """Put an access of bytes `start` to `end - 1` into the shadow that was made before the launch or beside it."""
+        """Put an access of bytes `start` to `end - 1` into the shadow: one from before the launch or concurrent."""
         cells = slice((start - self._base) // self._cell, -(-(end - self._base) // self._cell))
         history = self._whole.history
         if write:
@@ -500,13 +500,13 @@ class Area:
         me.overlaps += (overlap,)
         other.overlaps += (overlap,)
 
-    def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
+    def _blame_lanes(self, me: Access, verb: str, cells: Any, racing: Any, mine: Any, number: int, kind: str) -> None:
         """Report a conflict between lanes.
 
         Compilers load a value in all lanes and store its successor from one lane. That lane stores after its own load,
         and the other lanes loaded in the same instruction.
         """
-        report_lane_race(me, verb, cells, apart, mine, self._shadow, number, kind, self._shown, read_together=True)
+        report_lane_race(me, verb, cells, racing, mine, self._shadow, number, kind, self._shown, read_together=True)
 
 
 def _record(me: GlobalAccess, lanes: Any) -> Any:

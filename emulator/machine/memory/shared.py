@@ -146,8 +146,8 @@ class SharedMemory:
             return ""
         return f" of {source_name(found.name)}" + (f" from byte {first - found.offset}" if first > found.offset else "")
 
-    def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
-        report_lane_race(me, verb, cells, apart, mine, self.shadow, number, kind, self._shown)
+    def _blame_lanes(self, me: Access, verb: str, cells: Any, racing: Any, mine: Any, number: int, kind: str) -> None:
+        report_lane_race(me, verb, cells, racing, mine, self.shadow, number, kind, self._shown)
 
     def _mixed(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None:
         hit = np.arange(self.shadow.writer.size)[cells][self.shadow.writer[cells] == number]

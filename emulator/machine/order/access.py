@@ -225,7 +225,7 @@ class Access:
 
     @property
     def combines_as(self) -> type[Access]:
-        """The class of an access that stands for this one and others."""
+        """The class of an access that represents this one and others."""
         return type(self)
 
     def alone(self) -> Clock:

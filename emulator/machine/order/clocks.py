@@ -37,13 +37,13 @@ Remote = Mapping[Any, np.ndarray]
 class Unsynced:
     """The times of a warp's component that some of its lanes released, although the lanes had not synchronised.
 
-    times: what the clock would hold if they had, by row. by: the instruction that released. apart: the accesses,
+    times: what the clock would hold if they had, by row. by: the instruction that released. uncovered: the accesses,
     by `Instr.place`, that other lanes may have made: only these need the synchronisation.
     """
 
     times: tuple[int, ...]
     by: Instr
-    apart: frozenset[Any]
+    uncovered: frozenset[Any]
 
 
 class Clock:
@@ -53,11 +53,11 @@ class Clock:
     v: int32[ROWS, components], from component `first` on. A warp's clock has every component of its cluster from 0 on,
     because compiled code reads any of them; other clocks have those that they need.
     cluster_id: the cluster whose components these are. remote: clocks of other clusters, None for nothing seen.
-    unsynced: by component, later times than in `v`, see `Unsynced`. apart: those of `remote`, by cluster and component.
+    unsynced: by component, later times than in `v`, see `Unsynced`. far: those of `remote`, by cluster and component.
     Neither is changed in place; None if there are none.
     """
 
-    __slots__ = ("_address", "_of", "apart", "block", "cluster_id", "first", "high", "low", "remote", "unsynced", "v")
+    __slots__ = ("_address", "_of", "block", "cluster_id", "far", "first", "high", "low", "remote", "unsynced", "v")
 
     def __init__(self, components: int, cluster_id: Any = None, block: int = 64) -> None:
         """Create a clock that has seen nothing. components: a multiple of `block`."""
@@ -66,7 +66,7 @@ class Clock:
         self.cluster_id = cluster_id
         self.remote: Remote | None = None
         self.unsynced: Mapping[int, Unsynced] | None = None
-        self.apart: Mapping[tuple[Any, int], Unsynced] | None = None
+        self.far: Mapping[tuple[Any, int], Unsynced] | None = None
         self._of: np.ndarray | None = None
 
     @property
@@ -80,8 +80,8 @@ class Clock:
         """Take the later time of each component of both clocks."""
         if other.remote is not None and other.remote is not self.remote:
             self._merge_remote(other.remote)
-        if other.apart is not None and other.apart is not self.apart:
-            self._merge_apart(other.apart)
+        if other.far is not None and other.far is not self.far:
+            self._merge_far(other.far)
         if self.unsynced is not other.unsynced:
             self._merge_unsynced(other)
         mine, theirs, low, high = self.v, other.v, other.low, other.high
@@ -127,7 +127,7 @@ class Clock:
         new = Clock.__new__(Clock)
         new.v, new.first, new._of = v, first, None
         new.low, new.high, new.block = self.low, self.high, self.block
-        new.cluster_id, new.remote, new.unsynced, new.apart = self.cluster_id, self.remote, self.unsynced, self.apart
+        new.cluster_id, new.remote, new.unsynced, new.far = self.cluster_id, self.remote, self.unsynced, self.far
         return new
 
     def times(self, component: int) -> tuple[int, ...]:
@@ -135,14 +135,14 @@ class Clock:
         at = component - self.first
         return tuple(self.v[:, at].tolist()) if 0 <= at < self.v.shape[1] else (0,) * ROWS
 
-    def without(self, later: Mapping[int, int], by: Instr, apart: frozenset[Any]) -> Clock:
+    def without(self, later: Mapping[int, int], by: Instr, uncovered: frozenset[Any]) -> Clock:
         """Return a copy without the times of components after `later`, which it keeps as unsynced ones."""
         new, unsynced = self.copy(), dict(self.unsynced or {})
         for component, time in later.items():
             known = self.times(component)
             # An elected lane releases its own accesses, and those of other lanes up to their last synchronisation.
             if max(known) > time:
-                unsynced[component] = Unsynced(known, by, apart)
+                unsynced[component] = Unsynced(known, by, uncovered)
                 new.limit(component, time)
         new.unsynced = unsynced or None
         return new
@@ -150,7 +150,7 @@ class Clock:
     def shares(self, component: int, time: int, row: int, place: Any) -> bool:
         """Return whether an access is covered by unsynced times and was made by the lanes that released them."""
         found = (self.unsynced or {}).get(component)
-        return found is not None and found.times[row] >= time and place not in found.apart
+        return found is not None and found.times[row] >= time and place not in found.uncovered
 
     def _merge_unsynced(self, other: Clock) -> None:
         """Keep the unsynced times that neither clock knows. Called before the known times are merged."""
@@ -165,22 +165,22 @@ class Clock:
                 merged[component] = left[0]
             elif left:
                 times = tuple(map(max, *(each.times for each in left)))
-                merged[component] = Unsynced(times, left[0].by, left[0].apart | left[1].apart)
+                merged[component] = Unsynced(times, left[0].by, left[0].uncovered | left[1].uncovered)
         self.unsynced = merged or None
 
-    def _merge_apart(self, theirs: Mapping[tuple[Any, int], Unsynced]) -> None:
+    def _merge_far(self, theirs: Mapping[tuple[Any, int], Unsynced]) -> None:
         """Keep the unsynced times of other clusters that either clock has."""
-        merged = dict(self.apart or {})
+        merged = dict(self.far or {})
         for key, other in theirs.items():
             mine = merged.get(key, other)
             times = tuple(map(max, mine.times, other.times))
-            merged[key] = mine if mine is other else Unsynced(times, mine.by, mine.apart | other.apart)
-        self.apart = merged
+            merged[key] = mine if mine is other else Unsynced(times, mine.by, mine.uncovered | other.uncovered)
+        self.far = merged
 
     def shares_remote(self, cluster_id: Any, component: int, time: int, row: int, place: Any) -> bool:
         """Return whether lanes of another cluster released an access of theirs, as in `shares`."""
-        found = (self.apart or {}).get((cluster_id, component))
-        return found is not None and found.times[row] >= time and place not in found.apart
+        found = (self.far or {}).get((cluster_id, component))
+        return found is not None and found.times[row] >= time and place not in found.uncovered
 
     def _merge_remote(self, seen: Remote) -> None:
         known, later = self.remote or {}, {}
@@ -201,9 +201,9 @@ class Clock:
         new, rows = Clock(0), np.zeros((ROWS, self.high), np.int32)
         rows[:, self.high - self.seen.shape[1] :] = self.seen
         new.remote = {**(self.remote or {}), self.cluster_id: rows}
-        if self.unsynced or self.apart:
+        if self.unsynced or self.far:
             own = {(self.cluster_id, component): unsynced for component, unsynced in (self.unsynced or {}).items()}
-            new.apart = {**(self.apart or {}), **own}
+            new.far = {**(self.far or {}), **own}
         return new
 
     def at(self, component: int, row: int = ORDERED) -> int:

@@ -52,10 +52,10 @@ def distinct(numbers: np.ndarray) -> Any:
 class BlameLanes(Protocol):
     """Reports that lanes of the access `me` conflict on `cells` with other lanes of the access `number`.
 
-    apart: the conflicting cells, as a mask. mine: the lanes that touch each cell.
+    racing: the conflicting cells, as a mask. mine: the lanes that touch each cell.
     """
 
-    def __call__(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None: ...
+    def __call__(self, me: Access, verb: str, cells: Any, racing: Any, mine: Any, number: int, kind: str) -> None: ...
 
 
 class Mixed(Protocol):
@@ -317,12 +317,12 @@ class Shadow:
     def _check_readers(self, cells: Any, here: Any, number: int, me: Access, lanes: Any, since: int) -> None:
         """Report lanes that read cells (mask `here`) which other lanes wrote by access `number`, unsynchronised."""
         wrote = self.writer_lanes[cells]
-        apart = here & (wrote != 0) & (lanes & ~wrote != 0)
-        if me.warp.lane_syncs and apart.any():
-            apart &= _by_pair(lanes, wrote, lambda lane, those: not me.warp.lanes_ordered_before(lane, since) & those)
-        if apart.any():
+        racing = here & (wrote != 0) & (lanes & ~wrote != 0)
+        if me.warp.lane_syncs and racing.any():
+            racing &= _by_pair(lanes, wrote, lambda lane, those: not me.warp.lanes_ordered_before(lane, since) & those)
+        if racing.any():
             assert self.by_lane is not None
-            self.by_lane(me, "reads", cells, apart, lanes, number, "write")
+            self.by_lane(me, "reads", cells, racing, lanes, number, "write")
 
     def merge_writes(
         self,
@@ -410,12 +410,12 @@ class Shadow:
         if kind == "read" and lanes.size == 1:  # one for all active lanes
             other |= lanes & lanes - 1 != 0
         if other.any():
-            apart = other & (numbers == number) & (before != 0)
-            if me.warp.lane_syncs and apart.any():
-                apart &= _by_pair(lanes, before, lambda lane, those: those & ~me.warp.lanes_ordered_before(lane, since))
-            if apart.any():
+            racing = other & (numbers == number) & (before != 0)
+            if me.warp.lane_syncs and racing.any():
+                racing &= _by_pair(lanes, before, lambda lane, them: them & ~me.warp.lanes_ordered_before(lane, since))
+            if racing.any():
                 assert self.by_lane is not None
-                self.by_lane(me, "writes", cells, apart, lanes, number, kind)
+                self.by_lane(me, "writes", cells, racing, lanes, number, kind)
 
     def _joined(self, number: int, mine: int, me: Access, clock: Clock) -> int:
         """Return the number of the readers `number` and `mine` together: `mine` alone if it subsumes the others."""
@@ -488,7 +488,7 @@ def _mapped(numbers: np.ndarray, to: Mapping[int, int]) -> Any:
 
 
 def parts_of(access: Access | None) -> tuple[Access, ...]:
-    """Return the accesses that one stands for, none for None."""
+    """Return the accesses that are merged into one, none for None."""
     return () if access is None else access.parts or (access,)
 
 
@@ -510,12 +510,12 @@ def _unsubsumed(accesses: Iterable[Access], me: Access, clock: Clock) -> tuple[A
     return tuple({(p.warp, p.component, bool(p.strong)): p for p in left}.values())
 
 
-def _by_pair(mine: np.ndarray, theirs: np.ndarray, apart: Callable[[int, int], object]) -> np.ndarray:
-    """Return a mask of the pairs of lane sets (bits) where `apart` holds for one of the lanes `mine`."""
+def _by_pair(mine: np.ndarray, theirs: np.ndarray, conflict: Callable[[int, int], object]) -> np.ndarray:
+    """Return a mask of the pairs of lane sets (bits) where `conflict` is true for one of the lanes `mine`."""
     pairs = mine.astype(np.uint64) << np.uint64(LANES) | theirs
     found, places = np.unique(pairs, return_inverse=True)
     answers = [
-        any(apart(lane, pair & ALL_LANES) for lane in range(LANES) if pair >> LANES >> lane & 1)
+        any(conflict(lane, pair & ALL_LANES) for lane in range(LANES) if pair >> LANES >> lane & 1)
         for pair in found.tolist()
     ]
     return np.array(answers, bool)[places].reshape(pairs.shape)

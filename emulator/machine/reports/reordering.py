@@ -2,7 +2,7 @@
 
 ptxas 13.5 for sm_100a does this (tests/emulator/test_machine_code.py repeats it). It moves a load of shared memory over
 a store to other bytes of the same base register, also if one of MOVED_OVER is between the two. It keeps their order
-over a fence, ldmatrix, stmatrix and tcgen05.ld, and wherever it cannot tell the two addresses apart.
+over a fence, ldmatrix, stmatrix and tcgen05.ld, and wherever it cannot tell that two addresses differ.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def moves_above(load: Instr, store: Instr, launch: Launch) -> bool:
     plain = (store.kind, load.kind) == (Kind.STORE, Kind.LOAD) and store.guard is load.guard is None
     if not plain or start > end or any(start < at <= end for at in launch.kernel.labels.values()):
         return False
-    return _apart(load, store) and _movable(launch.kernel.instrs[start + 1 : end], load)
+    return _disjoint(load, store) and _movable(launch.kernel.instrs[start + 1 : end], load)
 
 
 def _movable(between: Sequence[Instr], load: Instr) -> bool:
@@ -50,7 +50,7 @@ def _first(instr: Instr) -> Sequence[Operand]:
     return (first[0].d, first[0].p) if first and isinstance(first[0], Dual) else first
 
 
-def _apart(a: Instr, b: Instr) -> bool:
+def _disjoint(a: Instr, b: Instr) -> bool:
     """Return whether two accesses have the same base register and no byte in common."""
     first, second = (next(o for o in instr.operands if isinstance(o, Address)) for instr in (a, b))
     if first.base != second.base or not isinstance(first.base, Reg):

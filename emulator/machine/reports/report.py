@@ -118,7 +118,7 @@ def _race(
     if other.warp.cta.cluster_id == me.warp.cta.cluster_id:
         unsynced = (clock.unsynced or {}).get(other.component)
     else:
-        unsynced = (clock.apart or {}).get((other.warp.cta.cluster_id, other.component))
+        unsynced = (clock.far or {}).get((other.warp.cta.cluster_id, other.component))
     if not ordered and unsynced is not None and unsynced.times[ORDERED] >= other.time:
         return _report(me, verb, _released_by_some(me, verb, cells, other, kind, unsynced), other, kind, part)
     earlier = me.intended_write(other, clock, history.accesses) if verb == "reads" else None
@@ -174,7 +174,7 @@ def report_lane_race(
     me: Access,
     verb: str,
     cells: np.ndarray,
-    apart: np.ndarray,
+    racing: np.ndarray,
     lanes: np.ndarray,
     shadow: Shadow,
     number: int,
@@ -184,7 +184,7 @@ def report_lane_race(
 ) -> None:
     """Report that `lanes` (bits, of each cell) of `me` touch cells in conflict with other lanes of access `number`.
 
-    apart: the cells with a conflict, as a mask. The report is about the first of them, which `shown` names.
+    racing: the cells with a conflict, as a mask. The report is about the first of them, which `shown` names.
     The level is formal if an instruction in between makes the lanes converge: no known hardware shows such a race. The
     same holds for lanes that may have `read_together`, in one instruction, and for copies that all lanes waited for in
     one instruction. It is a fault if the assembler moves the load above the store, see `reordering`.
@@ -192,10 +192,10 @@ def report_lane_race(
     other = shadow.history.accesses[number]
     assert other is not None
     other = other.last
-    at = tuple(np.argwhere(apart)[0])
+    at = tuple(np.argwhere(racing)[0])
     touched = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells]
-    lanes = np.broadcast_to(lanes, apart.shape)
-    part = LoadedPart(int(np.bitwise_or.reduce((lanes & ~touched)[apart])))
+    lanes = np.broadcast_to(lanes, racing.shape)
+    part = LoadedPart(int(np.bitwise_or.reduce((lanes & ~touched)[racing])))
     agent = other.via.lane if isinstance(other.via, LaneAgent) else None
     mine, theirs, place = int(lanes[at]), int(touched[at]) if agent is None else 1 << agent, shown(cells[at])
     races = list[tuple[DataRace, Access, int]]()
@@ -237,7 +237,7 @@ def _between(
         level = Leniency.WAITED_TOGETHER
     if verb == "reads" and kind == "write" and moves_above(me.instr, other.instr, me.warp.cta.launch):
         level = Level.FAULT
-    race = _apart(me, what, other, kind, theirs, missing, level)
+    race = _lane_race(me, what, other, kind, theirs, missing, level)
     race.between_lanes = True
     return race
 
@@ -289,10 +289,10 @@ def report_store_collision(
     what += ": either value may remain"
     missing = "an order between the two stores, or one lane that stores"
     level = Leniency.ONE_SUM if alike else Level.FAULT
-    me.warp.cta.launch.report(_apart(me, what, me, "write", theirs, missing, level))
+    me.warp.cta.launch.report(_lane_race(me, what, me, "write", theirs, missing, level))
 
 
-def _apart(me: Access, what: str, other: Access, kind: str, theirs: int, missing: str, level: Grade) -> DataRace:
+def _lane_race(me: Access, what: str, other: Access, kind: str, theirs: int, missing: str, level: Grade) -> DataRace:
     by = (f"{NOUN[kind]} at", place(other.instr, other.warp)), ("by", f"{_lanes(theirs)} of {other.warp}")
     return DataRace(what, me.instr, me.warp, (*by, ("missing", missing)), level)
 

@@ -82,7 +82,7 @@ class PendingOverwrites:
         self._left[key] = fault, stores | stored.stores, ALL_LANES if stored.exchanged else lanes | known
         return True
 
-    def judge(self, launch: Launch) -> None:
+    def report_ended(self, launch: Launch) -> None:
         """Report the deferred overwrites of readers that have ended."""
         for key, (fault, stores, lanes) in list(self._left.items()):
             *_, reader = key
