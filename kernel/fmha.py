@@ -48,8 +48,8 @@ MMA only the leader CTA's MMA warp issues instructions; it waits for and signals
     softmax      --named barriers 1, 2-->  softmax           CTA pair at 512: warps 0 and 2, 1 and 3, which share rows
 
 No "S empty" barrier is needed: QK[i+2] is issued after PV[i], PV[i] waits for p_full, and softmax arrives there only
-after it has read S[i]. P, and O of the previous row tile, need none either. If a row tile sees no key, only
-softmax works on it. With split keys the CTAs of a cluster divide a row tile's KV tiles and leave U, maxima and sums in the
+after it has read S[i]. P, and O of the previous row tile, need none either. If a row tile sees no key, only softmax
+works on it. With split keys the CTAs of a cluster divide a row tile's KV tiles and leave U, maxima and sums in the
 buffers of Q and the keys. All warps of the cluster synchronize, merge rows from all partial results, and synchronize
 again, because a CTA's shared memory must exist until its peers have read it.
 The drawing of sm_90a is at the top of kernel/sm90/fmha.py, that of few heads at the top of kernel/sm100/swapped.py.
