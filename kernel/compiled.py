@@ -68,7 +68,7 @@ disk: Disk | None = None
 
 
 def keep_on_disk(folder: str | Path | None = None, most: int = MOST) -> None:
-    """Keep what this process compiles from now on in a folder, and find what others compiled from the same sources.
+    """Share configurations that processes compile from the same sources through a folder, from now on.
 
     folder: by default that of DSV4_ATTENTION_CACHE, else ~/.cache/dsv4_attention. most: the limit of entries, each
     about 0.5 MB. One process compiles a configuration at a time, and others wait for it. Not for the emulated device.

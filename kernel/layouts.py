@@ -49,7 +49,7 @@ class KeyLayout:
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of a key without scales that are elsewhere in its page."""
+        """Bytes of a key, without scales that are stored in another part of its page."""
         return self.others_offset + (self.columns - self.code_columns) * BF16_BYTES
 
     @property

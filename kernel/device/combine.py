@@ -21,7 +21,7 @@ from kernel.hardware import FP32_BYTES, VECTOR_BYTES, WARP
 def partial_rows(config: DeviceConfig, base: cute.Pointer) -> cute.Tensor:
     """Return a CTA's partial result as (row, column) in fp32: U, then the row's maximum and sum.
 
-    base: the start of the buffers of Q and the keys, which it takes over.
+    base: the start of the buffers of Q and the keys, which the result overwrites.
     """
     rows = cute.make_layout((config.block_m, config.partial_row), stride=(config.partial_row, 1))
     return cute.make_tensor(cute.recast_ptr(base, cute.make_swizzle(0, 4, 3), Float32), rows)
@@ -66,9 +66,9 @@ class Combine(LoopInvariant):
                 self.merge(row, [(n + i % parts) * WARP + lane for n in range(0, vectors, parts)], width)
 
     def partial(self, split: Any) -> cute.Tensor:
-        """Return the partial result of the CTA `split` places further in the cluster.
+        """Return the partial result of the CTA whose rank in the cluster is higher by `split`, modulo its size.
 
-        0 is this CTA. Its own shared memory is faster than that of the cluster.
+        With 0, an address of this CTA's own shared memory, which is faster than DSMEM.
         """
         config = self.cta.config
         base = self.cta.smem.sQ.iterator
@@ -84,7 +84,7 @@ class Combine(LoopInvariant):
         row_tile = self.cta.row_tile
         partials = [self.partial(s)[row, None] for s in range(config.splits)]
         number = row_tile.row(row)
-        # 1. Load the statistics, in lane s those of split s.
+        # 1. Load the statistics: lane s loads those of split s.
         of_lane = self.partial(cute.arch.lane_idx())[row, None]
         stats = load_vector(of_lane, STATS, config.head_dim // STATS)
         running = self.running()
@@ -101,8 +101,8 @@ class Combine(LoopInvariant):
         # 3. Store lse and m, once per row.
         if vectors[0] == 0:
             running.store(args, row_sum, row_tile.group, number)
-        # 4. Load this lane's vectors of U, merge them, and store U and O. The memory of other CTAs is far, so no vector
-        #    waits for another.
+        # 4. Load this lane's vectors of U, merge them, and store U and O. DSMEM has a high latency, so no vector waits
+        #    for another.
         inverse = running.inverse(row_sum, self.cta.sink_logit(row))
         if const_expr(not self.loads_u_early):
             parts = load_vectors(partials, width, vectors)
@@ -136,5 +136,5 @@ def load_vector(row: cute.Tensor, width: int, i: Any) -> cute.Tensor:
 
 
 def load_vectors(rows: list[cute.Tensor], width: int, vectors: list[Any]) -> list[list[cute.Tensor]]:
-    """Load some vectors of `width` elements from every row; return those of all rows for each vector."""
+    """Load some vectors of `width` elements from every row. Return a list per vector, with an element per row."""
     return [[load_vector(row, width, i) for row in rows] for i in vectors]

@@ -1,4 +1,4 @@
-"""The configuration as device code of both chips sees it: mbarriers, rings, and facts that each chip declares."""
+"""The configuration, as far as device code of both chips uses it: mbarriers, rings, and properties per chip."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Ring:
 class SharedMemory(ABC):
     """Bytes of shared memory: barriers, Q, a ring of K, one of V unless V is read as K, P, O's staging buffer.
 
-    With rotary columns behind those of V, Q has them, too, and K's have a slot of their own.
+    If K has rotary columns that V lacks, Q's buffer has them too, and K's have a separate slot.
     """
 
     variant: Any
@@ -69,7 +69,7 @@ class SharedMemory(ABC):
     @property
     @abstractmethod
     def reserved_bytes(self) -> int:
-        """Barriers, and what threads of a row exchange."""
+        """Barriers, and the values that threads of a row exchange."""
 
     @property
     @abstractmethod
@@ -79,7 +79,7 @@ class SharedMemory(ABC):
     @property
     @abstractmethod
     def o_bytes(self) -> int:
-        """Staging buffers of O; 0 if O is staged elsewhere."""
+        """Staging buffers of O; 0 if O is staged in another buffer."""
 
     @property
     @abstractmethod
@@ -122,7 +122,7 @@ class DeviceConfig(Features, ABC):
     splits: int = 1
 
     def check_memory(self) -> None:
-        """Assert that shared memory is large enough, and that a partial result fits into the buffers it takes over."""
+        """Assert that shared memory is large enough, and that a partial result fits into the buffers of Q and keys."""
         assert self.smem.total_bytes <= SMEM_BYTES, f"{self.smem.total_bytes} B of shared memory, {self}"
         reused = self.smem.q_bytes + self.smem.kv_bytes
         assert self.splits == 1 or self.partial_bytes <= reused, f"{self.partial_bytes} B of partials, {self}"
@@ -137,7 +137,7 @@ class DeviceConfig(Features, ABC):
     @property
     @abstractmethod
     def variant(self) -> Any:
-        """The division of work, by a class of the chip, which has at least these.
+        """The division of work: an object of a class of the chip, which has at least these fields.
 
         q_tiles: Q tiles of a CTA. mma_ctas: CTAs of one MMA. leader: rank of the CTA whose MMA warp works for a pair.
         slices: parts of a KV tile that are loaded and released separately. tile_m: rows of a Q tile. block_n: keys of a
@@ -157,7 +157,7 @@ class DeviceConfig(Features, ABC):
     @property
     @abstractmethod
     def rings(self) -> tuple[Ring, ...]:
-        """The ring of K, the ring of V unless V is read as K, and other slots that warps of their own load."""
+        """The ring of K, the ring of V unless V is read as K, and slots with load warps of their own."""
 
     @property
     @abstractmethod
@@ -252,7 +252,7 @@ class DeviceConfig(Features, ABC):
 
     @property
     def partial_bytes(self) -> int:
-        """Bytes of a CTA's partial result, which takes over the buffers of Q and the keys."""
+        """Bytes of a CTA's partial result, which overwrites the buffers of Q and the keys."""
         return self.block_m * self.partial_row * FP32_BYTES
 
     # Mbarriers by name.

@@ -1,9 +1,9 @@
-"""The load roles for quantised keys: warps convert by integers and products of bf16.
+"""The load roles for quantised keys: warps convert codes by integer operations and bf16 products.
 
 The bits of an e4m3, shifted to the places of bf16's, are its value over 2^120. Products of bf16 by that power and by a
-scale of ue8m0 are exact unless the result is subnormal. One product does both, unless a scale of the lane is above 1:
-2^120 times the scale might not be a bf16 then. The code of NaN is read as 480, so it is looked for, and gives a scale
-of NaN to the last columns of its key. Its logits are NaN then, and so is P.
+scale of ue8m0 are exact unless the result is subnormal. One product by 2^120 times the scale does both, unless a
+scale of the lane is above 1: the factor might overflow bf16. By this conversion the code of NaN would give 480. So
+warps search for it, and if a key has one, the scale of its last columns becomes NaN. Then its logits and P are NaN.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ VECTORS = 2  # of a lane's 16 columns in bf16
 
 @dataclass(frozen=True)
 class Part(LoopInvariant):
-    """The chunks of a key that a lane converts a part of.
+    """The chunks of a key of which a lane converts its columns.
 
-    cache: number of the key's cache, or of one with the same layout. chunks: their numbers. moved: by how many chunks
-    they are further behind, counted at run time, if all columns are codes.
+    cache: number of the key's cache, or of one with the same layout. chunks: their numbers. moved: a number of
+    chunks, known at run time, to add to their numbers, if all columns are codes.
     """
 
     cache: int
@@ -66,7 +66,7 @@ class ConvertingWarp(GatherWarp):
     ahead: int | None = None  # chunks whose codes are loaded ahead; None: all of a tile's
 
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
-        """Bind warp `warp` of a ring to a row tile. The warps of a group follow each other."""
+        """Bind warp `warp` of a ring to a row tile. The warps of a group are consecutive."""
         super().__init__(cta, ring, warp)
         group = self.warps_of_slice
         self.turn = warp // group
@@ -81,10 +81,10 @@ class ConvertingWarp(GatherWarp):
 
     @cute.jit
     def run(self, tail_loads: Int32) -> Int32:
-        """Convert this warp's keys of every KV tile whose turn it is. Indices are read one of its tiles ahead.
+        """Convert this warp's keys of every KV tile of its group's turns. Indices are loaded one of its tiles ahead.
 
-        The turn goes by the tile's number among all that the CTA takes: a warp that was more than two tiles behind the
-        phase of an mbarrier could not tell it from an earlier one.
+        Turns alternate by the tile's number among all KV tiles of the CTA, so that no warp is more than two tiles
+        behind an mbarrier: it could not distinguish the phase from an earlier one of the same parity.
         """
         kv = self.cta.kv_tiles
         number = self.cta.kv_done - kv.begin  # of KV tile 0 among all that the CTA takes
@@ -126,14 +126,15 @@ class ConvertingWarp(GatherWarp):
     ) -> None:
         """Convert all columns of this warp's keys of the CTA's KV tile `number`.
 
-        indices: those of the keys, number `entries`. cache: number of the tile's cache, or of one with the same layout.
+        indices: the indices of the keys; entries: their numbers. cache: number of the tile's cache, or of one with the
+        same layout.
         """
         self.convert(Part(cache, range(self.cta.config.qk_dim // CHUNK)), entries, indices, number)
 
     @cute.jit
     def convert(self, part: cutlass.Constexpr[Part], entries: list[Int32], indices: list[Int32], number: Int32) -> None:
         """Convert a part of this warp's keys of the CTA's KV tile `number`."""
-        # 1. Find the keys, and ask for all of their bytes.
+        # 1. Find the keys, and issue the loads of all their bytes.
         keys = [Key(self, part, entry, index) for entry, index in zip(entries, indices, strict=True)]
         # 2. Convert slice after slice as they become free, and signal the MMA warp.
         per_slice = self.ring.box[1] // CHUNK
@@ -164,11 +165,11 @@ class ConvertingWarp(GatherWarp):
         """Start a slice of `chunks` of the CTA's KV tile `number` in a free slot."""
 
     def load_rope(self, keys: list[Key], number: Int32) -> None:
-        """Bring the rotary columns of the CTA's KV tile `number` into their slot, if they are not in the ring of K."""
+        """Load the rotary columns of the CTA's KV tile `number` into their slot, if they are not in the ring of K."""
         raise NotImplementedError
 
     def store_chunk(self, slice_: int, c: int, columns: list[list[cute.Tensor]], number: Int32) -> None:
-        """Use the columns of chunk `c` of a slice of the CTA's KV tile `number` otherwise."""
+        """Store chunk `c` of a slice of the CTA's KV tile `number` to a further place; does nothing here."""
 
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
         """Signal the MMA warp that a slice of the CTA's KV tile `number` is converted."""
@@ -176,7 +177,7 @@ class ConvertingWarp(GatherWarp):
         self.cta.bars.arrive_warp(self.ring.full, slot)
 
     def row_offset(self, c: int, step: int) -> int:
-        """Bytes in a slot from a row of chunk 0 to that of chunk `c` which is `step` steps behind."""
+        """Bytes in a slot from a row of chunk 0 to the row of chunk `c` that is `step` steps later."""
         return (c * self.ring.box[0] + step * KEYS) * SWIZZLE_BYTES
 
     @property
@@ -186,7 +187,7 @@ class ConvertingWarp(GatherWarp):
         return self.first_key * SWIZZLE_BYTES + swizzled * VECTOR_BYTES
 
     def write(self, first: Int32, offset: int, vectors: list[cute.Tensor]) -> None:
-        """Write the lane's 16 columns of a key, which are `offset` bytes behind those of its first key and chunk."""
+        """Write the lane's 16 columns of a key, at `offset` bytes from the columns of its first key and chunk."""
         for j, vector in enumerate(vectors):
             address = (first ^ j * VECTOR_BYTES) + offset
             cute.autovec_copy(vector, words_at(address, WORDS, cute.AddressSpace.smem))
@@ -206,7 +207,7 @@ class KeysWarp(ConvertingWarp):
         slot: Int32,
         number: Int32,
     ) -> None:
-        """Copy the columns that are bf16. Such copies take less of the port of shared memory than loads and stores."""
+        """Copy the bf16 columns by cp.async, which uses the port of shared memory less than loads and stores do."""
         for c in cutlass.range_constexpr(len(chunks)):
             if cutlass.const_expr(not keys[0].holds(chunks[c])):
                 for step in cutlass.range_constexpr(self.steps):
@@ -282,7 +283,7 @@ class Key(LoopInvariant):
 
     @property
     def finds_nan(self) -> bool:
-        """True if codes of NaN are looked for: not in a half of a key, which is V, because P is NaN there already."""
+        """True if the warp searches for codes of NaN. Not in half a key, which is for V: P is NaN already, from K."""
         return len(self.chunks) * CHUNK >= self.layout.code_columns
 
     @property
@@ -293,8 +294,8 @@ class Key(LoopInvariant):
     def loaded_scales(self, address: Any) -> list[Int32]:
         """Load the scales of the part as words of four bytes; 0 if there is no key.
 
-        large: a scale of ue8m0 is above 1. Unless one is, those of ue8m0 are returned times 2^120. fast: no key of the
-        warp has a scale of fp32 that is no power of two up to 2^7, or 0.
+        Sets `large` if a ue8m0 scale is above 1. If none is, ue8m0 scales are returned times 2^120. Sets `fast` if
+        every fp32 scale of the warp's keys is 0 or a power of two up to 2^7.
         """
         layout = self.layout
         if layout.scale == "none":
@@ -365,7 +366,7 @@ class Key(LoopInvariant):
         return normal_ue8m0(scales, 0x4040 + byte * 0x0101)
 
     def place_of_scale(self, chunk: int) -> tuple[int, Int32]:
-        """Return the number of the word with the scale of the lane's codes of a chunk, and that of a ue8m0's byte."""
+        """Return the numbers of the word, and for ue8m0 of its byte, with the scale of the lane's codes of a chunk."""
         first = chunk * CHUNK // self.layout.scale_columns - self.first_scale
         second_half = self.layout.scale_columns < CHUNK
         return first * self.layout.scale_size // WORD_BYTES, first % WORD_BYTES + (
@@ -377,8 +378,8 @@ class Key(LoopInvariant):
 def columns_of(keys: list[Key], chunk: int) -> list[list[cute.Tensor]]:
     """Return the lane's columns of a chunk of each key.
 
-    A scale of fp32 rounds a product, and bf16 has too few bits for most of them. So unless all are powers of two, codes
-    are multiplied in fp32.
+    Most fp32 scales have more bits than bf16. So unless all are powers of two, codes are multiplied in fp32 and rounded
+    once.
     """
     if cutlass.const_expr(keys[0].layout.scale == "fp32" and keys[0].is_coded(chunk)):
         columns = [[cute.make_rmem_tensor(WORDS, Int32) for _ in range(VECTORS)] for _ in keys]
@@ -431,9 +432,9 @@ def loaded(address: Any, count: int) -> cute.Tensor:
 
 @dsl_user_op
 def marked(marks: Int32, word: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
-    """Return marks with the top bit of a byte set if the word has a code of NaN, 0x7F or 0xFF.
+    """Return `marks` with a top bit of a byte set if the word has a code of NaN, 0x7F or 0xFF.
 
-    Adding one moves a carry into the top bit of such a byte alone, or of one above such a byte.
+    Adding one to each byte carries into the top bit only in such a byte, or in the byte above one.
     """
     code = "{ .reg .b32 t; mad.lo.u32 t, $2, 1, 0x01010101; lop3.b32 $0, $1, t, $2, 0xF6; }"
     return _words(code, 1, (marks, word), loc, ip)
@@ -467,8 +468,8 @@ def bf16_of_e4m3(word: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
 def scaled_e2m1(word: Int32, scale: Int32, *, loc: Any = None, ip: Any = None) -> tuple[Int32, ...]:
     """Convert the eight e2m1 codes of a word to four pairs of bf16, times a scale, a pair of bf16.
 
-    Each code comes alone into a half of a pair. A product then moves a copy to the places of bf16's exponent and
-    mantissa, and a copy to that of its sign.
+    Each half of a pair gets one code. A product moves one copy of it to the bits of bf16's exponent and
+    mantissa, and another copy to the sign bit.
     """
     code = "{ .reg .b32 p, e, o, c; mov.b32 c, 0x7E807E80; and.b32 e, $4, 0x0F0F0F0F; "
     code += "mul.hi.u32 o, $4, 0x10000000; and.b32 o, o, 0x0F0F0F0F; "
@@ -480,7 +481,7 @@ def scaled_e2m1(word: Int32, scale: Int32, *, loc: Any = None, ip: Any = None) -
 
 @dsl_user_op
 def normal_ue8m0(word: Int32, selector: Any, *, loc: Any = None, ip: Any = None) -> Int32:
-    """Return the pair of bf16 of the ue8m0 that a selector puts into the low byte of each half, neither 0 nor 255."""
+    """Return a pair of bf16 from the ue8m0 that a selector puts into the low byte of each half; neither is 0 or 255."""
     return _words("{ .reg .b32 p; prmt.b32 p, $1, 0, $2; mul.lo.u32 $0, p, 128; }", 1, (word, selector), loc, ip)
 
 

@@ -28,7 +28,7 @@ from kernel.problem import CacheKind
 
 @dataclass
 class Cta(LoopInvariant):
-    """A CTA as its roles see it. `at_row_tile` sets the last three fields."""
+    """The state of a CTA that its roles use. `at_row_tile` sets the last three fields."""
 
     config: DeviceConfig
     bars: Any  # Barriers of the chip
@@ -58,10 +58,10 @@ class Cta(LoopInvariant):
     def at_row_tile(self, number: Any, kv_done: Any = 0) -> Cta:
         """Return the CTA at row tile `number`; kv_done: KV tiles of its earlier row tiles.
 
-        Row tiles go to CTAs in order, those of one MMA to one CTA or CTA pair. The last row tiles of all groups come
-        first: under a causal mask they see most keys. In a zigzag every second round runs backwards, so that a CTA
-        which has a long row tile in one round has a short one in the next. Group after group, CTAs that run at a time
-        read the same keys.
+        Row tiles go to CTAs in order; the row tiles of one MMA go to one CTA or CTA pair. The last row tiles of all
+        groups come first: under a causal mask they see most keys. In a zigzag every second round runs backwards, so
+        that a CTA which has a long row tile in one round has a short one in the next. Group after group, CTAs that run
+        at a time read the same keys.
         """
         config = self.config
         args = self.args
@@ -72,7 +72,7 @@ class Cta(LoopInvariant):
         if config.zigzag:
             per_round = cute.arch.grid_dim()[0] // ctas
             round_ = tile // per_round
-            rounds = mma_tiles * groups // per_round  # whole ones; what remains is never reversed
+            rounds = mma_tiles * groups // per_round  # full rounds; a partial last one is never reversed
             tile = select_((rounds - round_) % 2 == 1, (2 * round_ + 1) * per_round - 1 - tile, tile)
         place, group = mma_tiles - 1 - tile // groups, tile % groups
         if config.group_after_group:

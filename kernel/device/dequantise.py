@@ -20,7 +20,7 @@ BATCH = 8  # vectors of codes that a lane has in flight
 
 
 class QuantisedWarp(GatherWarp):
-    """A load warp that converts keys whose columns in the ring of K are all codes. A scale is fp32, one for a slice.
+    """A load warp that converts keys whose columns in the ring of K are all codes, with an fp32 scale per slice.
 
     A lane has 16 columns of a key.
     """
@@ -34,12 +34,12 @@ class QuantisedWarp(GatherWarp):
     def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
         """Convert this warp's slice of tile `i`, which is the CTA's KV tile `number`.
 
-        indices: those of the tile; on return, of the next tile. following: those of the next tile, then of the one
-        after it.
+        indices: the tile's indices; on return, the next tile's. following: the indices one tile
+        later.
         """
         first = self.warp * self.ring.box[1]  # column of the slice
-        # 1. Find the keys. A lane has the addresses of its indices and their scales of the slice. Shuffles bring both
-        #    to the lanes that convert a key.
+        # 1. Find the keys. A lane has the addresses and the scales of its indices. Shuffles pass both to the lanes
+        #    that convert a key.
         entries = self.entries(i)
         found = [self.listed.address(entry, indices[n]) for n, entry in enumerate(entries)]
         words = [self.scales(entry, indices[n], first) for n, entry in enumerate(entries)]
@@ -50,10 +50,11 @@ class QuantisedWarp(GatherWarp):
 
     @cute.jit
     def convert_keys(self, found: list[Any], words: list[Any], first: Int32, number: Int32) -> Int32:
-        """Convert some keys after the other, so that their codes fit into registers. Return the slot.
+        """Convert a few keys at a time, so that their codes fit into registers. Return the slot.
 
         found, words: addresses and scales of the slice's keys, in the lanes that have their indices. first: the slice's
-        column. The warp waits for a free slot of the CTA's KV tile `number` only when the first codes were asked for.
+        column. The warp waits for a free slot of the CTA's KV tile `number` only after it has issued the first loads of
+        codes.
         """
         keys, dims = self.ring.box
         lane = cute.arch.lane_idx()
@@ -79,7 +80,7 @@ class QuantisedWarp(GatherWarp):
         return cutlass.select_(address == 0, Float32(0), held[0])
 
     def codes(self, place: Any, column: Int32) -> cute.Tensor:
-        """Load the codes of a key from `column` on, or others in columns that are not quantised."""
+        """Load the codes of a key from `column` on, or arbitrary ones if these columns are not quantised."""
         offset = cutlass.select_(column < self.layout.code_columns, column, Int32(0))
         source = pointer(self.readable(place) + Int64(offset), Int32, VECTOR_BYTES)
         loaded = cute.make_rmem_tensor(CODES // WORD_BYTES, Int32)

@@ -63,8 +63,8 @@ class LoadWarp(LoopInvariant):
     def run(self, tail_loads: Int32) -> Int32:
         """Load this warp's slice of every KV tile.
 
-        tail_loads: how many slices the warp has waited for to clear keys, which is the phase of tail_full. Returns the
-        new count.
+        tail_loads: the number of slices that the warp has cleared keys in, which gives the phase of tail_full. Returns
+        the new count.
         """
         # 1. Load the tiles of the window.
         tail_loads = self.load_window(tail_loads)
@@ -90,8 +90,8 @@ class LoadWarp(LoopInvariant):
     def load_slice(self, tiles: KvTiles, atoms: KeyLoads, i: Int32, number: Int32, tail_loads: Int32) -> Int32:
         """Load this warp's slice of tile `i` of a branch, which is the CTA's KV tile `number`.
 
-        Keys of the last tile may be NaN, and 0 * NaN is NaN, so that a P of 0 does not hide them as values. The warp
-        waits for such a slice itself and overwrites those keys with zeros.
+        Invalid keys of the last tile may be NaN. As V they would make O NaN even where P is 0, because 0 * NaN is NaN.
+        The warp waits for such a slice itself and overwrites those keys with zeros.
         """
         ring = self.ring
         bars = self.cta.bars
@@ -143,15 +143,15 @@ class LoadWarp(LoopInvariant):
 
 
 class GatherWarp(LoadWarp):
-    """A load warp that copies keys which indices or a block table list, after tiles of a window that TMA loads.
+    """A load warp that gathers keys by indices or a block table, after TMA has loaded the tiles of a window.
 
-    The place of a key is its address, 0 if there is none.
+    The place of a key is its address, 0 for an index that names no key.
     """
 
     @cute.jit
     def run(self, tail_loads: Int32) -> Int32:
         """Load this warp's slice of every KV tile, as LoadWarp.run."""
-        # 1. Load the tiles of the window if they are not gathered, too.
+        # 1. Load the tiles of the window, unless they are gathered like the others.
         number = self.first_number()
         if const_expr(not self.cta.config.caches):
             tail_loads = self.load_window(tail_loads)
@@ -175,7 +175,7 @@ class GatherWarp(LoadWarp):
     def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:
         """Prefetch this warp's part of the keys of top-k tile `i` to L2 if the tile is before `end`, one key per lane.
 
-        Only few tokens do: their tiles wait for HBM. Many tokens share keys, which are in L2 already.
+        Launches of few tokens do this: their tiles wait for HBM. With many tokens, shared keys are in L2 already.
         """
         keys_per_warp = self.ring.box[0] // self.cta.config.slices
         if (i < end) & (self.cta.row_tile.tokens <= FEW_TOKENS) and const_expr(self.ring.name == "k"):
@@ -188,16 +188,16 @@ class GatherWarp(LoadWarp):
     def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
         """Copy this warp's slice of top-k tile `i`, which is the CTA's KV tile `number`.
 
-        indices: those of the tile; on return, of the next tile. following: those of the next tile, then of the one
-        after it.
+        indices: the tile's indices; on return, the next tile's. following: the indices one tile
+        later.
         """
         ring = self.ring
         lane = cute.arch.lane_idx()
         vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
         lanes = SWIZZLE_BYTES // VECTOR_BYTES  # that copy a key together
         atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
-        # 1. Find the keys to copy before there is a slot. A lane has the places of its indices, and shuffles bring them
-        #    to the eight lanes that copy a key.
+        # 1. Find the keys to copy before a slot is free. A lane has the places of its indices. Shuffles pass them to
+        #    the eight lanes that copy a key.
         keys = [self.listed.address(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
         vectors = ring.box[1] // cute.size(vector)
         firsts = range(0, ring.box[0], WARP // lanes)
@@ -225,8 +225,9 @@ class GatherWarp(LoadWarp):
     def publish_copies(self, slot: Int32) -> None:
         """Signal the MMA warp once the copies into a slot are complete.
 
-        With one CTA the copies arrive themselves, and the MMA warp crosses proxies, so this warp goes on. In a CTA pair
-        they cannot arrive at the leader CTA, and converted keys are no copies: this warp waits, crosses and arrives.
+        With one CTA, cp.async itself arrives and the MMA warp executes the proxy fence, so this warp continues. In a
+        CTA pair cp.async cannot arrive at the leader CTA, and converted keys are not copies: this warp waits, fences
+        and arrives.
         """
         bars = self.cta.bars
         if self.cta.config.crosses_proxies:
@@ -238,17 +239,17 @@ class GatherWarp(LoadWarp):
         bars.arrive_warp(self.ring.full, slot)
 
     def key_at(self, place: Any) -> cute.Tensor:
-        """Return the key at a place, and the first one if there is none."""
+        """Return the key at a place; the first key if the place is 0."""
         key = pointer(self.readable(place), BFloat16, VECTOR_BYTES)
         return cute.make_tensor(key, cute.make_layout(self.cta.config.head_dim))
 
     def readable(self, address: Any) -> Any:
-        """Return an address, or that of the first key if it is 0: a place where memory can be read."""
+        """Return an address, or the first key's if it is 0, so that the load is valid."""
         return cutlass.select_(address == 0, self.listed.caches[0].base, address)
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of a key, without scales that are elsewhere in its page."""
+        """Bytes of a key, without scales that are stored in another part of its page."""
         config = self.cta.config
         return QUANTISED[config.caches[0].layout].key_bytes if config.quantised else config.qk_dim * BF16_BYTES
 
@@ -269,7 +270,7 @@ class RopeWarp(GatherWarp):
     """A load warp that copies the rotary columns of keys into their only slot. They are bf16 in every layout."""
 
     def key_at(self, place: Any) -> cute.Tensor:
-        """Return the rotary columns of the key at a place, and those of page 0 of the first cache if there is none."""
+        """Return the rotary columns of the key at a place; those of page 0 of the first cache if the place is 0."""
         config = self.cta.config
         layout = QUANTISED.get(config.caches[0].layout)
         offset = config.head_dim * BF16_BYTES if layout is None else layout.others_offset

@@ -43,7 +43,7 @@ class Copies(NamedTuple):
 
 
 class Buffers(LoopInvariant):
-    """The buffers of shared memory, in their order: mbarriers, those of a chip, Q, the rings of K and V, and others."""
+    """The buffers of shared memory, in their order: mbarriers, buffers of one chip, Q, rings of K and V, others."""
 
     def __init__(self, config: DeviceConfig) -> None:
         """Allocate the mbarriers, which come first."""
@@ -113,7 +113,7 @@ def rows_of_all(tensor: cute.Tensor, columns: int) -> cute.Tensor:
 
 
 def grouped(config: DeviceConfig, tensors: Operands, args: Arguments) -> tuple[Operands, Arguments]:
-    """Return the arguments of a call as the device code has them: groups of rows, and no tensor twice.
+    """Return the arguments of a call in the form of the device code: rows in groups, and no tensor twice.
 
     Queries and results become [G, R, D], and statistics [G, R]. With caches q stays [B, T, R, D], and O and statistics
     have one mode for batch and token.
@@ -138,7 +138,7 @@ def grouped(config: DeviceConfig, tensors: Operands, args: Arguments) -> tuple[O
 
 
 def replaced(table: Any, changed: Mapping[str, Any]) -> Any:
-    """Return a table of arguments with those of `changed` that it has."""
+    """Return a table of arguments with values of `changed` for the arguments that it has."""
     return table._replace(**{name: value for name, value in changed.items() if name in table._fields})
 
 
@@ -161,7 +161,7 @@ def cache_arguments(config: DeviceConfig, args: Arguments, name: str, batch: Any
 
 
 def merged(tensor: cute.Tensor, first: int) -> cute.Tensor:
-    """`tensor` with modes `first` and `first` + 1 as one; they have one common stride. That of a single row is any."""
+    """`tensor` with modes `first` and `first` + 1 as one. They need a common stride, unless the mode has size 1."""
     shape, stride = list(tensor.shape), list(tensor.stride)
     (outer, inner), (outer_stride, inner_stride) = shape[first : first + 2], stride[first : first + 2]
     if not isinstance(inner_stride, int):

@@ -40,8 +40,8 @@ def load(
     for number in cutlass.range(first, end, step, unroll=1):
         at = cta.at_row_tile(number, kv_done)
         # 1. Load Q. Then a queries warp prefetches the next row tile's Q to L2, except when few tokens read key blocks:
-        #    there it would compete with the current keys for HBM. With operands swapped it would compete with O of the
-        #    row tile before, so it waits until that is stored.
+        #    there it would compete with the current keys for HBM. With operands swapped it would compete with the
+        #    store of the previous row tile's O, so it waits for that.
         if const_expr(loads_q):
             queries(at, q_loads)
             prefetches = at.row_tile.group_is_token | (at.row_tile.tokens > FEW_TOKENS)
