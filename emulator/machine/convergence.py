@@ -13,7 +13,7 @@ from .topology import Warp
 
 
 def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray, aligned: bool) -> None:
-    """Report lanes that come to a barrier without lanes of their warp that are elsewhere, if it is `aligned`."""
+    """Report lanes at an `aligned` barrier if other lanes of their warp are at another instruction."""
     bits = lane_bits(mask)
     absent = warp.elsewhere(bits) if aligned else 0
     if absent:
@@ -21,10 +21,10 @@ def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray, aligned: bool
 
 
 def report_nonmembers(instr: Instr, warp: Warp, bits: int, members: int, parted: bool) -> None:
-    """Report lanes that execute an exchange whose member mask does not name them.
+    """Report lanes that execute a shuffle or vote whose member mask does not name them.
 
     An H200 ends the launch if the driver's compiler does not know the warp to be converged, after a branch (`parted`).
-    Otherwise all of them take part.
+    Otherwise all these lanes take part.
     """
     what = f"{instr.opcode} of {_shown(bits)} names {_shown(members)} only: the results of other lanes are undefined"
     together = not parted and bits | warp.ended == ALL_LANES
@@ -32,7 +32,7 @@ def report_nonmembers(instr: Instr, warp: Warp, bits: int, members: int, parted:
 
 
 def diverged(instr: Instr, warp: Warp, bits: int, members: int, absent: int) -> BarrierError:
-    """Return the fault that lanes `absent` of `members` do not come to an instruction that `bits` execute."""
+    """Return the fault that lanes `absent` of `members` do not execute an instruction together with lanes `bits`."""
     return BarrierError(
         f"{instr.opcode} of {_shown(bits)} names {_shown(members)}, but {_shown(absent)} did not come with them",
         instr,
@@ -50,7 +50,7 @@ def report_reads_of_ended(instr: Instr, warp: Warp, bits: int) -> None:
 
 
 def report_reads_of_unnamed(instr: Instr, warp: Warp, bits: int) -> None:
-    """Report that `bits` receive, by a shuffle of fixed distance, values of lanes that it does not name."""
+    """Report that `bits` receive, by a shuffle of fixed distance, values of lanes outside its member mask."""
     what = f"{instr.opcode} gives {_shown(bits)} the values of lanes that it does not name, which are undefined"
     warp.cta.launch.report(BarrierError(what, instr, warp, level=Leniency.UNDEFINED_SHUFFLE))
 

@@ -154,7 +154,7 @@ def issue_loads(warp: Warp) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A checked way from a tensor to shared memory: (CTA, offset, mbarrier) of each destination."""
+    """The checked destinations of a load: CTA, offset and mbarrier of each."""
 
     tensor: TensorMap
     targets: list[tuple[Cta, int, MBarrier]]
@@ -166,7 +166,7 @@ def load_access(instr: Instr, warp: Warp, barrier: MBarrier, pattern: Pattern | 
 
 
 def load_boxes(instr: Instr, warp: Warp, route: Route, boxes: list[tuple[int, ...]]) -> None:
-    """Queue loads of boxes at these coordinates by a checked route. `issue_loads` has to follow."""
+    """Queue loads of boxes at these coordinates by a checked route. The caller calls `issue_loads` afterwards."""
     tensor, launch, row = route.tensor, warp.cta.launch, warp.queued_loads
     size, counted = tensor.shared_bytes * len(boxes), tensor.box_bytes * len(boxes)
     found = [_checked(instr, warp, tensor, coordinates, LOAD) for coordinates in boxes]

@@ -179,7 +179,7 @@ class WarpCopies(CopyThread):
             del self._makers[0]
 
     def made_up_to(self, lanes: int) -> int:
-        """Return the copy up to which these lanes (bits) issued all copies that were not waited for."""
+        """Return the number of the copy up to which these lanes (bits) issued all copies that were not waited for."""
         return self._up_to(lambda makers: 0 if makers & ~lanes else self.issued)
 
     def _part(self, lanes: int) -> None:
@@ -192,7 +192,7 @@ class WarpCopies(CopyThread):
         return {lane: groups[: len(groups) - allowed] for lane, groups in own.items() if len(groups) > allowed}
 
     def _up_to(self, reached: Callable[[int], int]) -> int:
-        """Return the copy up to which all are complete. reached: the same for copies that given lanes issue."""
+        """Return the number of the copy up to which all are complete. reached: the same for copies of some lanes."""
         over = self.warp.clock.at(self.component)
         ends = [start - 1 for start, _ in self._makers[1:]] + [self.issued]
         for (_, makers), end in zip(self._makers, ends, strict=False):
@@ -287,7 +287,7 @@ def fill(
         route=route,
     )
     if reduces:
-        # cp.reduce.async.bulk reads what it combines with; .relaxed.cluster makes it morally strong with its like.
+        # cp.reduce.async.bulk reads its destination; by .relaxed.cluster it is morally strong with other reductions.
         cta.smem.shadow.read(cta.smem.span(offset, size), me, warp.clock)
     cta.smem.shadow.write(cta.smem.span(offset, size), me, warp.clock)
     party = Party(instr, warp, what, (me.component, me.time))

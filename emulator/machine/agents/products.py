@@ -18,7 +18,7 @@ WARPS: Final = 4
 
 
 class Products(Pipe):
-    """The warpgroup MMAs of a warp, which complete in order: the warp's quarter of the rows of each.
+    """A warp's part of its warpgroup MMAs, a quarter of the rows. They complete in order.
 
     A product reads its matrices and writes its registers at issue. The hardware may do so until the wait; the checks of
     shared memory and of registers assume that it does.

@@ -249,14 +249,14 @@ def _accumulator(view: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _product(b: np.ndarray, a: list[np.ndarray], shape: Shape) -> np.ndarray:
-    """Multiply B [N, K] by A [K, M], or each part of B by its own, in the shape of `Placement.of`.
+    """Multiply B [N, K] by A [K, M], or each part of B by its own A, in the shape of `Placement.of`.
 
     The result is float32, or exact int64 for kind::i8.
     """
     where, exact = shape.where, shape.idesc.d == "s32"
     if exact:
         b, a = b.astype(np.float64), [part.astype(np.float64) for part in a]
-    if where.split > 1:  # in the accumulator's layout, so that one pass adds the two
+    if where.split > 1:  # in the accumulator's layout, so that one pass adds both
         product = np.empty((where.columns, where.split, where.rows), b.dtype).transpose(1, 0, 2)
         parts = b.reshape(where.split, where.columns, -1)
         np.matmul(parts, a[0] if len(a) == 1 else np.stack(a), out=product)
@@ -313,7 +313,7 @@ class TensorThread:
         return Access(self.component, time, False, instr, self.warp, instr.opcode, (self.component,), self)
 
     def issued(self) -> None:
-        """Order the warp's accesses so far before the operation, and later ones not."""
+        """Order the warp's accesses so far before the operation."""
         self.issued_at = self.warp.time
         self.warp.tick()
 
@@ -359,7 +359,7 @@ class TensorThread:
             self.warp.before_thread_sync()
         self.commits.append((instr, barriers))
         clock = self.warp.clock.compact()
-        # The arrival releases what the warp did before it issued the operations, and nothing later.
+        # The arrival releases the warp's accesses before the issue of the operations, and no later ones.
         clock.limit(self.warp.component, self.issued_at)
         clock.advance(self.component, len(self.commits))
         party = Party(instr, self.warp, "tcgen05.commit", (self.component, len(self.commits)))

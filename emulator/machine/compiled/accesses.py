@@ -68,7 +68,7 @@ class CompiledAccesses:
         self._of_shared = any(name.split("::")[0] == "shared" for instr, _ in accesses for name in instr.modifiers)
         self._kept, self._patterns = kept, kept.of(-(-math.prod(launch.block) // LANES))
         self._times = self._patterns["times"]
-        self._times[:] = 0  # of a launch that was aborted
+        self._times[:] = 0  # an aborted launch may have left counts
         self._row = np.zeros(LANES, np.uint64)
         row = self._row.view(MEMORY_ROW)
         row["windows"], row["bytes"] = self._windows.ctypes.data, self._bytes.ctypes.data
@@ -233,7 +233,7 @@ def _identify(warp: Warp) -> None:
 
 
 def admitted_now(warp: Warp) -> bool:
-    """Let a warp's code access its cluster, if not done yet, so that the access that asks can be retried."""
+    """Let a warp's code access its cluster. Return False if it may already, else the caller retries its access."""
     new = warp.peers is None and warp.cta.smem.shadow.records is not None
     if new:
         _admit(warp)

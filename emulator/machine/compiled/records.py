@@ -67,7 +67,7 @@ class CompiledRecords:
         return bool(clock.misses(last).any())
 
     def end(self) -> None:
-        """Merge all records into the shadow, and make compiled code ask from now on."""
+        """Merge all records into the shadow. From then on compiled code calls the handler for every access."""
         self.flush_all()
         self._shadow.attach(None)
         for warp in self.warps:
@@ -81,7 +81,7 @@ class CompiledRecords:
         epochs = self._shadow.history.table[self._shadow.writer[cells]]
         lanes = np.where(epochs & GENERIC, self._shadow.writer_lanes[cells], 0)
         of_warp = self._cta.cluster.warp_components[component_of(epochs)]
-        # An access by several lanes, or one without an epoch, has no form that compiled code can check.
+        # Compiled code cannot check an access by several lanes, or one without an epoch.
         asks = (epochs == NOT_KNOWN) | (lanes != 0) & ~of_warp  # cp.async: not every lane may read what is there
         self.writes[cells] = np.where(asks, ASK, epochs & -(1 << COMPONENT_BITS) | lane_of(lanes))
 

@@ -20,7 +20,7 @@ from ..topology import Cluster, Cta, Warp
 
 
 def finish(cluster: Cluster) -> None:
-    """Finish a cluster whose warps have ended: complete outstanding work, check what is left, add up its counts.
+    """Finish a cluster whose warps have ended: complete outstanding work, check its end, add up its counts.
 
     Raises TensorMemoryError; reports BarrierError, DataRace and MissingWait.
     """
@@ -83,8 +83,8 @@ def _products(group: WarpGroupBarrier, warps: list[Warp]) -> None:
 def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
     """Report bytes that arrived on an mbarrier without being expected.
 
-    Expected bytes that no copy brings are a pedantic finding: a producer's tail arms the next phase, for which no warp
-    waits.
+    Expected bytes that no copy delivers are a pedantic finding, because a producer's last iteration may arm a phase
+    that no warp waits for.
     """
     party = barrier.last_tx or barrier.last
     if party is not None and barrier.tx:
@@ -101,7 +101,7 @@ def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
 
 
 def _seen(cta: Cta) -> Clock:
-    """Return everything that any warp of a CTA saw before it ended. The CTA existed until then."""
+    """Return the merged clock of a CTA's warps at their end. The CTA existed until then."""
     seen = cta.warps[0].clock.copy()
     for warp in cta.warps[1:]:
         seen.merge(warp.clock)

@@ -2,10 +2,10 @@
 
 The first one or two clusters run alone, to show what the launch writes and how long a cluster takes. None runs alone if
 the number of processes is given and an earlier launch of the program wrote only allocations that were known before it.
-Each process runs neighbouring clusters in its own copy of memory, whose shadow shows what they wrote. The launching
-process copies that. If a process fails or has findings, or accessed what another wrote, nothing is copied and the
-launching process runs all clusters. So errors, findings, races between clusters and Ctrl-C are those of one process.
-If a launch writes memory that has no shadow, one process runs all its clusters.
+Each process runs neighbouring clusters in its own copy of memory, whose shadow shows their writes. The launching
+process copies the written cells. If a process fails or has findings, or accessed what another wrote, nothing is copied
+and the launching process runs all clusters. So errors, findings, races between clusters and Ctrl-C are the same as
+in one process. If a launch writes memory that has no shadow, one process runs all its clusters.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int |
     """
     left = list(launch.clusters())
     known = set(launch.memory.tracked)
-    alone = (not foreseen) + (processes is None)  # one to show what is written; one to be timed when all is prepared
+    alone = (not foreseen) + (processes is None)  # one to find the written allocations; one to be timed
     took_s = 0.0
     for index in left[:alone]:
         started = time.process_time()  # not slowed by other processes

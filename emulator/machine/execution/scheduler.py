@@ -89,7 +89,7 @@ class Program(Protocol):
         """The parameters, by offset, that store addresses are computed from. A tensor map begins with an address."""
 
     def start(self, warps: Sequence[Warp]) -> None:
-        """Set warps at the kernel's first instruction. They are of one CTA after another, equally many of each."""
+        """Set warps to the kernel's first instruction. They are in the order of CTAs, with the same number for each."""
 
     def advance(self, warp: Warp) -> None:
         """Run the warp until it waits, yields or is done."""
@@ -222,7 +222,7 @@ def _run_cluster(cluster: Cluster, program: Program) -> bool:
 
 
 def change_arms(cluster: Cluster, program: Program, turn: int) -> bool:
-    """Let the next arm of each warp run that polls or waits for an mbarrier. Return False if there is none."""
+    """Switch each warp that polls or waits for an mbarrier to its next arm. Return False if there is none."""
     changed = False
     for warp in cluster.warps:
         wait = warp.waiting
@@ -234,7 +234,7 @@ def change_arms(cluster: Cluster, program: Program, turn: int) -> bool:
 
 
 def _run_ready(cluster: Cluster, program: Program) -> bool:
-    """Run warps until all wait, poll or are done. Return False if those that ran only polled."""
+    """Run warps until all wait, poll or are done. Return False if all warps that ran only polled."""
     ready = cluster.ready
     by_chance = cluster.agents.completion == "random"
     gone_on, polling = False, 0
@@ -376,7 +376,7 @@ def _doing(warp: Warp, program: Program) -> str:
 
 
 def _last_writer(warp: Warp, instr: Instr, address: int) -> str:
-    """Describe the last access that wrote what a warp polls."""
+    """Describe the last write of the address that a warp polls."""
     cluster = warp.cta.cluster
     rank = (address & 0xFFFF_FFFF) >> RANK_SHIFT
     if any(modifier.startswith("shared") for modifier in instr.modifiers):

@@ -20,7 +20,7 @@ ROWS = 8
 class Swizzle:
     """A permutation of address bits: XOR of `mask` bits from bit 7 onto bit `onto`. `span`: bytes of a pattern row.
 
-    There is one object of each.
+    One object per swizzle.
     """
 
     name: str

@@ -60,7 +60,7 @@ PACKINGS: Final = {11: Packing(2, 1, "u1"), 12: Packing(16, 1, "u8", 8), 13: Pac
 class Columns:
     """The pixels of an im2col load: `pixels` of them, in a box of each image from corner `low` to `high` by `steps`.
 
-    The corners are included. Dimensions are those of the pixels, innermost first.
+    The corners are included. The corners have the spatial dimensions, innermost first.
     """
 
     pixels: int
@@ -69,7 +69,7 @@ class Columns:
     steps: tuple[int, ...]
 
     def walk(self, start: tuple[int, ...], offsets: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return the pixels that a load from `start` on brings, as (channel, place in the image, image).
+        """Return the pixels of a load from `start` on, as (channel, place in the image, image).
 
         offsets: moves the pixels of each image's box.
         """

@@ -65,7 +65,7 @@ def _exponents(values: np.ndarray, lowest: int) -> np.ndarray:
 
 
 def toward_zero(exact: np.ndarray, fraction_bits: int = SIGNIFICAND_BITS) -> np.ndarray:
-    """Round float64 toward zero to float32 of at most so many fractional bits; from 2^128 on it is infinite."""
+    """Round float64 toward zero to float32 with at most `fraction_bits` fractional bits, or infinity from 2^128 on."""
     unit = min(SIGNIFICAND_BITS, fraction_bits) - _exponents(exact, LOWEST_F32)
     rounded: np.ndarray = np.ldexp(np.trunc(np.ldexp(exact, unit)), -unit)
     return rounded.astype(np.float32)

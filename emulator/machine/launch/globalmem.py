@@ -189,7 +189,7 @@ class GlobalMemory:
         return None
 
     def _outside(self, low: int, high: int, instr: Instr, warp: Culprit, what: str) -> OutOfBounds:
-        """Return the fault for bytes `low` to `high - 1`, which names the nearest allocations, of far ones one."""
+        """Return the fault for bytes `low` to `high - 1`, with the nearest allocations, or one if all are far."""
         distance = {a.address: min(abs(low - a.address), abs(low - a.address - a.size)) for a in self.allocations}
         near = sorted(self.allocations, key=lambda a: distance[a.address])[:3]
         near = [a for a in near if a is near[0] or distance[a.address] <= MARGIN[1]]

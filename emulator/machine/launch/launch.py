@@ -35,8 +35,8 @@ class Launch:
     finding that leaves memory unchanged, "report" records it and continues. cooperative: all CTAs must be resident at
     the same time. names: names of mbarriers, by byte offset from the start of dynamic shared memory. surroundings: the
     `machine.order.operations.Surroundings`, for which every access is recorded. None if nothing runs concurrently.
-    denies: tests of mbarriers and requests for clusters get the negative answer that they may get. knows: whether a
-    finding is known, so that the launch goes on after it.
+    denies: tests of mbarriers and requests for clusters return false, as PTX allows. knows: returns whether a
+    finding is known, so that the launch continues after it.
     """
 
     kernel: Kernel
@@ -108,8 +108,8 @@ class Launch:
     def report(self, fault: Fault) -> None:
         """Report a fault that leaves memory unchanged: raise it, or record it once per cause.
 
-        It is raised if it is not known, its level is asked for and diagnostics is "stop". Formal findings are recorded
-        at any level, pedantic ones only if asked for.
+        It is raised if it is not known, its level is requested and diagnostics is "stop". Formal findings are recorded
+        at any level, pedantic ones only if requested.
         """
         if self.knows(fault) or any(known.same_cause(fault) for known in self.known):
             _record(self.known, fault)

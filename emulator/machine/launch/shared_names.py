@@ -21,10 +21,10 @@ POINTERS: Final = frozenset({"data_ptr", "ptr", "iterator", "toint"})
 def mbarrier_name(launch: Launch, offset: int, init: Instr, earlier: Iterable[Instr]) -> str:
     """Return an mbarrier's name; empty if nothing names it.
 
-    In this order: the name that the launch gives, that of the `.shared` variable or of CuTeDSL's array, the first
-    argument of the source's call of `mbarrier_init`. If an array holds several mbarriers and is no member of a struct,
-    an argument that is no array takes precedence. offset: in the CTA's window. init: the instruction that initialised
-    it. earlier: those that initialised the other mbarriers of the CTA before.
+    The first that exists of: the name from the launch, the name of the `.shared` variable or of CuTeDSL's array,
+    the first argument of the source's call of `mbarrier_init`. If an array holds several mbarriers and is no member of
+    a struct, an argument that is no array takes precedence. offset: in the CTA's window. init: the instruction that
+    initialised it. earlier: the instructions that initialised the CTA's earlier mbarriers.
     """
     kernel = launch.kernel
     given = launch.names.get(offset - kernel.dynamic_shared_offset)
@@ -42,12 +42,12 @@ def mbarrier_name(launch: Launch, offset: int, init: Instr, earlier: Iterable[In
 
 
 def shared_variables(kernel: Kernel) -> tuple[Variable, ...]:
-    """Return what has a name in a CTA's shared memory: `.shared` variables with a size, and CuTeDSL's arrays."""
+    """Return the named variables in a CTA's shared memory: `.shared` variables with a size, and CuTeDSL's arrays."""
     return *(each for each in kernel.shared if each.size), *kernel.arrays
 
 
 def shared_variable(kernel: Kernel, first: int, last: int) -> Variable | None:
-    """Return what has a name and holds the bytes `first` to `last` of a CTA's window; None if nothing holds all."""
+    """Return the named variable that holds bytes `first` to `last` of a CTA's window, None if none holds all."""
     known = shared_variables(kernel)
     return next((each for each in known if each.offset <= first and last < each.offset + each.size), None)
 
@@ -78,7 +78,7 @@ def _argument(text: str) -> tuple[str, bool]:
 
 
 def _variable(node: ast.expr) -> tuple[str, bool]:
-    """Return the name of the variable whose address an expression is, and whether it is an array."""
+    """Return the name of the variable whose address an expression takes, and whether it is an array."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _variable(node.left)[0], True
     if isinstance(node, ast.Subscript):

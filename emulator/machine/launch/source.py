@@ -22,9 +22,9 @@ class SourcePlace:
     """A line of the compiled program.
 
     caller: for a function with several call sites, the nearest line before it, in PTX order, that belongs to a caller.
-    The compiler inlines calls without noting where; None if another caller is possible by the lines around. near: the
-    compiler recorded only the compiled function; this is the nearest line noted before. inlined: the compiler recorded
-    `caller`, the call of this inlined function.
+    The compiler inlines calls without recording the place; None if the surrounding lines allow another caller. near:
+    the compiler recorded only the compiled function; this is the nearest earlier line. inlined: the compiler
+    recorded `caller`, the call of this inlined function.
     """
 
     file: str

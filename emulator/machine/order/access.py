@@ -34,7 +34,7 @@ class IssuerCta(Protocol):
 
 
 class Issuer:
-    """A warp as accesses and barriers see it: its clock, its synchronisation state, and the reason why it waits.
+    """The part of a warp that accesses and barriers use: its clock, its synchronisation state, and why it waits.
 
     The clock component after the warp's own holds the time up to which its lanes have seen each other's accesses.
     """
@@ -186,12 +186,12 @@ class LaneAgent:
 class Access:
     """One instruction's access of memory, by a warp or by the agent that the warp started.
 
-    component, time: the clock component and the time at which its completion shows. generic: made through the generic
-    proxy. follows: components whose earlier accesses the hardware's pipeline orders before it. via: the mbarrier or
-    group that reports its completion. strong: the scope of an atomic or ordered access. Two strong accesses do not race
-    if each is within the scope of the other. parts: several unordered accesses that this one stands for, in order.
-    overwrote: reads before a strong write that others may still race with. pattern: the layout in which TMA wrote.
-    route: source and destination of a bulk copy.
+    component, time: the clock component and its time from which on the access is complete. generic: made through the
+    generic proxy. follows: components whose earlier accesses the hardware's pipeline orders before it. via: the
+    mbarrier or group that reports its completion. strong: the scope of an atomic or ordered access. Two strong accesses
+    do not race if each is within the scope of the other. parts: several unordered accesses that this one represents, in
+    order. overwrote: reads before a strong write that others may still race with. pattern: the layout in which TMA
+    wrote. route: source and destination of a bulk copy.
     together: the lanes (bits) that a read served, 0 if not kept. merged: earlier reads of the same warp that share its
     record because the lanes did not synchronise in between, one per instruction, with the lanes (bits) of all.
     """

@@ -1,8 +1,8 @@
-"""Happens-before as vector clocks.
+"""Vector clocks, which represent happens-before.
 
-A component is anything that can be waited for: a warp, the tensor core as one thread drives it, the tensor-memory loads
-or stores of a warp, an mbarrier (its time is the number of completed phases), a bulk group. A clock holds, for each
-component, the time up to which its owner has seen everything.
+A component is anything that can be waited for: a warp, the tensor core's work issued by one thread, the tensor-memory
+loads or stores of a warp, an mbarrier (its time is the number of completed phases), a bulk group. A clock holds, for
+each component, the time up to which all of the component's accesses happen before the clock's owner.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Remote = Mapping[Any, np.ndarray]
 class Unsynced:
     """The times of a warp's component that some of its lanes released, although the lanes had not synchronised.
 
-    times: what the clock would hold if they had, by row. by: the instruction that released. uncovered: the accesses,
-    by `Instr.place`, that other lanes may have made: only these need the synchronisation.
+    times: the clock's entry if the lanes had synchronised, by row. by: the instruction that released. uncovered: the
+    accesses, by `Instr.place`, that other lanes may have made: only these need the synchronisation.
     """
 
     times: tuple[int, ...]
@@ -51,7 +51,7 @@ class Clock:
 
     block: clocks grow by multiples of this number of components, those of one CTA.
     v: int32[ROWS, components], from component `first` on. A warp's clock has every component of its cluster from 0 on,
-    because compiled code reads any of them; other clocks have those that they need.
+    because compiled code reads any of them; other clocks have the components that they need.
     cluster_id: the cluster whose components these are. remote: clocks of other clusters, None for nothing seen.
     unsynced: by component, later times than in `v`, see `Unsynced`. far: those of `remote`, by cluster and component.
     Neither is changed in place; None if there are none.

@@ -101,11 +101,11 @@ class Replaced(Sequence[Iterable[int]]):
 class Shadow:
     """The last writer and the last reader(s) of each cell, as numbers of a history.
 
-    by_lane: keep lanes (bits) too. The lanes of a writer all stored the same value; those of readers are of the last
-    warp. 0 stands for a generic access that is not made by single lanes, and for an agent's.
+    by_lane: keep lanes (bits) too. The lanes of a writer all stored the same value; the lanes of readers are in the
+    last warp that read. 0 means an access by an agent, or a generic one that is not made by single lanes.
 
-    A strong write does not end the races with what it replaces: the writer it leaves holds those accesses too, see
-    `_with_replaced`.
+    After a strong write, later accesses may still race with the accesses that it replaced. So the recorded writer
+    includes those, see `_with_replaced`.
     """
 
     def __init__(
