@@ -164,7 +164,16 @@ def installed(made_once: MadeOnce) -> Path:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
         (site,) = venv.glob("lib/python*/site-packages")
         (site / "its_own.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
-        pip = [sys.executable, "-m", "pip", "--python", venv / "bin/python", "install", "--quiet", "--no-deps"]
+        pip: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            venv / "bin/python",
+            "install",
+            "--quiet",
+            "--no-deps",
+        ]
         subprocess.run([*pip, ROOT, ROOT / "packaging"], check=True)
 
     return made_once("installed", install)

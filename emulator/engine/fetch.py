@@ -157,7 +157,6 @@ def _destinations(operand: Operand) -> list[Operand]:
 
 
 _LONG = 1 << 64
-_CELL = 4
 _BITS = {"b16": 16, "b32": 32, "b64": 64}
 
 
@@ -208,7 +207,7 @@ def load_store(effect: Effect, fetcher: Fetcher, number: int, cell: int) -> Load
     place = Row(registers.offset) if registers else data.value % _LONG if isinstance(data, Imm) else None
     assert isinstance(address, Address)
     shared = op.space == "shared"
-    if op.strong or place is None or (shared and op.bytes < _CELL) or not isinstance(address.base, Reg | Special):
+    if op.strong or place is None or not isinstance(address.base, Reg | Special):
         return None
     if shared and instr.used != ALL_BYTES:  # compiled code checks all bytes
         return None

@@ -35,7 +35,7 @@ define internal fastcc void @0(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %32 = load i64, ptr %31, align 8
   %33 = add nsw i64 %32, %1
   %34 = inttoptr i64 %33 to ptr
-  %35 = getelementptr i8, ptr %34, i64 136
+  %35 = getelementptr i8, ptr %34, i64 144
   %36 = load i64, ptr %35, align 8
   %37 = shl i64 %36, 22
   %38 = getelementptr i8, ptr %30, i64 8
@@ -203,16 +203,16 @@ define i64 @load_global(i64 %0, i64 %1, i64 %2) {
   %55 = load i64, ptr %54, align 8
   %56 = getelementptr i8, ptr %53, i64 24
   %57 = load i64, ptr %56, align 8
-  %58 = getelementptr i8, ptr %35, i64 112
+  %58 = getelementptr i8, ptr %35, i64 120
   %59 = load i64, ptr %58, align 8
   %60 = inttoptr i64 %59 to ptr
-  %61 = getelementptr i8, ptr %35, i64 128
+  %61 = getelementptr i8, ptr %35, i64 136
   %62 = load i64, ptr %61, align 8
   %63 = getelementptr i32, ptr %60, i64 %62
   %64 = load i32, ptr %63, align 4
   %65 = zext i32 %64 to i64
   %66 = shl i64 %65, 40
-  %67 = getelementptr i8, ptr %35, i64 136
+  %67 = getelementptr i8, ptr %35, i64 144
   %68 = load i64, ptr %67, align 8
   %69 = shl i64 %68, 22
   %70 = shl i64 %9, 6
@@ -557,16 +557,16 @@ define i64 @store_global(i64 %0, i64 %1, i64 %2) {
   %55 = load i64, ptr %54, align 8
   %56 = getelementptr i8, ptr %53, i64 24
   %57 = load i64, ptr %56, align 8
-  %58 = getelementptr i8, ptr %35, i64 112
+  %58 = getelementptr i8, ptr %35, i64 120
   %59 = load i64, ptr %58, align 8
   %60 = inttoptr i64 %59 to ptr
-  %61 = getelementptr i8, ptr %35, i64 128
+  %61 = getelementptr i8, ptr %35, i64 136
   %62 = load i64, ptr %61, align 8
   %63 = getelementptr i32, ptr %60, i64 %62
   %64 = load i32, ptr %63, align 4
   %65 = zext i32 %64 to i64
   %66 = shl i64 %65, 40
-  %67 = getelementptr i8, ptr %35, i64 136
+  %67 = getelementptr i8, ptr %35, i64 144
   %68 = load i64, ptr %67, align 8
   %69 = shl i64 %68, 22
   %70 = shl i64 %9, 6
@@ -718,7 +718,7 @@ define i64 @store_global(i64 %0, i64 %1, i64 %2) {
   br i1 %161, label %162, label %192
 
 162:
-  %163 = getelementptr i8, ptr %35, i64 104
+  %163 = getelementptr i8, ptr %35, i64 112
   %164 = load i64, ptr %163, align 8
   %165 = inttoptr i64 %164 to ptr
   %166 = getelementptr i32, ptr %165, i64 %9
@@ -889,7 +889,7 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   br i1 %17, label %20, label %18
 
 18:
-  %19 = phi i8 [ 0, %23 ], [ 0, %151 ], [ 0, %8 ], [ 0, %184 ], [ 0, %141 ], [ 0, %86 ], [ 0, %79 ], [ 0, %89 ], [ 1, %212 ], [ 0, %107 ]
+  %19 = phi i8 [ 0, %23 ], [ 0, %157 ], [ 0, %8 ], [ 0, %190 ], [ 0, %147 ], [ 0, %86 ], [ 0, %79 ], [ 0, %89 ], [ 0, %109 ], [ 1, %218 ], [ 0, %120 ]
   store i8 %19, ptr %0, align 1
   ret void
 
@@ -921,7 +921,7 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %41 = and i64 %40, 255
   %42 = mul nuw nsw i64 %39, %41
   %43 = inttoptr i64 %36 to ptr
-  %44 = getelementptr i8, ptr %43, i64 152
+  %44 = getelementptr i8, ptr %43, i64 160
   %45 = load i64, ptr %44, align 8
   %46 = and i64 %3, 128
   %47 = icmp ne i64 %46, 0
@@ -937,24 +937,24 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %57 = inttoptr i64 %31 to ptr
   %58 = trunc i64 %33 to i32
   %59 = icmp eq i64 %46, 0
-  %60 = getelementptr i8, ptr %43, i64 144
+  %60 = getelementptr i8, ptr %43, i64 152
   %61 = inttoptr i64 %37 to ptr
   %62 = icmp ult i64 %22, 2
   %63 = select i1 %14, i1 true, i1 %62
   %64 = add nsw i64 %42, -1
-  br label %219
+  br label %226
 
 65:
   br i1 %56, label %70, label %66
 
 66:
-  %67 = getelementptr i64, ptr %57, i64 %225
+  %67 = getelementptr i64, ptr %57, i64 %233
   %68 = load i64, ptr %67, align 8
   %69 = add nsw i64 %68, %33
   br label %75
 
 70:
-  %71 = getelementptr i32, ptr %57, i64 %225
+  %71 = getelementptr i32, ptr %57, i64 %233
   %72 = load i32, ptr %71, align 4
   %73 = add i32 %72, %58
   %74 = zext i32 %73 to i64
@@ -962,8 +962,8 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
 
 75:
   %76 = phi i64 [ %74, %70 ], [ %69, %66 ]
-  %77 = icmp slt i64 %224, 0
-  %78 = select i1 %77, i64 %76, i64 %224
+  %77 = icmp slt i64 %232, 0
+  %78 = select i1 %77, i64 %76, i64 %232
   br i1 %59, label %86, label %79
 
 79:
@@ -983,7 +983,7 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   br i1 %88, label %18, label %89
 
 89:
-  %90 = getelementptr i32, ptr %61, i64 %225
+  %90 = getelementptr i32, ptr %61, i64 %233
   %91 = load i32, ptr %90, align 4
   %92 = zext i32 %91 to i64
   %93 = sub i64 %78, %76
@@ -993,8 +993,8 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   br i1 %96, label %97, label %18
 
 97:
-  %98 = icmp eq i64 %87, %223
-  br i1 %98, label %107, label %99
+  %98 = icmp eq i64 %87, %231
+  br i1 %98, label %109, label %99
 
 99:
   %100 = inttoptr i64 %87 to ptr
@@ -1004,183 +1004,193 @@ define internal fastcc void @1(ptr noalias nonnull writeonly %0, i64 %1, i64 %2,
   %104 = load i64, ptr %103, align 8
   %105 = getelementptr i8, ptr %100, i64 48
   %106 = load i64, ptr %105, align 8
-  br label %107
+  %107 = getelementptr i8, ptr %100, i64 104
+  %108 = load i64, ptr %107, align 8
+  br label %109
 
-107:
-  %108 = phi i64 [ %87, %99 ], [ %223, %97 ]
-  %109 = phi i64 [ %102, %99 ], [ %222, %97 ]
-  %110 = phi i64 [ %104, %99 ], [ %221, %97 ]
-  %111 = phi i64 [ %106, %99 ], [ %220, %97 ]
-  %112 = sub nsw i64 %76, %109
-  %113 = select i1 %63, i64 %225, i64 32
-  %114 = icmp sgt i64 %112, -1
-  %115 = icmp slt i64 %112, %110
-  %116 = select i1 %114, i1 %115, i1 false
-  %117 = and i64 %112, %64
-  %118 = icmp eq i64 %117, 0
-  %119 = select i1 %116, i1 %118, i1 false
+109:
+  %110 = phi i64 [ %87, %99 ], [ %231, %97 ]
+  %111 = phi i64 [ %102, %99 ], [ %230, %97 ]
+  %112 = phi i64 [ %104, %99 ], [ %229, %97 ]
+  %113 = phi i64 [ %106, %99 ], [ %228, %97 ]
+  %114 = phi i64 [ %108, %99 ], [ %227, %97 ]
+  %115 = sub nsw i64 %76, %111
+  %116 = select i1 %63, i64 %233, i64 32
+  %117 = icmp sgt i64 %115, -1
+  %118 = icmp slt i64 %115, %112
+  %119 = select i1 %117, i1 %118, i1 false
   br i1 %119, label %120, label %18
 
 120:
-  %121 = lshr i64 %112, 2
-  %122 = add nuw nsw i64 %112, %42
-  %123 = lshr i64 %122, 2
-  %124 = sub nsw i64 %123, %121
-  %125 = icmp slt i64 %124, 1
-  br i1 %125, label %212, label %126
+  %121 = and i64 %115, %64
+  %122 = icmp ne i64 %121, 0
+  %123 = lshr i64 %42, %114
+  %124 = icmp eq i64 %123, 0
+  %125 = select i1 %122, i1 true, i1 %124
+  br i1 %125, label %18, label %126
 
 126:
-  %127 = inttoptr i64 %111 to ptr
-  %128 = inttoptr i64 %108 to ptr
-  %129 = getelementptr i8, ptr %128, i64 128
-  %130 = load i64, ptr %129, align 8
-  %131 = getelementptr i8, ptr %128, i64 112
-  %132 = load i64, ptr %131, align 8
-  %133 = inttoptr i64 %132 to ptr
-  %134 = getelementptr i8, ptr %128, i64 72
-  %135 = getelementptr i8, ptr %128, i64 80
-  %136 = getelementptr i8, ptr %128, i64 64
-  %137 = getelementptr i8, ptr %128, i64 88
-  %138 = getelementptr i8, ptr %128, i64 56
-  %139 = getelementptr i8, ptr %128, i64 96
-  %140 = icmp eq i64 %113, 32
-  br label %230
+  %127 = lshr i64 %115, %114
+  %128 = add nuw nsw i64 %115, %42
+  %129 = lshr i64 %128, %114
+  %130 = sub nsw i64 %129, %127
+  %131 = icmp slt i64 %130, 1
+  br i1 %131, label %218, label %132
 
-141:
-  %142 = icmp ne i64 %236, 9223371968135299073
-  %143 = or i1 %9, %142
-  br i1 %143, label %18, label %145
+132:
+  %133 = inttoptr i64 %113 to ptr
+  %134 = inttoptr i64 %110 to ptr
+  %135 = getelementptr i8, ptr %134, i64 136
+  %136 = load i64, ptr %135, align 8
+  %137 = getelementptr i8, ptr %134, i64 120
+  %138 = load i64, ptr %137, align 8
+  %139 = inttoptr i64 %138 to ptr
+  %140 = getelementptr i8, ptr %134, i64 72
+  %141 = getelementptr i8, ptr %134, i64 80
+  %142 = getelementptr i8, ptr %134, i64 64
+  %143 = getelementptr i8, ptr %134, i64 88
+  %144 = getelementptr i8, ptr %134, i64 56
+  %145 = getelementptr i8, ptr %134, i64 96
+  %146 = icmp eq i64 %116, 32
+  br label %238
 
-144:
-  br i1 %9, label %210, label %145
+147:
+  %148 = icmp ne i64 %244, 9223371968135299073
+  %149 = or i1 %9, %148
+  br i1 %149, label %18, label %151
 
-145:
-  %146 = load i64, ptr %134, align 8
-  %147 = inttoptr i64 %146 to ptr
-  %148 = getelementptr i32, ptr %147, i64 %232
-  %149 = load i32, ptr %148, align 4
-  %150 = icmp eq i32 %149, 0
-  br i1 %150, label %169, label %151
+150:
+  br i1 %9, label %216, label %151
 
 151:
-  %152 = sext i32 %149 to i64
-  %153 = load i64, ptr %135, align 8
-  %154 = inttoptr i64 %153 to ptr
-  %155 = load i64, ptr %154, align 8
-  %156 = inttoptr i64 %155 to ptr
-  %157 = getelementptr i64, ptr %156, i64 %152
-  %158 = load i64, ptr %157, align 8
-  %159 = lshr i64 %158, 24
-  %160 = and i64 %159, 4095
-  %161 = icmp eq i64 %160, %130
-  %162 = zext i1 %161 to i64
-  %163 = getelementptr i32, ptr %133, i64 %160
-  %164 = getelementptr i32, ptr %163, i64 %162
-  %165 = load i32, ptr %164, align 4
-  %166 = ashr i64 %158, 36
-  %167 = sext i32 %165 to i64
-  %168 = icmp sgt i64 %166, %167
-  br i1 %168, label %18, label %169
+  %152 = load i64, ptr %140, align 8
+  %153 = inttoptr i64 %152 to ptr
+  %154 = getelementptr i32, ptr %153, i64 %240
+  %155 = load i32, ptr %154, align 4
+  %156 = icmp eq i32 %155, 0
+  br i1 %156, label %175, label %157
 
-169:
-  %170 = load i64, ptr %136, align 8
-  %171 = inttoptr i64 %170 to ptr
-  %172 = getelementptr i8, ptr %171, i64 %232
-  %173 = load i8, ptr %172, align 1
-  %174 = and i8 %173, 2
-  %175 = icmp eq i8 %174, 0
-  br i1 %175, label %210, label %176
+157:
+  %158 = sext i32 %155 to i64
+  %159 = load i64, ptr %141, align 8
+  %160 = inttoptr i64 %159 to ptr
+  %161 = load i64, ptr %160, align 8
+  %162 = inttoptr i64 %161 to ptr
+  %163 = getelementptr i64, ptr %162, i64 %158
+  %164 = load i64, ptr %163, align 8
+  %165 = lshr i64 %164, 24
+  %166 = and i64 %165, 4095
+  %167 = icmp eq i64 %166, %136
+  %168 = zext i1 %167 to i64
+  %169 = getelementptr i32, ptr %139, i64 %166
+  %170 = getelementptr i32, ptr %169, i64 %168
+  %171 = load i32, ptr %170, align 4
+  %172 = ashr i64 %164, 36
+  %173 = sext i32 %171 to i64
+  %174 = icmp sgt i64 %172, %173
+  br i1 %174, label %18, label %175
 
-176:
-  %177 = load i64, ptr %137, align 8
-  %178 = inttoptr i64 %177 to ptr
-  %179 = load i64, ptr %178, align 8
-  %180 = tail call i64 @llvm.smax.i64(i64 %179, i64 0)
-  br label %181
+175:
+  %176 = load i64, ptr %142, align 8
+  %177 = inttoptr i64 %176 to ptr
+  %178 = getelementptr i8, ptr %177, i64 %240
+  %179 = load i8, ptr %178, align 1
+  %180 = and i8 %179, 2
+  %181 = icmp eq i8 %180, 0
+  br i1 %181, label %216, label %182
 
-181:
-  %182 = phi i64 [ 0, %176 ], [ %185, %184 ]
-  %183 = icmp eq i64 %182, %180
-  br i1 %183, label %210, label %184
+182:
+  %183 = load i64, ptr %143, align 8
+  %184 = inttoptr i64 %183 to ptr
+  %185 = load i64, ptr %184, align 8
+  %186 = tail call i64 @llvm.smax.i64(i64 %185, i64 0)
+  br label %187
 
-184:
-  %185 = add nuw i64 %182, 1
-  %186 = load i64, ptr %138, align 8
-  %187 = inttoptr i64 %186 to ptr
-  %188 = load i64, ptr %187, align 8
-  %189 = shl nsw i64 %182, 3
-  %190 = load i64, ptr %139, align 8
-  %191 = mul nsw i64 %189, %190
-  %192 = add nsw i64 %191, %188
+187:
+  %188 = phi i64 [ 0, %182 ], [ %191, %190 ]
+  %189 = icmp eq i64 %188, %186
+  br i1 %189, label %216, label %190
+
+190:
+  %191 = add nuw i64 %188, 1
+  %192 = load i64, ptr %144, align 8
   %193 = inttoptr i64 %192 to ptr
-  %194 = getelementptr i64, ptr %193, i64 %232
-  %195 = load i64, ptr %194, align 8
-  %196 = and i64 %195, 63
-  %197 = icmp ne i64 %196, %113
-  %198 = or i1 %140, %197
-  %199 = lshr i64 %195, 24
-  %200 = and i64 %199, 4095
-  %201 = icmp eq i64 %200, %130
-  %202 = select i1 %201, i1 %198, i1 false
-  %203 = zext i1 %202 to i64
-  %204 = getelementptr i32, ptr %133, i64 %200
-  %205 = getelementptr i32, ptr %204, i64 %203
-  %206 = load i32, ptr %205, align 4
-  %207 = ashr i64 %195, 36
-  %208 = sext i32 %206 to i64
-  %209 = icmp sgt i64 %207, %208
-  br i1 %209, label %18, label %181
+  %194 = load i64, ptr %193, align 8
+  %195 = shl nsw i64 %188, 3
+  %196 = load i64, ptr %145, align 8
+  %197 = mul nsw i64 %195, %196
+  %198 = add nsw i64 %197, %194
+  %199 = inttoptr i64 %198 to ptr
+  %200 = getelementptr i64, ptr %199, i64 %240
+  %201 = load i64, ptr %200, align 8
+  %202 = and i64 %201, 63
+  %203 = icmp ne i64 %202, %116
+  %204 = or i1 %146, %203
+  %205 = lshr i64 %201, 24
+  %206 = and i64 %205, 4095
+  %207 = icmp eq i64 %206, %136
+  %208 = select i1 %207, i1 %204, i1 false
+  %209 = zext i1 %208 to i64
+  %210 = getelementptr i32, ptr %139, i64 %206
+  %211 = getelementptr i32, ptr %210, i64 %209
+  %212 = load i32, ptr %211, align 4
+  %213 = ashr i64 %201, 36
+  %214 = sext i32 %212 to i64
+  %215 = icmp sgt i64 %213, %214
+  br i1 %215, label %18, label %187
 
-210:
-  %211 = icmp sgt i64 %231, 1
-  br i1 %211, label %230, label %212
+216:
+  %217 = icmp sgt i64 %239, 1
+  br i1 %217, label %238, label %218
 
-212:
-  %213 = phi i64 [ %224, %219 ], [ %78, %120 ], [ %78, %210 ]
-  %214 = phi i64 [ %223, %219 ], [ %108, %120 ], [ %108, %210 ]
-  %215 = phi i64 [ %222, %219 ], [ %109, %120 ], [ %109, %210 ]
-  %216 = phi i64 [ %221, %219 ], [ %110, %120 ], [ %110, %210 ]
-  %217 = phi i64 [ %220, %219 ], [ %111, %120 ], [ %111, %210 ]
-  %218 = icmp eq i64 %226, 32
-  br i1 %218, label %18, label %219
+218:
+  %219 = phi i64 [ %232, %226 ], [ %78, %126 ], [ %78, %216 ]
+  %220 = phi i64 [ %231, %226 ], [ %110, %126 ], [ %110, %216 ]
+  %221 = phi i64 [ %230, %226 ], [ %111, %126 ], [ %111, %216 ]
+  %222 = phi i64 [ %229, %226 ], [ %112, %126 ], [ %112, %216 ]
+  %223 = phi i64 [ %228, %226 ], [ %113, %126 ], [ %113, %216 ]
+  %224 = phi i64 [ %227, %226 ], [ %114, %126 ], [ %114, %216 ]
+  %225 = icmp eq i64 %234, 32
+  br i1 %225, label %18, label %226
 
-219:
-  %220 = phi i64 [ 0, %27 ], [ %217, %212 ]
-  %221 = phi i64 [ 0, %27 ], [ %216, %212 ]
-  %222 = phi i64 [ 0, %27 ], [ %215, %212 ]
-  %223 = phi i64 [ 0, %27 ], [ %214, %212 ]
-  %224 = phi i64 [ -1, %27 ], [ %213, %212 ]
-  %225 = phi i64 [ 0, %27 ], [ %226, %212 ]
-  %226 = add nuw nsw i64 %225, 1
-  %227 = shl nuw i64 1, %225
-  %228 = and i64 %227, %5
-  %229 = icmp eq i64 %228, 0
-  br i1 %229, label %212, label %65
+226:
+  %227 = phi i64 [ 0, %27 ], [ %224, %218 ]
+  %228 = phi i64 [ 0, %27 ], [ %223, %218 ]
+  %229 = phi i64 [ 0, %27 ], [ %222, %218 ]
+  %230 = phi i64 [ 0, %27 ], [ %221, %218 ]
+  %231 = phi i64 [ 0, %27 ], [ %220, %218 ]
+  %232 = phi i64 [ -1, %27 ], [ %219, %218 ]
+  %233 = phi i64 [ 0, %27 ], [ %234, %218 ]
+  %234 = add nuw nsw i64 %233, 1
+  %235 = shl nuw i64 1, %233
+  %236 = and i64 %235, %5
+  %237 = icmp eq i64 %236, 0
+  br i1 %237, label %218, label %65
 
-230:
-  %231 = phi i64 [ %124, %126 ], [ %233, %210 ]
-  %232 = phi i64 [ %121, %126 ], [ %234, %210 ]
-  %233 = add nsw i64 %231, -1
-  %234 = add nuw nsw i64 %232, 1
-  %235 = getelementptr i64, ptr %127, i64 %232
-  %236 = load i64, ptr %235, align 8
-  %237 = and i64 %236, 63
-  %238 = icmp ne i64 %237, %113
-  %239 = select i1 %238, i1 %9, i1 false
-  %240 = select i1 %239, i64 32, i64 %113
-  %241 = icmp ne i64 %237, %240
-  %242 = lshr i64 %236, 24
-  %243 = and i64 %242, 4095
-  %244 = icmp eq i64 %243, %130
-  %245 = select i1 %244, i1 %241, i1 false
-  %246 = zext i1 %245 to i64
-  %247 = getelementptr i32, ptr %133, i64 %243
-  %248 = getelementptr i32, ptr %247, i64 %246
-  %249 = load i32, ptr %248, align 4
-  %250 = ashr i64 %236, 36
-  %251 = sext i32 %249 to i64
-  %252 = icmp sgt i64 %250, %251
-  br i1 %252, label %141, label %144
+238:
+  %239 = phi i64 [ %130, %132 ], [ %241, %216 ]
+  %240 = phi i64 [ %127, %132 ], [ %242, %216 ]
+  %241 = add nsw i64 %239, -1
+  %242 = add i64 %240, 1
+  %243 = getelementptr i64, ptr %133, i64 %240
+  %244 = load i64, ptr %243, align 8
+  %245 = and i64 %244, 63
+  %246 = icmp ne i64 %245, %116
+  %247 = select i1 %246, i1 %9, i1 false
+  %248 = select i1 %247, i64 32, i64 %116
+  %249 = icmp ne i64 %245, %248
+  %250 = lshr i64 %244, 24
+  %251 = and i64 %250, 4095
+  %252 = icmp eq i64 %251, %136
+  %253 = select i1 %252, i1 %249, i1 false
+  %254 = zext i1 %253 to i64
+  %255 = getelementptr i32, ptr %139, i64 %251
+  %256 = getelementptr i32, ptr %255, i64 %254
+  %257 = load i32, ptr %256, align 4
+  %258 = ashr i64 %244, 36
+  %259 = sext i32 %257 to i64
+  %260 = icmp sgt i64 %258, %259
+  br i1 %260, label %147, label %150
 }
 
 define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
@@ -1235,14 +1245,14 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
 
 46:
   %47 = add nsw i64 %2, 56
-  br label %337
+  br label %342
 
 48:
   store i8 0, ptr %4, align 1
   call fastcc void @1(ptr %4, i64 %0, i64 %2, i64 %7, i64 %26, i64 %34, i64 %39, i8 0)
   %49 = load i8, ptr %4, align 1
   %50 = icmp eq i8 %49, 0
-  br i1 %50, label %337, label %51
+  br i1 %50, label %342, label %51
 
 51:
   %52 = getelementptr i8, ptr %5, i64 8
@@ -1257,8 +1267,8 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
   %61 = trunc i64 %56 to i32
   %62 = and i64 %7, 128
   %63 = icmp eq i64 %62, 0
-  %64 = getelementptr i8, ptr %35, i64 152
-  %65 = getelementptr i8, ptr %35, i64 144
+  %64 = getelementptr i8, ptr %35, i64 160
+  %65 = getelementptr i8, ptr %35, i64 152
   %66 = shl i64 %9, 6
   %67 = add nsw i64 %66, 128
   %68 = add nsw i64 %57, %0
@@ -1284,19 +1294,19 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
   %88 = icmp ult i64 %87, 2
   %89 = add nsw i64 %39, 144
   %90 = inttoptr i64 %89 to ptr
-  br label %308
+  br label %312
 
 91:
   br i1 %59, label %96, label %92
 
 92:
-  %93 = getelementptr i64, ptr %60, i64 %316
+  %93 = getelementptr i64, ptr %60, i64 %321
   %94 = load i64, ptr %93, align 8
   %95 = add nsw i64 %94, %56
   br label %101
 
 96:
-  %97 = getelementptr i32, ptr %60, i64 %316
+  %97 = getelementptr i32, ptr %60, i64 %321
   %98 = load i32, ptr %97, align 4
   %99 = add i32 %98, %61
   %100 = zext i32 %99 to i64
@@ -1320,8 +1330,8 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
 
 111:
   %112 = phi i64 [ %29, %101 ], [ %110, %107 ], [ 0, %103 ]
-  %113 = icmp eq i64 %112, %315
-  br i1 %113, label %149, label %114
+  %113 = icmp eq i64 %112, %320
+  br i1 %113, label %151, label %114
 
 114:
   %115 = inttoptr i64 %112 to ptr
@@ -1331,7 +1341,7 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
   %119 = load i64, ptr %118, align 8
   %120 = getelementptr i8, ptr %115, i64 64
   %121 = load i64, ptr %120, align 8
-  %122 = getelementptr i8, ptr %115, i64 120
+  %122 = getelementptr i8, ptr %115, i64 128
   %123 = load i64, ptr %122, align 8
   %124 = getelementptr i8, ptr %115, i64 56
   %125 = load i64, ptr %124, align 8
@@ -1342,9 +1352,9 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
   %130 = load i64, ptr %129, align 8
   %131 = mul nsw i64 %128, %130
   %132 = add nsw i64 %131, %127
-  %133 = getelementptr i8, ptr %115, i64 128
+  %133 = getelementptr i8, ptr %115, i64 136
   %134 = load i64, ptr %133, align 8
-  %135 = getelementptr i8, ptr %115, i64 112
+  %135 = getelementptr i8, ptr %115, i64 120
   %136 = load i64, ptr %135, align 8
   %137 = inttoptr i64 %136 to ptr
   %138 = getelementptr i32, ptr %137, i64 %134
@@ -1354,317 +1364,322 @@ define i64 @load_shared(i64 %0, i64 %1, i64 %2) {
   %142 = shl i64 %134, 24
   %143 = or i64 %142, %67
   %144 = or i64 %143, %141
-  %145 = getelementptr i8, ptr %115, i64 160
+  %145 = getelementptr i8, ptr %115, i64 168
   store i64 %144, ptr %145, align 8
-  %146 = getelementptr i8, ptr %138, i64 4
-  %147 = load i32, ptr %146, align 4
-  %148 = sext i32 %147 to i64
-  br label %149
+  %146 = getelementptr i8, ptr %115, i64 104
+  %147 = load i64, ptr %146, align 8
+  %148 = getelementptr i8, ptr %138, i64 4
+  %149 = load i32, ptr %148, align 4
+  %150 = sext i32 %149 to i64
+  br label %151
 
-149:
-  %150 = phi i64 [ %112, %114 ], [ %315, %111 ]
-  %151 = phi i64 [ %117, %114 ], [ %314, %111 ]
-  %152 = phi i64 [ %119, %114 ], [ %313, %111 ]
-  %153 = phi i64 [ %121, %114 ], [ %312, %111 ]
-  %154 = phi i64 [ %132, %114 ], [ %311, %111 ]
-  %155 = phi i64 [ %144, %114 ], [ %310, %111 ]
-  %156 = phi i64 [ %148, %114 ], [ %309, %111 ]
-  %157 = sub i64 %102, %151
-  %158 = add i64 %157, %152
-  br i1 %74, label %163, label %159
+151:
+  %152 = phi i64 [ %112, %114 ], [ %320, %111 ]
+  %153 = phi i64 [ %117, %114 ], [ %319, %111 ]
+  %154 = phi i64 [ %119, %114 ], [ %318, %111 ]
+  %155 = phi i64 [ %121, %114 ], [ %317, %111 ]
+  %156 = phi i64 [ %132, %114 ], [ %316, %111 ]
+  %157 = phi i64 [ %144, %114 ], [ %315, %111 ]
+  %158 = phi i64 [ %150, %114 ], [ %314, %111 ]
+  %159 = phi i64 [ %147, %114 ], [ %313, %111 ]
+  %160 = sub i64 %102, %153
+  %161 = add i64 %160, %154
+  br i1 %74, label %166, label %162
 
-159:
-  br i1 %75, label %236, label %160
-
-160:
-  %161 = mul nuw nsw i64 %316, %70
-  %162 = add i64 %161, %68
-  br label %209
+162:
+  br i1 %75, label %239, label %163
 
 163:
-  br i1 %75, label %239, label %164
-
-164:
-  %165 = inttoptr i64 %158 to ptr
-  br label %199
+  %164 = mul nuw nsw i64 %321, %70
+  %165 = add i64 %164, %68
+  br label %212
 
 166:
-  %167 = xor i64 %229, %83
-  %168 = sub nsw i64 %167, %83
-  br label %169
+  br i1 %75, label %242, label %167
+
+167:
+  %168 = inttoptr i64 %161 to ptr
+  br label %202
 
 169:
-  %170 = phi i64 [ %168, %166 ], [ %229, %228 ], [ %219, %218 ]
-  %171 = mul nuw nsw i64 %85, %210
-  br i1 %31, label %187, label %172
+  %170 = xor i64 %232, %83
+  %171 = sub nsw i64 %170, %83
+  br label %172
 
 172:
-  %173 = add nsw i64 %171, %68
-  %174 = trunc i64 %170 to i16
-  %175 = trunc i64 %170 to i32
-  %176 = trunc i64 %170 to i8
-  br label %230
+  %173 = phi i64 [ %171, %169 ], [ %232, %231 ], [ %222, %221 ]
+  %174 = mul nuw nsw i64 %85, %213
+  br i1 %31, label %190, label %175
 
-177:
-  %178 = mul nuw nsw i64 %231, %70
-  %179 = add nsw i64 %173, %178
-  %180 = inttoptr i64 %179 to ptr
-  switch i8 %86, label %184 [
-    i8 4, label %181
-    i8 8, label %182
-    i8 2, label %183
+175:
+  %176 = add nsw i64 %174, %68
+  %177 = trunc i64 %173 to i16
+  %178 = trunc i64 %173 to i32
+  %179 = trunc i64 %173 to i8
+  br label %233
+
+180:
+  %181 = mul nuw nsw i64 %234, %70
+  %182 = add nsw i64 %176, %181
+  %183 = inttoptr i64 %182 to ptr
+  switch i8 %86, label %187 [
+    i8 4, label %184
+    i8 8, label %185
+    i8 2, label %186
   ]
-
-181:
-  store i32 %175, ptr %180, align 4
-  br label %185
-
-182:
-  store i64 %170, ptr %180, align 8
-  br label %185
-
-183:
-  store i16 %174, ptr %180, align 2
-  br label %185
 
 184:
-  store i8 %176, ptr %180, align 1
-  br label %185
+  store i32 %178, ptr %183, align 4
+  br label %188
 
 185:
-  %186 = icmp eq i64 %232, 32
-  br i1 %186, label %197, label %230
+  store i64 %173, ptr %183, align 8
+  br label %188
+
+186:
+  store i16 %177, ptr %183, align 2
+  br label %188
 
 187:
-  %188 = add i64 %162, %171
-  %189 = inttoptr i64 %188 to ptr
-  switch i8 %86, label %195 [
-    i8 4, label %190
-    i8 8, label %192
-    i8 2, label %193
-  ]
+  store i8 %179, ptr %183, align 1
+  br label %188
+
+188:
+  %189 = icmp eq i64 %235, 32
+  br i1 %189, label %200, label %233
 
 190:
-  %191 = trunc i64 %170 to i32
-  store i32 %191, ptr %189, align 4
-  br label %197
-
-192:
-  store i64 %170, ptr %189, align 8
-  br label %197
-
-193:
-  %194 = trunc i64 %170 to i16
-  store i16 %194, ptr %189, align 2
-  br label %197
-
-195:
-  %196 = trunc i64 %170 to i8
-  store i8 %196, ptr %189, align 1
-  br label %197
-
-197:
-  %198 = icmp eq i64 %211, %43
-  br i1 %198, label %236, label %209
-
-199:
-  %200 = phi i64 [ 0, %164 ], [ %201, %199 ]
-  %201 = add nuw nsw i64 %200, 1
-  %202 = getelementptr i32, ptr %165, i64 %200
-  %203 = load i32, ptr %202, align 4
-  %204 = shl nsw i64 %200, 7
-  %205 = add nsw i64 %204, %68
-  %206 = inttoptr i64 %205 to ptr
-  %207 = getelementptr i32, ptr %206, i64 %316
-  store i32 %203, ptr %207, align 4
-  %208 = icmp eq i64 %201, %43
-  br i1 %208, label %239, label %199
-
-209:
-  %210 = phi i64 [ 0, %160 ], [ %211, %197 ]
-  %211 = add nuw nsw i64 %210, 1
-  %212 = mul nuw nsw i64 %210, %41
-  %213 = add nsw i64 %212, %158
-  %214 = inttoptr i64 %213 to ptr
-  switch i8 %76, label %222 [
-    i8 4, label %215
-    i8 8, label %218
-    i8 2, label %220
+  %191 = add i64 %165, %174
+  %192 = inttoptr i64 %191 to ptr
+  switch i8 %86, label %198 [
+    i8 4, label %193
+    i8 8, label %195
+    i8 2, label %196
   ]
 
-215:
-  %216 = load i32, ptr %214, align 4
-  %217 = zext i32 %216 to i64
-  br label %228
+193:
+  %194 = trunc i64 %173 to i32
+  store i32 %194, ptr %192, align 4
+  br label %200
+
+195:
+  store i64 %173, ptr %192, align 8
+  br label %200
+
+196:
+  %197 = trunc i64 %173 to i16
+  store i16 %197, ptr %192, align 2
+  br label %200
+
+198:
+  %199 = trunc i64 %173 to i8
+  store i8 %199, ptr %192, align 1
+  br label %200
+
+200:
+  %201 = icmp eq i64 %214, %43
+  br i1 %201, label %239, label %212
+
+202:
+  %203 = phi i64 [ 0, %167 ], [ %204, %202 ]
+  %204 = add nuw nsw i64 %203, 1
+  %205 = getelementptr i32, ptr %168, i64 %203
+  %206 = load i32, ptr %205, align 4
+  %207 = shl nsw i64 %203, 7
+  %208 = add nsw i64 %207, %68
+  %209 = inttoptr i64 %208 to ptr
+  %210 = getelementptr i32, ptr %209, i64 %321
+  store i32 %206, ptr %210, align 4
+  %211 = icmp eq i64 %204, %43
+  br i1 %211, label %242, label %202
+
+212:
+  %213 = phi i64 [ 0, %163 ], [ %214, %200 ]
+  %214 = add nuw nsw i64 %213, 1
+  %215 = mul nuw nsw i64 %213, %41
+  %216 = add nsw i64 %215, %161
+  %217 = inttoptr i64 %216 to ptr
+  switch i8 %76, label %225 [
+    i8 4, label %218
+    i8 8, label %221
+    i8 2, label %223
+  ]
 
 218:
-  %219 = load i64, ptr %214, align 8
-  br label %169
+  %219 = load i32, ptr %217, align 4
+  %220 = zext i32 %219 to i64
+  br label %231
 
-220:
-  %221 = load i16, ptr %214, align 2
-  br label %225
+221:
+  %222 = load i64, ptr %217, align 8
+  br label %172
 
-222:
-  %223 = load i8, ptr %214, align 1
-  %224 = zext i8 %223 to i16
-  br label %225
+223:
+  %224 = load i16, ptr %217, align 2
+  br label %228
 
 225:
-  %226 = phi i16 [ %221, %220 ], [ %224, %222 ]
-  %227 = zext i16 %226 to i64
+  %226 = load i8, ptr %217, align 1
+  %227 = zext i8 %226 to i16
   br label %228
 
 228:
-  %229 = phi i64 [ %227, %225 ], [ %217, %215 ]
-  br i1 %80, label %166, label %169
+  %229 = phi i16 [ %224, %223 ], [ %227, %225 ]
+  %230 = zext i16 %229 to i64
+  br label %231
 
-230:
-  %231 = phi i64 [ 0, %172 ], [ %232, %185 ]
-  %232 = add nuw nsw i64 %231, 1
-  %233 = shl nuw i64 1, %231
-  %234 = and i64 %233, %26
-  %235 = icmp eq i64 %234, 0
-  br i1 %235, label %185, label %177
+231:
+  %232 = phi i64 [ %230, %228 ], [ %220, %218 ]
+  br i1 %80, label %169, label %172
 
-236:
-  br i1 %31, label %239, label %237
-
-237:
-  %238 = select i1 %88, i64 %316, i64 32
-  br label %243
+233:
+  %234 = phi i64 [ 0, %175 ], [ %235, %188 ]
+  %235 = add nuw nsw i64 %234, 1
+  %236 = shl nuw i64 1, %234
+  %237 = and i64 %236, %26
+  %238 = icmp eq i64 %237, 0
+  br i1 %238, label %188, label %180
 
 239:
-  %240 = getelementptr i32, ptr %90, i64 %316
-  %241 = load i32, ptr %240, align 4
-  %242 = zext i32 %241 to i64
-  br label %243
+  br i1 %31, label %242, label %240
 
-243:
-  %244 = phi i64 [ %238, %237 ], [ %242, %239 ]
-  %245 = ashr i64 %157, 2
-  %246 = add nsw i64 %157, %44
-  %247 = ashr i64 %246, 2
-  %248 = sub nsw i64 %247, %245
-  %249 = icmp slt i64 %248, 1
-  br i1 %249, label %294, label %250
+240:
+  %241 = select i1 %88, i64 %321, i64 32
+  br label %246
 
-250:
-  %251 = inttoptr i64 %154 to ptr
-  %252 = inttoptr i64 %153 to ptr
-  %253 = icmp ult i64 %248, 4
-  br i1 %253, label %291, label %254
+242:
+  %243 = getelementptr i32, ptr %90, i64 %321
+  %244 = load i32, ptr %243, align 4
+  %245 = zext i32 %244 to i64
+  br label %246
 
-254:
-  %255 = shl i64 %245, 3
-  %256 = getelementptr i8, ptr %251, i64 %255
-  %257 = shl i64 %247, 3
-  %258 = getelementptr i8, ptr %251, i64 %257
-  %259 = getelementptr i8, ptr %252, i64 %245
-  %260 = getelementptr i8, ptr %252, i64 %247
-  %261 = icmp ult ptr %256, %260
-  %262 = icmp ult ptr %259, %258
-  %263 = and i1 %261, %262
-  br i1 %263, label %291, label %264
+246:
+  %247 = phi i64 [ %241, %240 ], [ %245, %242 ]
+  %248 = ashr i64 %160, %159
+  %249 = add nsw i64 %160, %44
+  %250 = ashr i64 %249, %159
+  %251 = sub i64 %250, %248
+  %252 = icmp slt i64 %251, 1
+  br i1 %252, label %297, label %253
 
-264:
-  %265 = and i64 %248, 9223372036854775804
-  %266 = and i64 %248, 3
-  %267 = add i64 %245, %265
-  %268 = insertelement <4 x i64> poison, i64 %244, i64 0
-  %269 = shufflevector <4 x i64> %268, <4 x i64> poison, <4 x i32> zeroinitializer
-  %270 = insertelement <4 x i64> poison, i64 %156, i64 0
-  %271 = shufflevector <4 x i64> %270, <4 x i64> poison, <4 x i32> zeroinitializer
-  %272 = insertelement <4 x i64> poison, i64 %155, i64 0
-  %273 = shufflevector <4 x i64> %272, <4 x i64> poison, <4 x i32> zeroinitializer
-  br label %274
+253:
+  %254 = inttoptr i64 %156 to ptr
+  %255 = inttoptr i64 %155 to ptr
+  %256 = icmp ult i64 %251, 4
+  br i1 %256, label %294, label %257
 
-274:
-  %275 = phi i64 [ 0, %264 ], [ %287, %274 ]
-  %276 = add i64 %245, %275
-  %277 = getelementptr i64, ptr %251, i64 %276
-  %278 = load <4 x i64>, ptr %277, align 8
-  %279 = and <4 x i64> %278, splat (i64 63)
-  %280 = icmp ne <4 x i64> %279, %269
-  %281 = ashr <4 x i64> %278, splat (i64 36)
-  %282 = icmp slt <4 x i64> %271, %281
-  %283 = select <4 x i1> %280, <4 x i1> %282, <4 x i1> zeroinitializer
-  %284 = select <4 x i1> %283, <4 x i64> splat (i64 32), <4 x i64> %269
-  %285 = or <4 x i64> %284, %273
-  store <4 x i64> %285, ptr %277, align 8
-  %286 = getelementptr i8, ptr %252, i64 %276
-  store <4 x i8> splat (i8 3), ptr %286, align 1
-  %287 = add nuw i64 %275, 4
-  %288 = icmp eq i64 %287, %265
-  br i1 %288, label %289, label %274
+257:
+  %258 = shl i64 %248, 3
+  %259 = getelementptr i8, ptr %254, i64 %258
+  %260 = shl i64 %250, 3
+  %261 = getelementptr i8, ptr %254, i64 %260
+  %262 = getelementptr i8, ptr %255, i64 %248
+  %263 = getelementptr i8, ptr %255, i64 %250
+  %264 = icmp ult ptr %259, %263
+  %265 = icmp ult ptr %262, %261
+  %266 = and i1 %264, %265
+  br i1 %266, label %294, label %267
 
-289:
-  %290 = icmp eq i64 %248, %265
-  br i1 %290, label %294, label %291
+267:
+  %268 = and i64 %251, 9223372036854775804
+  %269 = and i64 %251, 3
+  %270 = add i64 %248, %268
+  %271 = insertelement <4 x i64> poison, i64 %247, i64 0
+  %272 = shufflevector <4 x i64> %271, <4 x i64> poison, <4 x i32> zeroinitializer
+  %273 = insertelement <4 x i64> poison, i64 %158, i64 0
+  %274 = shufflevector <4 x i64> %273, <4 x i64> poison, <4 x i32> zeroinitializer
+  %275 = insertelement <4 x i64> poison, i64 %157, i64 0
+  %276 = shufflevector <4 x i64> %275, <4 x i64> poison, <4 x i32> zeroinitializer
+  br label %277
 
-291:
-  %292 = phi i64 [ %248, %254 ], [ %248, %250 ], [ %266, %289 ]
-  %293 = phi i64 [ %245, %254 ], [ %245, %250 ], [ %267, %289 ]
-  br label %321
+277:
+  %278 = phi i64 [ 0, %267 ], [ %290, %277 ]
+  %279 = add i64 %248, %278
+  %280 = getelementptr i64, ptr %254, i64 %279
+  %281 = load <4 x i64>, ptr %280, align 8
+  %282 = and <4 x i64> %281, splat (i64 63)
+  %283 = icmp ne <4 x i64> %282, %272
+  %284 = ashr <4 x i64> %281, splat (i64 36)
+  %285 = icmp slt <4 x i64> %274, %284
+  %286 = select <4 x i1> %283, <4 x i1> %285, <4 x i1> zeroinitializer
+  %287 = select <4 x i1> %286, <4 x i64> splat (i64 32), <4 x i64> %272
+  %288 = or <4 x i64> %287, %276
+  store <4 x i64> %288, ptr %280, align 8
+  %289 = getelementptr i8, ptr %255, i64 %279
+  store <4 x i8> splat (i8 3), ptr %289, align 1
+  %290 = add nuw i64 %278, 4
+  %291 = icmp eq i64 %290, %268
+  br i1 %291, label %292, label %277
+
+292:
+  %293 = icmp eq i64 %251, %268
+  br i1 %293, label %297, label %294
 
 294:
-  %295 = phi i64 [ %315, %308 ], [ %150, %243 ], [ %150, %289 ], [ %150, %321 ]
-  %296 = phi i64 [ %314, %308 ], [ %151, %243 ], [ %151, %289 ], [ %151, %321 ]
-  %297 = phi i64 [ %313, %308 ], [ %152, %243 ], [ %152, %289 ], [ %152, %321 ]
-  %298 = phi i64 [ %312, %308 ], [ %153, %243 ], [ %153, %289 ], [ %153, %321 ]
-  %299 = phi i64 [ %311, %308 ], [ %154, %243 ], [ %154, %289 ], [ %154, %321 ]
-  %300 = phi i64 [ %310, %308 ], [ %155, %243 ], [ %155, %289 ], [ %155, %321 ]
-  %301 = phi i64 [ %309, %308 ], [ %156, %243 ], [ %156, %289 ], [ %156, %321 ]
-  %302 = icmp eq i64 %317, 32
-  br i1 %302, label %303, label %308
+  %295 = phi i64 [ %251, %257 ], [ %251, %253 ], [ %269, %292 ]
+  %296 = phi i64 [ %248, %257 ], [ %248, %253 ], [ %270, %292 ]
+  br label %326
 
-303:
-  %304 = inttoptr i64 %39 to ptr
-  %305 = load i64, ptr %304, align 8
-  %306 = add nsw i64 %305, 1
-  store i64 %306, ptr %304, align 8
-  %307 = add nsw i64 %2, 56
-  br label %337
+297:
+  %298 = phi i64 [ %320, %312 ], [ %152, %246 ], [ %152, %292 ], [ %152, %326 ]
+  %299 = phi i64 [ %319, %312 ], [ %153, %246 ], [ %153, %292 ], [ %153, %326 ]
+  %300 = phi i64 [ %318, %312 ], [ %154, %246 ], [ %154, %292 ], [ %154, %326 ]
+  %301 = phi i64 [ %317, %312 ], [ %155, %246 ], [ %155, %292 ], [ %155, %326 ]
+  %302 = phi i64 [ %316, %312 ], [ %156, %246 ], [ %156, %292 ], [ %156, %326 ]
+  %303 = phi i64 [ %315, %312 ], [ %157, %246 ], [ %157, %292 ], [ %157, %326 ]
+  %304 = phi i64 [ %314, %312 ], [ %158, %246 ], [ %158, %292 ], [ %158, %326 ]
+  %305 = phi i64 [ %313, %312 ], [ %159, %246 ], [ %159, %292 ], [ %159, %326 ]
+  %306 = icmp eq i64 %322, 32
+  br i1 %306, label %307, label %312
 
-308:
-  %309 = phi i64 [ 0, %51 ], [ %301, %294 ]
-  %310 = phi i64 [ 0, %51 ], [ %300, %294 ]
-  %311 = phi i64 [ 0, %51 ], [ %299, %294 ]
-  %312 = phi i64 [ 0, %51 ], [ %298, %294 ]
-  %313 = phi i64 [ 0, %51 ], [ %297, %294 ]
-  %314 = phi i64 [ 0, %51 ], [ %296, %294 ]
-  %315 = phi i64 [ 0, %51 ], [ %295, %294 ]
-  %316 = phi i64 [ 0, %51 ], [ %317, %294 ]
-  %317 = add nuw nsw i64 %316, 1
-  %318 = shl nuw i64 1, %316
-  %319 = and i64 %318, %34
-  %320 = icmp eq i64 %319, 0
-  br i1 %320, label %294, label %91
+307:
+  %308 = inttoptr i64 %39 to ptr
+  %309 = load i64, ptr %308, align 8
+  %310 = add nsw i64 %309, 1
+  store i64 %310, ptr %308, align 8
+  %311 = add nsw i64 %2, 56
+  br label %342
 
-321:
-  %322 = phi i64 [ %324, %321 ], [ %292, %291 ]
-  %323 = phi i64 [ %325, %321 ], [ %293, %291 ]
-  %324 = add nsw i64 %322, -1
-  %325 = add nsw i64 %323, 1
-  %326 = getelementptr i64, ptr %251, i64 %323
-  %327 = load i64, ptr %326, align 8
-  %328 = and i64 %327, 63
-  %329 = icmp ne i64 %328, %244
-  %330 = ashr i64 %327, 36
-  %331 = icmp slt i64 %156, %330
-  %332 = select i1 %329, i1 %331, i1 false
-  %333 = select i1 %332, i64 32, i64 %244
-  %334 = or i64 %333, %155
-  store i64 %334, ptr %326, align 8
-  %335 = getelementptr i8, ptr %252, i64 %323
-  store i8 3, ptr %335, align 1
-  %336 = icmp ugt i64 %322, 1
-  br i1 %336, label %321, label %294
+312:
+  %313 = phi i64 [ 0, %51 ], [ %305, %297 ]
+  %314 = phi i64 [ 0, %51 ], [ %304, %297 ]
+  %315 = phi i64 [ 0, %51 ], [ %303, %297 ]
+  %316 = phi i64 [ 0, %51 ], [ %302, %297 ]
+  %317 = phi i64 [ 0, %51 ], [ %301, %297 ]
+  %318 = phi i64 [ 0, %51 ], [ %300, %297 ]
+  %319 = phi i64 [ 0, %51 ], [ %299, %297 ]
+  %320 = phi i64 [ 0, %51 ], [ %298, %297 ]
+  %321 = phi i64 [ 0, %51 ], [ %322, %297 ]
+  %322 = add nuw nsw i64 %321, 1
+  %323 = shl nuw i64 1, %321
+  %324 = and i64 %323, %34
+  %325 = icmp eq i64 %324, 0
+  br i1 %325, label %297, label %91
 
-337:
-  %338 = phi i64 [ %47, %46 ], [ %307, %303 ], [ 0, %48 ]
+326:
+  %327 = phi i64 [ %329, %326 ], [ %295, %294 ]
+  %328 = phi i64 [ %330, %326 ], [ %296, %294 ]
+  %329 = add nsw i64 %327, -1
+  %330 = add i64 %328, 1
+  %331 = getelementptr i64, ptr %254, i64 %328
+  %332 = load i64, ptr %331, align 8
+  %333 = and i64 %332, 63
+  %334 = icmp ne i64 %333, %247
+  %335 = ashr i64 %332, 36
+  %336 = icmp slt i64 %158, %335
+  %337 = select i1 %334, i1 %336, i1 false
+  %338 = select i1 %337, i64 32, i64 %247
+  %339 = or i64 %338, %157
+  store i64 %339, ptr %331, align 8
+  %340 = getelementptr i8, ptr %255, i64 %328
+  store i8 3, ptr %340, align 1
+  %341 = icmp ugt i64 %327, 1
+  br i1 %341, label %326, label %297
+
+342:
+  %343 = phi i64 [ %47, %46 ], [ %311, %307 ], [ 0, %48 ]
   call void @llvm.lifetime.end.p0(ptr nonnull %4)
-  ret i64 %338
+  ret i64 %343
 }
 
 define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
@@ -1719,14 +1734,14 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
 
 46:
   %47 = add nsw i64 %2, 56
-  br label %253
+  br label %258
 
 48:
   store i8 0, ptr %4, align 1
   call fastcc void @1(ptr %4, i64 %0, i64 %2, i64 %7, i64 %26, i64 %34, i64 %39, i8 1)
   %49 = load i8, ptr %4, align 1
   %50 = icmp eq i8 %49, 0
-  br i1 %50, label %253, label %51
+  br i1 %50, label %258, label %51
 
 51:
   %52 = getelementptr i8, ptr %5, i64 8
@@ -1741,8 +1756,8 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
   %61 = trunc i64 %56 to i32
   %62 = and i64 %7, 128
   %63 = icmp eq i64 %62, 0
-  %64 = getelementptr i8, ptr %35, i64 152
-  %65 = getelementptr i8, ptr %35, i64 144
+  %64 = getelementptr i8, ptr %35, i64 160
+  %65 = getelementptr i8, ptr %35, i64 152
   %66 = shl i64 %9, 6
   %67 = add nsw i64 %66, 128
   %68 = icmp eq i64 %43, 0
@@ -1758,19 +1773,19 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
   %78 = tail call i64 @llvm.ctpop.i64(i64 %26)
   %79 = icmp ult i64 %78, 2
   %80 = select i1 %31, i1 true, i1 %79
-  br label %232
+  br label %236
 
 81:
   br i1 %59, label %86, label %82
 
 82:
-  %83 = getelementptr i64, ptr %60, i64 %239
+  %83 = getelementptr i64, ptr %60, i64 %244
   %84 = load i64, ptr %83, align 8
   %85 = add nsw i64 %84, %56
   br label %91
 
 86:
-  %87 = getelementptr i32, ptr %60, i64 %239
+  %87 = getelementptr i32, ptr %60, i64 %244
   %88 = load i32, ptr %87, align 4
   %89 = add i32 %88, %61
   %90 = zext i32 %89 to i64
@@ -1794,8 +1809,8 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
 
 101:
   %102 = phi i64 [ %29, %91 ], [ %100, %97 ], [ 0, %93 ]
-  %103 = icmp eq i64 %102, %238
-  br i1 %103, label %127, label %104
+  %103 = icmp eq i64 %102, %243
+  br i1 %103, label %129, label %104
 
 104:
   %105 = inttoptr i64 %102 to ptr
@@ -1807,9 +1822,9 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
   %111 = load i64, ptr %110, align 8
   %112 = getelementptr i8, ptr %105, i64 48
   %113 = load i64, ptr %112, align 8
-  %114 = getelementptr i8, ptr %105, i64 128
+  %114 = getelementptr i8, ptr %105, i64 136
   %115 = load i64, ptr %114, align 8
-  %116 = getelementptr i8, ptr %105, i64 112
+  %116 = getelementptr i8, ptr %105, i64 120
   %117 = load i64, ptr %116, align 8
   %118 = inttoptr i64 %117 to ptr
   %119 = getelementptr i32, ptr %118, i64 %115
@@ -1819,207 +1834,212 @@ define i64 @store_shared(i64 %0, i64 %1, i64 %2) {
   %123 = shl i64 %115, 24
   %124 = or i64 %123, %67
   %125 = or i64 %124, %122
-  %126 = getelementptr i8, ptr %105, i64 160
+  %126 = getelementptr i8, ptr %105, i64 168
   store i64 %125, ptr %126, align 8
-  br label %127
+  %127 = getelementptr i8, ptr %105, i64 104
+  %128 = load i64, ptr %127, align 8
+  br label %129
 
-127:
-  %128 = phi i64 [ %102, %104 ], [ %238, %101 ]
-  %129 = phi i64 [ %107, %104 ], [ %237, %101 ]
-  %130 = phi i64 [ %109, %104 ], [ %236, %101 ]
-  %131 = phi i64 [ %111, %104 ], [ %235, %101 ]
-  %132 = phi i64 [ %113, %104 ], [ %234, %101 ]
-  %133 = phi i64 [ %125, %104 ], [ %233, %101 ]
-  br i1 %68, label %134, label %136
+129:
+  %130 = phi i64 [ %102, %104 ], [ %243, %101 ]
+  %131 = phi i64 [ %107, %104 ], [ %242, %101 ]
+  %132 = phi i64 [ %109, %104 ], [ %241, %101 ]
+  %133 = phi i64 [ %111, %104 ], [ %240, %101 ]
+  %134 = phi i64 [ %113, %104 ], [ %239, %101 ]
+  %135 = phi i64 [ %125, %104 ], [ %238, %101 ]
+  %136 = phi i64 [ %128, %104 ], [ %237, %101 ]
+  br i1 %68, label %137, label %139
 
-134:
-  %135 = sub nsw i64 %92, %129
-  br label %175
+137:
+  %138 = sub nsw i64 %92, %131
+  br label %178
 
-136:
-  %137 = mul nuw nsw i64 %239, %72
-  %138 = add i64 %75, %137
-  %139 = sub i64 %92, %129
-  %140 = add i64 %139, %130
-  br label %141
-
-141:
-  %142 = phi i64 [ 0, %136 ], [ %143, %173 ]
-  %143 = add nuw nsw i64 %142, 1
-  br i1 %70, label %144, label %161
+139:
+  %140 = mul nuw nsw i64 %244, %72
+  %141 = add i64 %75, %140
+  %142 = sub i64 %92, %131
+  %143 = add i64 %142, %132
+  br label %144
 
 144:
-  %145 = mul nuw nsw i64 %74, %142
-  %146 = add i64 %138, %145
-  %147 = inttoptr i64 %146 to ptr
-  switch i8 %76, label %155 [
-    i8 4, label %148
-    i8 8, label %151
-    i8 2, label %153
+  %145 = phi i64 [ 0, %139 ], [ %146, %176 ]
+  %146 = add nuw nsw i64 %145, 1
+  br i1 %70, label %147, label %164
+
+147:
+  %148 = mul nuw nsw i64 %74, %145
+  %149 = add i64 %141, %148
+  %150 = inttoptr i64 %149 to ptr
+  switch i8 %76, label %158 [
+    i8 4, label %151
+    i8 8, label %154
+    i8 2, label %156
   ]
 
-148:
-  %149 = load i32, ptr %147, align 4
-  %150 = zext i32 %149 to i64
-  br label %161
-
 151:
-  %152 = load i64, ptr %147, align 8
+  %152 = load i32, ptr %150, align 4
+  %153 = zext i32 %152 to i64
+  br label %164
+
+154:
+  %155 = load i64, ptr %150, align 8
+  br label %164
+
+156:
+  %157 = load i16, ptr %150, align 2
   br label %161
-
-153:
-  %154 = load i16, ptr %147, align 2
-  br label %158
-
-155:
-  %156 = load i8, ptr %147, align 1
-  %157 = zext i8 %156 to i16
-  br label %158
 
 158:
-  %159 = phi i16 [ %154, %153 ], [ %157, %155 ]
-  %160 = zext i16 %159 to i64
+  %159 = load i8, ptr %150, align 1
+  %160 = zext i8 %159 to i16
   br label %161
 
 161:
-  %162 = phi i64 [ %57, %141 ], [ %160, %158 ], [ %150, %148 ], [ %152, %151 ]
-  %163 = mul nuw nsw i64 %142, %41
-  %164 = add nsw i64 %140, %163
-  %165 = inttoptr i64 %164 to ptr
-  switch i8 %77, label %171 [
-    i8 4, label %166
-    i8 8, label %168
-    i8 2, label %169
+  %162 = phi i16 [ %157, %156 ], [ %160, %158 ]
+  %163 = zext i16 %162 to i64
+  br label %164
+
+164:
+  %165 = phi i64 [ %57, %144 ], [ %163, %161 ], [ %153, %151 ], [ %155, %154 ]
+  %166 = mul nuw nsw i64 %145, %41
+  %167 = add nsw i64 %143, %166
+  %168 = inttoptr i64 %167 to ptr
+  switch i8 %77, label %174 [
+    i8 4, label %169
+    i8 8, label %171
+    i8 2, label %172
   ]
 
-166:
-  %167 = trunc i64 %162 to i32
-  store i32 %167, ptr %165, align 4
-  br label %173
-
-168:
-  store i64 %162, ptr %165, align 8
-  br label %173
-
 169:
-  %170 = trunc i64 %162 to i16
-  store i16 %170, ptr %165, align 2
-  br label %173
+  %170 = trunc i64 %165 to i32
+  store i32 %170, ptr %168, align 4
+  br label %176
 
 171:
-  %172 = trunc i64 %162 to i8
-  store i8 %172, ptr %165, align 1
-  br label %173
+  store i64 %165, ptr %168, align 8
+  br label %176
 
-173:
-  %174 = icmp eq i64 %143, %43
-  br i1 %174, label %175, label %141
+172:
+  %173 = trunc i64 %165 to i16
+  store i16 %173, ptr %168, align 2
+  br label %176
 
-175:
-  %176 = phi i64 [ %135, %134 ], [ %139, %173 ]
-  %177 = ashr i64 %176, 2
-  %178 = add nsw i64 %176, %44
-  %179 = ashr i64 %178, 2
-  %180 = sub nsw i64 %179, %177
-  %181 = icmp slt i64 %180, 1
-  br i1 %181, label %212, label %182
+174:
+  %175 = trunc i64 %165 to i8
+  store i8 %175, ptr %168, align 1
+  br label %176
 
-182:
-  %183 = select i1 %80, i64 %239, i64 32
-  %184 = inttoptr i64 %131 to ptr
-  %185 = inttoptr i64 %128 to ptr
-  %186 = getelementptr i8, ptr %185, i64 88
-  %187 = getelementptr i8, ptr %185, i64 56
-  %188 = getelementptr i8, ptr %185, i64 96
-  %189 = inttoptr i64 %132 to ptr
-  %190 = or i64 %133, %183
-  br label %244
+176:
+  %177 = icmp eq i64 %146, %43
+  br i1 %177, label %178, label %144
 
-191:
-  %192 = load i64, ptr %186, align 8
-  %193 = inttoptr i64 %192 to ptr
-  %194 = load i64, ptr %193, align 8
-  %195 = icmp slt i64 %194, 1
-  br i1 %195, label %209, label %196
+178:
+  %179 = phi i64 [ %138, %137 ], [ %142, %176 ]
+  %180 = ashr i64 %179, %136
+  %181 = add nsw i64 %179, %44
+  %182 = ashr i64 %181, %136
+  %183 = sub i64 %182, %180
+  %184 = icmp slt i64 %183, 1
+  br i1 %184, label %215, label %185
 
-196:
-  %197 = phi i64 [ %198, %196 ], [ 0, %191 ]
-  %198 = add nuw nsw i64 %197, 1
-  %199 = load i64, ptr %187, align 8
-  %200 = inttoptr i64 %199 to ptr
-  %201 = load i64, ptr %200, align 8
-  %202 = shl nsw i64 %197, 3
-  %203 = load i64, ptr %188, align 8
-  %204 = mul nsw i64 %202, %203
-  %205 = add nsw i64 %204, %201
-  %206 = inttoptr i64 %205 to ptr
-  %207 = getelementptr i64, ptr %206, i64 %246
-  store i64 0, ptr %207, align 8
-  %208 = icmp eq i64 %194, %198
-  br i1 %208, label %209, label %196
+185:
+  %186 = select i1 %80, i64 %244, i64 32
+  %187 = inttoptr i64 %133 to ptr
+  %188 = inttoptr i64 %130 to ptr
+  %189 = getelementptr i8, ptr %188, i64 88
+  %190 = getelementptr i8, ptr %188, i64 56
+  %191 = getelementptr i8, ptr %188, i64 96
+  %192 = inttoptr i64 %134 to ptr
+  %193 = or i64 %135, %186
+  br label %249
 
-209:
-  %210 = getelementptr i64, ptr %189, i64 %246
-  store i64 %190, ptr %210, align 8
-  store i8 1, ptr %249, align 1
-  %211 = icmp ugt i64 %245, 1
-  br i1 %211, label %244, label %212
+194:
+  %195 = load i64, ptr %189, align 8
+  %196 = inttoptr i64 %195 to ptr
+  %197 = load i64, ptr %196, align 8
+  %198 = icmp slt i64 %197, 1
+  br i1 %198, label %212, label %199
+
+199:
+  %200 = phi i64 [ %201, %199 ], [ 0, %194 ]
+  %201 = add nuw nsw i64 %200, 1
+  %202 = load i64, ptr %190, align 8
+  %203 = inttoptr i64 %202 to ptr
+  %204 = load i64, ptr %203, align 8
+  %205 = shl nsw i64 %200, 3
+  %206 = load i64, ptr %191, align 8
+  %207 = mul nsw i64 %205, %206
+  %208 = add nsw i64 %207, %204
+  %209 = inttoptr i64 %208 to ptr
+  %210 = getelementptr i64, ptr %209, i64 %251
+  store i64 0, ptr %210, align 8
+  %211 = icmp eq i64 %197, %201
+  br i1 %211, label %212, label %199
 
 212:
-  %213 = phi i64 [ %238, %232 ], [ %128, %175 ], [ %128, %209 ]
-  %214 = phi i64 [ %237, %232 ], [ %129, %175 ], [ %129, %209 ]
-  %215 = phi i64 [ %236, %232 ], [ %130, %175 ], [ %130, %209 ]
-  %216 = phi i64 [ %235, %232 ], [ %131, %175 ], [ %131, %209 ]
-  %217 = phi i64 [ %234, %232 ], [ %132, %175 ], [ %132, %209 ]
-  %218 = phi i64 [ %233, %232 ], [ %133, %175 ], [ %133, %209 ]
-  %219 = icmp eq i64 %240, 32
-  br i1 %219, label %220, label %232
+  %213 = getelementptr i64, ptr %192, i64 %251
+  store i64 %193, ptr %213, align 8
+  store i8 1, ptr %254, align 1
+  %214 = icmp ugt i64 %250, 1
+  br i1 %214, label %249, label %215
 
-220:
-  %221 = getelementptr i8, ptr %35, i64 104
-  %222 = load i64, ptr %221, align 8
-  %223 = inttoptr i64 %222 to ptr
-  %224 = getelementptr i32, ptr %223, i64 %9
-  %225 = load i32, ptr %224, align 4
-  %226 = trunc nuw i64 %26 to i32
-  %227 = or i32 %225, %226
-  store i32 %227, ptr %224, align 4
-  %228 = inttoptr i64 %39 to ptr
-  %229 = load i64, ptr %228, align 8
-  %230 = add nsw i64 %229, 1
-  store i64 %230, ptr %228, align 8
-  %231 = add nsw i64 %2, 56
-  br label %253
+215:
+  %216 = phi i64 [ %243, %236 ], [ %130, %178 ], [ %130, %212 ]
+  %217 = phi i64 [ %242, %236 ], [ %131, %178 ], [ %131, %212 ]
+  %218 = phi i64 [ %241, %236 ], [ %132, %178 ], [ %132, %212 ]
+  %219 = phi i64 [ %240, %236 ], [ %133, %178 ], [ %133, %212 ]
+  %220 = phi i64 [ %239, %236 ], [ %134, %178 ], [ %134, %212 ]
+  %221 = phi i64 [ %238, %236 ], [ %135, %178 ], [ %135, %212 ]
+  %222 = phi i64 [ %237, %236 ], [ %136, %178 ], [ %136, %212 ]
+  %223 = icmp eq i64 %245, 32
+  br i1 %223, label %224, label %236
 
-232:
-  %233 = phi i64 [ 0, %51 ], [ %218, %212 ]
-  %234 = phi i64 [ 0, %51 ], [ %217, %212 ]
-  %235 = phi i64 [ 0, %51 ], [ %216, %212 ]
-  %236 = phi i64 [ 0, %51 ], [ %215, %212 ]
-  %237 = phi i64 [ 0, %51 ], [ %214, %212 ]
-  %238 = phi i64 [ 0, %51 ], [ %213, %212 ]
-  %239 = phi i64 [ 0, %51 ], [ %240, %212 ]
-  %240 = add nuw nsw i64 %239, 1
-  %241 = shl nuw i64 1, %239
-  %242 = and i64 %241, %34
-  %243 = icmp eq i64 %242, 0
-  br i1 %243, label %212, label %81
+224:
+  %225 = getelementptr i8, ptr %35, i64 112
+  %226 = load i64, ptr %225, align 8
+  %227 = inttoptr i64 %226 to ptr
+  %228 = getelementptr i32, ptr %227, i64 %9
+  %229 = load i32, ptr %228, align 4
+  %230 = trunc nuw i64 %26 to i32
+  %231 = or i32 %229, %230
+  store i32 %231, ptr %228, align 4
+  %232 = inttoptr i64 %39 to ptr
+  %233 = load i64, ptr %232, align 8
+  %234 = add nsw i64 %233, 1
+  store i64 %234, ptr %232, align 8
+  %235 = add nsw i64 %2, 56
+  br label %258
 
-244:
-  %245 = phi i64 [ %180, %182 ], [ %247, %209 ]
-  %246 = phi i64 [ %177, %182 ], [ %248, %209 ]
-  %247 = add nsw i64 %245, -1
-  %248 = add nsw i64 %246, 1
-  %249 = getelementptr i8, ptr %184, i64 %246
-  %250 = load i8, ptr %249, align 1
-  %251 = and i8 %250, 2
-  %252 = icmp eq i8 %251, 0
-  br i1 %252, label %209, label %191
+236:
+  %237 = phi i64 [ 0, %51 ], [ %222, %215 ]
+  %238 = phi i64 [ 0, %51 ], [ %221, %215 ]
+  %239 = phi i64 [ 0, %51 ], [ %220, %215 ]
+  %240 = phi i64 [ 0, %51 ], [ %219, %215 ]
+  %241 = phi i64 [ 0, %51 ], [ %218, %215 ]
+  %242 = phi i64 [ 0, %51 ], [ %217, %215 ]
+  %243 = phi i64 [ 0, %51 ], [ %216, %215 ]
+  %244 = phi i64 [ 0, %51 ], [ %245, %215 ]
+  %245 = add nuw nsw i64 %244, 1
+  %246 = shl nuw i64 1, %244
+  %247 = and i64 %246, %34
+  %248 = icmp eq i64 %247, 0
+  br i1 %248, label %215, label %81
 
-253:
-  %254 = phi i64 [ %47, %46 ], [ %231, %220 ], [ 0, %48 ]
+249:
+  %250 = phi i64 [ %183, %185 ], [ %252, %212 ]
+  %251 = phi i64 [ %180, %185 ], [ %253, %212 ]
+  %252 = add nsw i64 %250, -1
+  %253 = add i64 %251, 1
+  %254 = getelementptr i8, ptr %187, i64 %251
+  %255 = load i8, ptr %254, align 1
+  %256 = and i8 %255, 2
+  %257 = icmp eq i8 %256, 0
+  br i1 %257, label %212, label %194
+
+258:
+  %259 = phi i64 [ %47, %46 ], [ %235, %224 ], [ 0, %48 ]
   call void @llvm.lifetime.end.p0(ptr nonnull %4)
-  ret i64 %254
+  ret i64 %259
 }
 
 declare i64 @llvm.ctpop.i64(i64)

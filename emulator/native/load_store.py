@@ -50,7 +50,7 @@ SIGNED, LONG, UNIFORM, GUARDED, GUARD_HOLDS, CONSTANT, ONCE, PEER = (1 << bit fo
 WIDTH_AT, COUNT_AT, REGISTER_AT, CELL_AT = 8, 16, 24, 32
 BYTE: Final = 0xFF
 WINDOWS, BYTES, PATTERNS, START, LIMIT_AT, HOST, WRITES, READS, PENDING, READERS, EPOCHS = range(11)
-WARPS, CELLS_OF, STORED, CLOCK_AT, WARP, COMPONENT, SERIAL, PEERS, CTAS, LAST = range(11, 21)
+WARPS, CELLS_OF, SHIFT, STORED, CLOCK_AT, WARP, COMPONENT, SERIAL, PEERS, CTAS, LAST = range(11, 22)
 """The fields of MEMORY_ROW."""
 ROW_BYTES: Final = MEMORY_ROW.itemsize
 WINDOW_START, WINDOW_COUNT, WINDOW_WRITES, WINDOW_READS = range(4)
@@ -176,7 +176,7 @@ def _shared(registers: int, active: int, step: int, store: bool) -> int:
     if not _shared_in_order(registers, step, form, live, asked, pattern, store):
         return 0
     base, more, data = registers + i64(step)[ADDRESS], i64(step)[ADDEND], i64(step)[DATA]
-    row = start = host = pending = records = record = met = 0
+    row = start = host = pending = records = record = met = shift = 0
     for lane in range(LANES):
         if asked >> lane & 1:
             address = _address(base, more, form, lane)
@@ -185,10 +185,11 @@ def _shared(registers: int, active: int, step: int, store: bool) -> int:
                 row, start, host, pending = found, i64(found)[START], i64(found)[HOST], i64(found)[PENDING]
                 records = i64(row)[WRITES] if store else _reads(row, i64(row)[WARP])
                 i64(row)[LAST] = record = _shared_record(row, number)
+                shift = i64(row)[SHIFT]
                 met = i32(i64(row)[CLOCK_AT])[i64(row)[COMPONENT] + 1]
             _move(registers, form, live, data, lane, host + address - start, store)
             who = _named(form, live, lane) if store or form & UNIFORM else u32(pattern + PATTERN_WHO)[lane]
-            for cell in range(address - start >> 2, address - start + size >> 2):
+            for cell in range(address - start >> shift, address - start + size >> shift):
                 if store:
                     if u8(pending)[cell] & READ:
                         _forget_reads(row, cell)
@@ -387,7 +388,7 @@ def _shared_in_order(registers: int, step: int, form: int, live: int, asked: int
     base, more, first = registers + i64(step)[ADDRESS], i64(step)[ADDEND], -1
     memory, offsets, size = registers + i64(step)[MEMORY], pattern + PATTERN_OFFSETS, _bytes(form)
     compared = _compared(memory, form)
-    row = start = limit = writes = 0
+    row = start = limit = writes = shift = 0
     for lane in range(LANES):
         if asked >> lane & 1:
             address = _address(base, more, form, lane)
@@ -397,10 +398,11 @@ def _shared_in_order(registers: int, step: int, form: int, live: int, asked: int
                 return False
             if found != row:
                 row, start, limit, writes = found, i64(found)[START], i64(found)[LIMIT_AT], i64(found)[WRITES]
+                shift = i64(found)[SHIFT]
             offset, who = address - start, _named(form, live, lane)
-            if not (0 <= offset < limit and offset & size - 1 == 0):
+            if not (0 <= offset < limit and offset & size - 1 == 0 and size >> shift != 0):
                 return False
-            for cell in range(offset >> 2, offset + size >> 2):
+            for cell in range(offset >> shift, offset + size >> shift):
                 record = i64(writes)[cell]
                 other = record & LANE != who and (store or record & LANE != MANY)
                 if not _seen(row, record, other) and not (store and record == UNWRITTEN):

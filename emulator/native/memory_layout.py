@@ -6,12 +6,13 @@ handler otherwise.
 - Global memory: every lane must be aligned and begin in the instruction's window, part of an allocation that the
   handler accessed, so no fault is possible. An allocation that is written in the launch has two records per cell, of
   the last write and the last read. Each lane must find its own record or none there; a load by .nc must find no write.
-- Shared memory: besides the shadow there is a record of the last writer of each 4-byte cell and, for each warp of the
-  CTA and each peer (an admitted warp of another CTA), of its last read since. A load proceeds if its warp's clock
-  covers the records of writes. A store also has to cover the records of reads, if the cell is marked READ, and the
-  readers in the shadow. If a cell has a record of a write, a clock that covers that write covers the shadow's older
-  state too. A handler first merges the records of its cells into the shadow. Where a record cannot express the shadow's
-  state it is `ASK`. A peer is admitted once it knows that the CTA has started, which remains true.
+- Shared memory: besides the shadow there is a record of the last writer of each cell and, for each warp of the CTA and
+  each peer (an admitted warp of another CTA), of its last read since. A cell has as many bytes as the shadow's, 4 or 1.
+  A load proceeds if its warp's clock covers the records of writes. A store also has to cover the records of reads, if
+  the cell is marked READ, and the readers in the shadow. If a cell has a record of a write, a clock that covers that
+  write covers the shadow's older state too. A handler first merges the records of its cells into the shadow. Where a
+  record cannot express the shadow's state it is `ASK`. A peer is admitted once it knows that the CTA has started, which
+  remains true.
 - Lanes: a lane has seen the other lanes of its warp up to the time of the clock's next component. A record has the
   lane, or `MANY`. For a write, MANY means that all lanes wrote the same value in one instruction and any lane may read
   it; for reads, that there were several lanes.
@@ -35,11 +36,11 @@ MEMORY_ROW: Final = np.dtype(
             *("windows", "bytes", "patterns"),
             *("start", "limit", "data"),
             *("writes", "reads", "pending", "readers", "epochs"),
-            *("warps", "cells"),
+            *("warps", "cells", "shift"),
             *("stored", "clock", "warp", "component", "serial", "peers", "ctas"),
             "last",
         ),
-        "formats": ("u8",) * 21,
+        "formats": ("u8",) * 22,
         "itemsize": LANES * 8,
     }
 )
@@ -55,9 +56,9 @@ in `readers`. clock: the first row of the warp's clock. warps: a word that holds
 peers: a row like this for each CTA of the cluster, by rank, for accesses of .shared::cluster.
 
 These are numbers. start, limit: the address of the CTA's shared memory and its size (0 while there are no records, or
-for a peer that did not admit the warp). cells: the number of cells with records. warp: the warp's index in the records.
-component: its clock component. serial: its number in the launch. ctas: the number of rows at `peers`. last: the record
-of the warp's last access by this row.
+for a peer that did not admit the warp). cells: the number of cells with records. shift: log2 of the bytes of a cell.
+warp: the warp's index in the records. component: its clock component. serial: its number in the launch. ctas: the
+number of rows at `peers`. last: the record of the warp's last access by this row.
 """
 _NAMES: Final = MEMORY_ROW.names or ()
 PATTERNS, LIMIT, CLOCK, WARP, LAST = map(_NAMES.index, ("patterns", "limit", "clock", "warp", "last"))

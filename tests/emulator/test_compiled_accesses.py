@@ -253,7 +253,7 @@ def shared_loop(body: str, *arrays: np.ndarray, block: int = 32) -> Stats:
     return looped(body, *arrays, block=block, before=SHARED)
 
 
-@pytest.mark.parametrize(("bits", "vector"), [(16, 2), (16, 4), *product((32, 64), (1, 2)), (32, 4)])
+@pytest.mark.parametrize(("bits", "vector"), [*product((16, 32), (1, 2, 4)), *product((64,), (1, 2))])
 def test_every_round_passes_its_elements_on(bits: int, vector: int, handled_shared: list[str]) -> None:
     """A round's elements go through shared memory to the mirrored lane."""
     size = bits // 8 * vector
@@ -420,8 +420,8 @@ def test_bulk_copies_see_what_was_stored() -> None:
         shared_loop(body.format(without=2), out)
 
 
-def test_single_bytes_end_the_records() -> None:
-    """In round 2 each thread also reads and writes the second byte of its word."""
+def test_cells_become_bytes(handled_shared: list[str]) -> None:
+    """In round 2 each thread also reads and writes the second byte of its word. Handlers do no access twice."""
     out = np.zeros(32, np.uint32)
     body = """
     setp.ne.u32 %p1, %r90, 2; ld.shared.u32 %r1, [%r52]; @%p1 bra WHOLE;
@@ -435,16 +435,18 @@ def test_single_bytes_end_the_records() -> None:
     )
     launch(text, out)
     np.testing.assert_array_equal(out, np.arange(32) + ROUNDS + 0x700)
+    assert len(handled_shared) == 8
 
 
 KINDS = ("ld", "st", "ld.v2", "st.v2", "ld one", "st one", "atom", "bar", "bar", "bar")
+BYTES = ("ld byte", "st byte", "st byte of a word")
 
 
-def random_program(rng: np.random.Generator) -> str:
+def random_program(rng: np.random.Generator, kinds: tuple[str, ...]) -> str:
     """Draw accesses of a few words by three warps, with some lanes each, and occasional barriers."""
     lines = []
     for i in range(int(rng.integers(3, 9))):
-        kind = KINDS[rng.integers(len(KINDS))]
+        kind = kinds[rng.integers(len(kinds))]
         word = int(rng.integers(0, 3)) * 16
         guard = f"@%p{10 + rng.integers(4)}"
         match kind:
@@ -462,6 +464,12 @@ def random_program(rng: np.random.Generator) -> str:
                 lines.append(f"{guard} ld.shared.u32 %r1, [%r50+{4 * word}]; {guard} add.u32 %r2, %r2, %r1;")
             case "st one":
                 lines.append(f"{guard} st.shared.u32 [%r50+{4 * word}], {i};")
+            case "ld byte":
+                lines.append(f"{guard} ld.shared.u8 %r1, [%r57+{4 * word}]; {guard} add.u32 %r2, %r2, %r1;")
+            case "st byte":
+                lines.append(f"{guard} st.shared.u8 [%r57+{4 * word}], %r2;")
+            case "st byte of a word":
+                lines.append(f"{guard} st.shared.u8 [%r55+{4 * word + 1}], %r2;")
             case "atom":
                 lines.append(f"{guard} atom.shared.add.u32 %r1, [%r55+{4 * word}], 3;")
             case "bar":
@@ -480,16 +488,16 @@ def outcome(text: str) -> tuple[str, Stats | None, list[int]]:
     return "", stats, out.tolist()
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_with_or_without_machine_code(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("seed", "kinds"), [*product(range(40), (KINDS,)), *product(range(20), (KINDS + 3 * BYTES,))])
+def test_with_or_without_machine_code(seed: int, kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     preparation = """
     and.b32 %r54, %t, 31; shl.b32 %r55, %r54, 2; add.u32 %r55, %r55, %r50; shl.b32 %r56, %r54, 3;
     add.u32 %r56, %r56, %r50; mov.b32 %r2, %t; setp.eq.u32 %p10, %r53, 0; setp.eq.u32 %p11, %r53, 1;
-    setp.eq.u32 %p12, %r53, 2; setp.lt.u32 %p13, %t, 16; st.shared.u32 [%r52], %t; bar.sync 0;
+    setp.eq.u32 %p12, %r53, 2; setp.lt.u32 %p13, %t, 16; add.u32 %r57, %r54, %r50; st.shared.u32 [%r52], %t; bar.sync 0;
     """
     end = "add.u64 %q0, %a0, %b; st.global.u32 [%q0], %r2; ret;"
-    body = LOOP.format(body=random_program(rng), rounds=ROUNDS).replace("ret;", end)
+    body = LOOP.format(body=random_program(rng, kinds), rounds=ROUNDS).replace("ret;", end)
     text = source(SHARED + preparation + body, block=96)
     with_code = outcome(text)
     monkeypatch.setattr("emulator.engine.fetch.load_store", lambda *_: None)

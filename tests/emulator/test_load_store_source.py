@@ -35,7 +35,6 @@ from emulator.native.memory_layout import (
 
 BYTES: Final = 256
 """Bytes of memory that the accesses reach."""
-CELLS: Final = BYTES // 4
 COMPONENTS: Final = 6
 WARPS: Final = 2
 OWN: Final = 2
@@ -65,6 +64,7 @@ class State:
     pattern: np.ndarray
     counts: np.ndarray
     stored: np.ndarray
+    shift: np.ndarray
 
     def run(self, access: LoadStore, call: Callable[[int, int, int], int], active: int, tracked: bool) -> list[Any]:
         """Run an access on a copy. Return whether it proceeded, and the copy's contents."""
@@ -77,7 +77,7 @@ class State:
         row["start"], row["limit"], row["data"] = BASE, BYTES, address_of(at.memory)
         row["writes"], row["pending"], row["readers"] = map(address_of, (at.writes, at.pending, at.readers))
         row["epochs"], row["reads"], row["warps"] = map(address_of, words)
-        row["cells"], row["stored"] = CELLS, address_of(at.stored)
+        row["cells"], row["shift"], row["stored"] = BYTES >> self.shift[0], self.shift[0], address_of(at.stored)
         row["clock"], row["component"], row["serial"], row["warp"] = address_of(at.clock), OWN, SERIAL, 0
         peers[1] = row[0]
         row["peers"], row["ctas"] = address_of(peers), 2
@@ -104,7 +104,7 @@ class State:
 def accesses(draw: Any) -> LoadStore:
     """Draw the form of an access."""
     shared, store = draw(st.booleans()), draw(st.booleans())
-    width = draw(st.sampled_from((4, 8) if shared else (1, 2, 4, 8)))
+    width = draw(st.sampled_from((1, 2, 4, 8)))
     count = draw(st.sampled_from((1, 2, 4) if width == 4 else (1, 2)))
     return LoadStore(
         store=store,
@@ -174,7 +174,7 @@ def states(draw: Any, access: LoadStore, active: int) -> State:
     if access.shared:
         drawn = [UNWRITTEN if access.store else SEEN, *(shared_record(draw) for _ in range(3))]
         writes = np.array([drawn[0] if clean else drawn[kinds[cell % 8]] for cell in range(number)])
-        reads = np.array([0 if clean else drawn[1 + kinds[cell % 8]] for cell in range(WARPS * CELLS)])
+        reads = np.array([0 if clean else drawn[1 + kinds[cell % 8]] for cell in range(WARPS * BYTES)])
     else:
         named = [int(np.argmax(places == cell * max(access.cell, 1) // size)) for cell in range(number)]
         writes, reads = (np.array([0 if clean else global_record(draw, lane) for lane in named[:8]] * 32) for _ in "12")
@@ -192,6 +192,7 @@ def states(draw: Any, access: LoadStore, active: int) -> State:
         pattern=pattern,
         counts=np.zeros(2, np.int64),
         stored=np.zeros(1, np.uint32),
+        shift=np.array([draw(st.sampled_from((0, 2)))]),
     )
 
 

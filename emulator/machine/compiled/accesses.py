@@ -30,7 +30,6 @@ from ..launch.globalmem import Allocation
 from ..launch.launch import Launch
 from ..launch.statistics import Shape, Stats, shape_of
 from ..memory.global_shadow import GlobalShadow
-from ..memory.shared import CHUNK
 from ..topology import Cta, Warp
 from .records import CompiledRecords
 
@@ -79,9 +78,8 @@ class CompiledAccesses:
 
         memory: these rows, uint64[warps, 32].
         """
-        cta = warps[0].cta
-        pending = self._of_shared and cta.smem.shift
-        memory[:] = _with_records(self._row, cta, CompiledRecords(cta, self._accesses)) if pending else self._row
+        cta, row = warps[0].cta, self._row
+        memory[:] = _with_records(row, cta, CompiledRecords(cta, self._accesses)) if self._of_shared else row
         memory[:, PATTERNS] = self._patterns.ctypes.data + self._patterns.strides[0] * np.arange(len(warps))
         stored = np.zeros((len(warps), max(len(self._accesses), 1)), np.uint32)
         for warp, row, executed in zip(warps, memory, stored, strict=True):
@@ -211,16 +209,9 @@ def _admit(warp: Warp) -> None:
 
 def _with_records(row: np.ndarray, cta: Cta, records: CompiledRecords) -> np.ndarray:
     """Attach records to a CTA's shared memory. Return `row` with them, the MEMORY_ROW of any warp: uint64[32]."""
-    smem = cta.smem
-    smem.shadow.attach(records)
+    cta.smem.shadow.attach(records)
     records.row = row.copy()
-    known = records.row.view(MEMORY_ROW)
-    known["start"], known["limit"] = cta.window, smem.size & -CHUNK
-    known["data"] = address_of(smem.bytes)
-    known["writes"], known["cells"] = address_of(records.writes), records.writes.size
-    known["pending"], known["readers"] = address_of(records.pending), address_of(smem.shadow.reader)
-    known["epochs"] = cta.cluster.history.epochs
-    known["reads"], known["warps"] = address_of(records.words) + 8 * np.arange(2)
+    records.describe(records.row)
     return records.row
 
 

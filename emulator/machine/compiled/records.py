@@ -18,7 +18,7 @@ from ...native.memory_layout import (
     ID,
     ID_BITS,
     LAST,
-    LIMIT,
+    MEMORY_ROW,
     TIME_BITS,
     UNWRITTEN,
     address_of,
@@ -28,6 +28,7 @@ from ...native.memory_layout import (
 )
 from ...native.shadow_check import GENERIC, NOT_KNOWN
 from ...ptx.syntax import Instr
+from ..memory.shared import CHUNK
 from ..order.access import Access
 from ..order.clocks import Clock
 from ..topology import Cta, Warp
@@ -66,15 +67,26 @@ class CompiledRecords:
         last = np.array([warp.peers[self._cta.rank, LAST] for warp in peers], np.int64)
         return bool(clock.misses(last).any())
 
-    def end(self) -> None:
-        """Merge all records into the shadow. From then on compiled code calls the handler for every access."""
-        self.flush_all()
-        self._shadow.attach(None)
-        for warp in self.warps:
-            if warp.cta is self._cta:
-                warp.memory[LIMIT] = 0
-            if warp.peers is not None:
-                warp.peers[self._cta.rank, LIMIT] = 0
+    def split(self, times: int) -> None:
+        """Follow the shadow, each of whose cells became `times` cells. No record may be pending."""
+        self.writes = np.repeat(self.writes, times)
+        self.reads = untouched(len(self._cta.cluster.warps), self.writes.size)
+        self.pending = np.zeros(self.writes.size, np.uint8)
+        self.words[0] = address_of(self.reads)
+        self._shadow.attach(self)
+        rank, own = self._cta.rank, len(self._cta.warps)
+        of_warps = [warp.memory for warp in self.warps[:own]] + [warp.peers[rank] for warp in self.warps[own:]]
+        for row in (self.row, *of_warps):
+            self.describe(row)
+
+    def describe(self, row: np.ndarray) -> None:
+        """Write into a MEMORY_ROW, uint64[32], where these records and the memory are."""
+        smem, known = self._cta.smem, row.view(MEMORY_ROW)
+        known["start"], known["limit"], known["data"] = self._cta.window, smem.size & -CHUNK, address_of(smem.bytes)
+        known["writes"], known["cells"], known["shift"] = address_of(self.writes), self.writes.size, smem.shift
+        known["pending"], known["readers"] = address_of(self.pending), address_of(self._shadow.reader)
+        known["epochs"] = self._cta.cluster.history.epochs
+        known["reads"], known["warps"] = address_of(self.words) + 8 * np.arange(2)
 
     def copy_from_shadow(self, cells: Any) -> None:
         """Copy the last writers of cells (any numpy index) from the shadow, where clocks alone decide the order."""

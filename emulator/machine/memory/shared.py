@@ -65,11 +65,14 @@ class SharedMemory:
         self.shadow.writer[start >> self.shift : -(-stop // (1 << self.shift))] = number
 
     def refine(self) -> None:
-        """Give each byte a shadow cell of its own from now on, and end the records of compiled code."""
-        if self.shadow.records is not None:
-            self.shadow.records.end()
+        """Give each byte a shadow cell of its own from now on."""
+        records = self.shadow.records
+        if records is not None:
+            records.flush_all()
         self.shadow.split(WORD)
         self.shift = 0
+        if records is not None:
+            records.split(WORD)
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, hit: Any, number: int, kind: str) -> None:
         shadow = self.shadow

@@ -78,8 +78,8 @@ class PendingRecords(Protocol):
     def flush(self, cells: Any, write: bool) -> None:
         """Merge the records of cells (slice or intp array) into the shadow. write: invalidate them for machine code."""
 
-    def end(self) -> None:
-        """Merge all records, and take none from then on."""
+    def split(self, times: int) -> None:
+        """Follow the shadow, each of whose cells became `times` cells. No record may be pending."""
 
 
 class Replaced(Sequence[Iterable[int]]):
