@@ -24,7 +24,7 @@ from flash_mla.checks import (
     errors_of_flash_mla,
 )
 from flash_mla.metadata import FlashMLASchedMeta, get_mla_metadata
-from kernel.checks import check_rank, check_scale, check_shape, plain
+from kernel.checks import check_rank, check_scale, check_shape, plain, whole
 from kernel.plan import Plan, Plans
 from kernel.serving import IndexedCache, TableCache, host, sparse_attention
 from kernel.tracing import buffers, traced
@@ -236,7 +236,7 @@ def prefill_planned(
         check_shape("kv", kv, (len(kv), 1, q.shape[2]), "[s_kv, 1, d]")
         check_rank("indices", indices, (3,), "[s_q, 1, topk]")
         check_shape("indices", indices, (len(q), 1, indices.shape[2]), "[s_q, 1, topk]")
-        if not (isinstance(indexer_topk, int) and 0 <= indexer_topk <= indices.shape[2]):
+        if not (isinstance(whole(indexer_topk), int) and 0 <= indexer_topk <= indices.shape[2]):
             raise kernel.ArgumentError("indexer_topk", repr(indexer_topk), f"0 to topk, {indices.shape[2]}")
         buffers = None
         if out is not None:

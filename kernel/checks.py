@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -61,6 +62,11 @@ def plain(scale: Any) -> Any:
     return float(scale) if isinstance(scale, numbers.Real) and not isinstance(scale, bool) else scale
 
 
+def whole(number: Any) -> Any:
+    """Return an integer of numpy as an int; others as they are."""
+    return operator.index(number) if isinstance(number, numbers.Integral) else number
+
+
 def check_scale(scale: float) -> None:
     """Check that the scale is a finite number above 0."""
     if not (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0):
@@ -91,7 +97,7 @@ def check_compressed(q: torch.Tensor, v: torch.Tensor | None, branch: AllBlocks 
     if isinstance(branch, AllBlocks):
         check_tensor("compressed.seq_lens", branch.seq_lens, torch.int32, 1, "[B]", q)
         check_shape("compressed.seq_lens", branch.seq_lens, (batch,), "[B]")
-        if not (isinstance(branch.ratio, int) and branch.ratio > 0):
+        if not (isinstance(whole(branch.ratio), int) and branch.ratio > 0):
             raise ArgumentError("compressed.ratio", branch.ratio, "an integer above 0")
         return
     check_flat("compressed.kv", branch.kv)

@@ -20,6 +20,7 @@ from kernel.checks import (
     check_sms,
     check_values,
     plain,
+    whole,
 )
 from kernel.chips import chip_of, configuration
 from kernel.plan import RESULTS, Fill, Plan, Plans
@@ -71,7 +72,7 @@ def fmha(
     +inf makes O 0.
     p_path: the memory through which P goes to the second product. splits: the number of CTAs that the keys of a row
     tile are split over, one of SPLITS; the result's last bits depend on it. sms: the maximum of CTAs unless keys are
-    split, an even number, to leave SMs to other kernels.
+    split, an even number, to leave SMs to other kernels. window, splits and sms may be integers of numpy.
     partials: write U and m, too. out: buffers for the results, shaped as in Attention. debug: reject lengths and top-k
     indices out of range, which synchronizes with the device.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
@@ -142,6 +143,7 @@ def planned(
     check_inputs(q, k, v)
     batch, tokens, heads, head_dim = q.shape
     scale, causal, window, p_path, splits, sms, partials = options
+    window, splits, sms = map(whole, (window, splits, sms))
     scale = head_dim**-0.5 if scale is None else scale
     check_scale(scale)
     check_mask(q, swa_lens, causal, window)
@@ -207,7 +209,7 @@ def compressed_values(q: torch.Tensor, branch: AllBlocks | TopkBlocks | None) ->
     if keys == 0:  # a tensor map cannot describe an empty tensor
         kv = Fill((batch, 1, head_dim), q.dtype, 0)
     if isinstance(branch, AllBlocks):
-        return {"compressed": kv, "positions": branch.seq_lens, "compressed_keys": keys, "ratio": branch.ratio}
+        return {"compressed": kv, "positions": branch.seq_lens, "compressed_keys": keys, "ratio": whole(branch.ratio)}
     rows, topk = tuple(q.shape[:2]), branch.keys_per_token
     indices = Fill((*rows, 1), torch.int32, -1) if topk == 0 else branch.indices
     lens = Fill(rows, torch.int32, topk) if branch.lens is None else branch.lens

@@ -214,7 +214,7 @@ class Plans:
         """
         try:
             return plan.launch(tensors)
-        except (TypeError, ValueError):
+        except (BufferError, TypeError, ValueError):  # BufferError: torch exports no meta tensor
             self._planned(*call)
             raise
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from kernel.checks import MAX_KEYS, UNBOUNDED, check_alignment, check_range, check_shape, check_tensor
+from kernel.checks import MAX_KEYS, UNBOUNDED, check_alignment, check_range, check_shape, check_tensor, whole
 from kernel.errors import ArgumentError
 from kernel.hardware import BF16_BYTES
 from kernel.layouts import QUANTISED
@@ -138,7 +138,7 @@ class TableCache:
     def keys_per_token(self) -> int:
         """Keys that a token sees at most."""
         held = self.table.shape[1] * self.pages.shape[1]
-        return held if self.window is None else min(held, self.window)
+        return held if self.window is None else min(held, whole(self.window))
 
     def check(self, name: str, q: torch.Tensor) -> None:
         """Check dtypes, shapes and layouts against those of q [B, T, H, D]. Raises ArgumentError."""
@@ -151,7 +151,7 @@ class TableCache:
             raise ArgumentError(f"{name}.table.shape[1]", self.table.shape[1], f"1 to {most}")
         check_tensor(f"{name}.seq_lens", self.seq_lens, torch.int32, 1, "[B]", q)
         check_shape(f"{name}.seq_lens", self.seq_lens, (batch,), "[B]")
-        if self.window is not None and not (isinstance(self.window, int) and 0 < self.window <= UNBOUNDED):
+        if self.window is not None and not (isinstance(whole(self.window), int) and 0 < self.window <= UNBOUNDED):
             raise ArgumentError(f"{name}.window", self.window, f"None or 1 to {UNBOUNDED}")
 
     def check_values(self, name: str, q: torch.Tensor) -> None:
@@ -165,7 +165,8 @@ class TableCache:
 
     def values(self, name: str) -> Values:
         """Return the kernel's arguments of the cache."""
-        values: Values = {f"{name}_table": self.table, f"{name}_lens": self.seq_lens, "window": self.window or ALL_KEYS}
+        values: Values = {f"{name}_table": self.table, f"{name}_lens": self.seq_lens}
+        values["window"] = ALL_KEYS if self.window is None else whole(self.window)
         lens = {f"{name}_lens_step": 1, f"{name}_lens_tokens": 1}
         return page_values(name, self.pages, self.kind.layout) | values | lens
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 
-from kernel.checks import UNBOUNDED, check_rank, check_shape, check_tensor, plain
+from kernel.checks import UNBOUNDED, check_rank, check_shape, check_tensor, plain, whole
 from kernel.errors import ArgumentError
 from kernel.layouts import QUANTISED
 from kernel.problem import Layout
@@ -179,7 +179,7 @@ def check_queries(query: torch.Tensor, cum_seq_lens_q: torch.Tensor | None, max_
     if not varlen:
         return
     check_tensor("cum_seq_lens_q", cum_seq_lens_q, torch.int32, 1, "[B + 1]", query)
-    if not isinstance(max_q_len, int) or max_q_len < 1:
+    if not isinstance(most := whole(max_q_len), int) or most < 1:
         raise ArgumentError("max_q_len", repr(max_q_len), "the most query tokens of a sequence, with cum_seq_lens_q")
 
 
@@ -210,6 +210,7 @@ def check_lists(lists: Mapping[str, Any], q: torch.Tensor) -> None:
 
 def columns_counted(lens: torch.Tensor, offset: Any) -> torch.Tensor:
     """Return the number of columns of sparse_indices after the window's that count, for any sparse_topk_lens."""
+    offset = whole(offset)
     if not (isinstance(offset, int) and abs(offset) <= UNBOUNDED):
         raise ArgumentError("sparse_topk_lens_offset", repr(offset), f"{-UNBOUNDED} to {UNBOUNDED}")
     return lens.clamp(0, UNBOUNDED - 1) + (offset - WINDOW)

@@ -19,6 +19,7 @@ from kernel.checks import (
     check_sms,
     check_tensor,
     plain,
+    whole,
 )
 from kernel.chips import Config, chip_of, configuration
 from kernel.errors import ArgumentError
@@ -151,6 +152,7 @@ def planned(
 
     made: results of `out` that calls with this plan have no buffer for. about: as of Plan.
     """
+    options = options._replace(splits=whole(options.splits), sms=whole(options.sms))
     config = checked(q, main, extra, sink, out, options, debug)
     plan = Plan(q.device, missing(q, out, options, made), about)
     if q.numel() == 0 or q.is_meta:
@@ -321,6 +323,7 @@ def flat_planned(
         buffers = Attention(*(None if each is None else each[None] for each in out.tensors))  # type: ignore[arg-type]
     listed = indices.reshape(len(q), indices.shape[-1])[None]
     cache = IndexedCache(held.reshape(len(held), 1, kv.shape[-1]), listed, None if lens is None else lens[None])
+    options = options._replace(splits=whole(options.splits), sms=whole(options.sms))
     config = checked(q[None], cache, None, sink, buffers, options, debug, flat=True)
     plan = Plan(q.device, missing(q, out, options, made))
     if q.numel() == 0 or q.is_meta:

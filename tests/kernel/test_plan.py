@@ -7,11 +7,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import kernel
-from kernel import host, plan
+from flash_mla import flash_mla_sparse_fwd
+from kernel import host, plan, serving
 from kernel.arguments import Arguments, Operands
 from lab.host_time import rows
 
@@ -21,9 +23,9 @@ MOST_CALLS = 39  # of Python and C functions
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Replace the compiled function by one that keeps its operands."""
+    """Replace the compiled function by one that keeps its arguments."""
     found: list[Any] = []
-    function = SimpleNamespace(function=lambda operands, arguments: found.append(operands))
+    function = SimpleNamespace(function=lambda operands, arguments: found.append(arguments))
     monkeypatch.setattr(plan, "compile", lambda config: function)
     monkeypatch.setattr(plan, "check_device", lambda device, major: None)
     return found
@@ -76,6 +78,30 @@ def test_options_that_are_equal_but_of_another_type_are_checked(launched: list[A
     kernel.fmha(q, k, sms=4)
     with pytest.raises(kernel.ArgumentError, match=r"^sms is 4\.0"):
         kernel.fmha(q, k, sms=4.0)  # type: ignore[arg-type]
+
+
+def whole_options(integer: Callable[[int], Any]) -> None:
+    """Make calls with all their options that are integers."""
+    q, k, lens = torch.zeros(1, 2, 4, 64).bfloat16(), torch.zeros(1, 9, 64).bfloat16(), torch.ones(1).int()
+    kernel.fmha(q, k, causal=True, window=integer(5), splits=integer(2), sms=integer(4))
+    options: Any = {"seq_lens": lens, "compress_ratio": integer(4), "window": integer(5), "splits": integer(1)}
+    kernel.dsv4.attention(q, k, cmp_kv=k, **options)
+    q, kv, indices = torch.zeros(1, 2, 4, 512).bfloat16(), torch.zeros(9, 1, 512).bfloat16(), torch.zeros(1, 2, 8).int()
+    cache = serving.TableCache(kv, indices[0, :1], lens, window=integer(5))
+    serving.attention(q, cache, splits=integer(1), sms=integer(4))
+    serving.sparse_attention(q[0], kv[:, 0], indices[0], splits=integer(1), sms=integer(4))
+    flash_mla_sparse_fwd(q[0], kv, indices[0][:, None], 0.1, integer(512), indexer_topk=integer(3))
+
+
+@pytest.mark.parametrize("integer", [np.int32, np.int64, np.uint8])
+def test_options_may_be_integers_of_numpy(launched: list[Any], integer: Any) -> None:
+    """They reach the kernel as Python's."""
+    for number in (int, lambda value: integer(value) if value < 256 else np.int16(value)):
+        whole_options(number)
+    numbers = [[each for each in call if not isinstance(each, torch.Tensor)] for call in launched]
+    half = len(numbers) // 2
+    assert numbers[:half] == numbers[half:] and half == 6
+    assert {type(each) for call in numbers for each in call} <= {int, float, type(None)}
 
 
 def test_a_first_call_in_a_capture_is_rejected_by_name(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

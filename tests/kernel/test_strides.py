@@ -56,6 +56,11 @@ def sparse(given: Arguments) -> object:
     return serving.sparse_attention(*tensors, splits=1, out=results(given))
 
 
+def by_table(given: Arguments) -> object:
+    options: dict[str, Any] = {"head_dim_v": 512, "causal": True}
+    return flash_mla_with_kvcache(tile_scheduler_metadata=get_mla_metadata()[0], **options, **given)
+
+
 def decode(given: Arguments) -> object:
     options: dict[str, Any] = {"block_table": None, "cache_seqlens": None, "head_dim_v": 512}
     return flash_mla_with_kvcache(tile_scheduler_metadata=get_mla_metadata()[0], **options, **given)
@@ -110,6 +115,11 @@ CALLS: dict[str, tuple[Callable[[Arguments], object], dict[str, Form]]] = {
         {"q": ((*ROWS, 512), BF16, 0), "k_cache": ((5, 6, 1, 584), BYTE, 0), "indices": ((2, 3, 7), INT, 30)}
         | {"topk_length": ((2, 3), INT, 8), "attn_sink": SINK, "out": ((*ROWS, 512), BF16, 0)},
     ),
+    "by table": (
+        by_table,
+        {"q": ((*ROWS, 512), BF16, 0), "k_cache": ((5, 6, 1, 512), BF16, 0), "block_table": ((2, 3), INT, 5)}
+        | {"cache_seqlens": ((2,), INT, 19), "attn_sink": SINK, "out": ((*ROWS, 512), BF16, 0)},
+    ),
     "prefill": (
         lambda given: flash_mla_sparse_fwd(sm_scale=0.1, **given),
         {"q": ((6, 4, 512), BF16, 0), "kv": ((30, 1, 512), BF16, 0), "indices": ((6, 1, 7), INT, 30)}
@@ -149,27 +159,70 @@ def launched(call: Callable[[Arguments], object], given: Arguments) -> tuple[str
     return "", [each.clone() for each in tensors if each is not None]
 
 
+def broadcast(form: Form, dim: int, seed: str) -> torch.Tensor:
+    """Return random elements with a stride of 0 in one dimension, if there is one."""
+    whole = drawn(form, Random(seed)).contiguous()
+    return whole.narrow(dim, 0, 1).expand(whole.shape) if dim < whole.dim() else whole
+
+
+def compared(call: Callable[[Arguments], object], given: Arguments) -> tuple[list[str], list[str]]:
+    """Make a call, with copies of the tensors that it rejects, and compare it with a call with copies of all.
+
+    Return the names of the rejected ones, and of the others that are not contiguous.
+    """
+    rejected: list[str] = []
+    for _ in itertools.count():
+        error, found = launched(call, given)
+        if not error:
+            break
+        named = [each for each in given if error.startswith(f"{each}.stride(")]
+        assert named and not given[named[0]].is_contiguous(), error
+        rejected.append(named[0])
+        given[named[0]] = given[named[0]].contiguous().clone()
+    copies = {each: held.clone(memory_format=torch.contiguous_format) for each, held in given.items()}
+    error, want = launched(call, copies)
+    strides = {each: tensor.stride() for each, tensor in given.items()}
+    assert not error and all(map(torch.equal, found, want)), strides
+    return rejected, [each for each, tensor in given.items() if not tensor.is_contiguous()]
+
+
 @pytest.mark.parametrize("name", shortened(1, CALLS))
 def test_strides(name: str) -> None:
     call, forms = CALLS[name]
     rejected = accepted = 0
     with emulator.emulate():
         for random in map(Random, range(SEEDS)):
-            given = {each: drawn(form, random) for each, form in forms.items()}
-            for _ in itertools.count():
-                error, found = launched(call, given)
-                if not error:
-                    break
-                rejected += 1
-                named = [each for each in given if error.startswith(f"{each}.stride(")]
-                assert named and not given[named[0]].is_contiguous(), f"{name}, seed {random}: {error}"
-                given[named[0]] = given[named[0]].contiguous().clone()
-            accepted += not all(each.is_contiguous() for each in given.values())
-            copies = {each: held.clone(memory_format=torch.contiguous_format) for each, held in given.items()}
-            error, want = launched(call, copies)
-            strides = {each: tensor.stride() for each, tensor in given.items()}
-            assert not error and all(map(torch.equal, found, want)), strides
+            copied, used = compared(call, {each: drawn(form, random) for each, form in forms.items()})
+            rejected, accepted = rejected + len(copied), accepted + len(used)
     assert rejected and accepted
+
+
+@pytest.mark.parametrize("name", shortened(1, sorted(CALLS, key="tables".__ne__)))
+def test_strides_of_0(name: str) -> None:
+    """Every tensor is broadcast along each of its dimensions: an integer tensor is read there, a result is rejected."""
+    call, forms = CALLS[name]
+    with emulator.emulate():
+        for dim in range(2):
+            copied, used = compared(call, {each: broadcast(form, dim, each) for each, form in forms.items()})
+            read = {each for each, (shape, dtype, _) in forms.items() if dtype is INT and dim < len(shape) - 1}
+            assert read <= {*used, *copied} and not any(each.startswith("out") for each in used), (dim, copied, used)
+        check_devices(name)  # the call has a plan now
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_tensor_on_another_device_is_named(name: str) -> None:
+    error, _ = launched(CALLS[name][0], drawn_plainly(name))
+    assert error.startswith("q.device is cpu; allowed: a CUDA device")
+    check_devices(name)
+
+
+def check_devices(name: str) -> None:
+    """Make a call with each tensor on another device. With q there, any that is not may be named."""
+    given = drawn_plainly(name)
+    for each in given:
+        error, _ = launched(CALLS[name][0], given | {each: given[each].to("meta")})
+        named = [one for one in given if error.startswith(f"{one}.device is ") and "q's device" in error]
+        assert named and (each == "q" or named == [each]), f"{each}: {error}"
 
 
 def drawn_plainly(name: str) -> Arguments:
