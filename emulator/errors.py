@@ -9,7 +9,7 @@ EmulatorError
 |   +-- CooperativeLaunchTooLarge  more CTAs than the device can hold at a time
 +-- HostFault                an error around the launches
 |   +-- StreamRace           operations of streams or of the host that no event or synchronisation orders
-|   +-- UseAfterFree         an operator of a graph on memory that was freed
+|   +-- UseAfterFree         a copy, fill, free or graph's operator of freed memory
 +-- Fault                    an error of one warp: PTX line, warp, address or column, the conflicting warp
 |   +-- OutOfBounds          outside an allocation, a window or a warp's lane quarter
 |   +-- Misaligned           an address that is not a multiple of the required alignment
@@ -137,7 +137,7 @@ class StreamRace(HostFault):
 
 
 class UseAfterFree(HostFault):
-    """An operator of a graph on memory that was freed after the capture."""
+    """A copy, a fill, a free, or an operator of a graph, of memory that was freed."""
 
 
 class Fault(EmulatorError):

@@ -1,14 +1,15 @@
 """Accesses of pinned and managed memory by the program's own code, while operations there are not waited for.
 
 Between two CUDA calls the pages of such operations are protected: one that an operation writes against all accesses,
-one that it only reads against writes. The signal handler reports the access, and lets the program go on.
+one that it only reads against writes. The signal handler reports the access, and lets the program go on. While a
+function runs that a stream calls on the host, all pages are protected: its accesses become an operation of the stream.
 """
 
 from __future__ import annotations
 
 import ctypes
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
 from mmap import PAGESIZE
@@ -54,6 +55,8 @@ class Guard:
         self._pages: dict[int, int] = {}
         """The protected pages, with the protection of each."""
         self._before: _Action | None = None
+        self._made: list[tuple[int, bool]] | None = None
+        """While a stream calls a function on the host: the addresses that it accessed, and whether it wrote."""
         self._handler = Handler(self._touched)
 
     @contextmanager
@@ -66,6 +69,22 @@ class Guard:
             if self._order.on_host:
                 self._close()
 
+    def call(self, stream: int, function: Callable[[], None]) -> None:
+        """Call a function of the program on the host, as an operation of a stream."""
+        self._made = made = list[tuple[int, bool]]()
+        for piece in self._allocations.pieces():
+            self._pages.update(dict.fromkeys(piece.pages, _NONE))
+        self._protect_all()
+        try:
+            function()
+        finally:
+            self._made = None
+            self.open()
+        reads, writes = ([(address, 0, 1, 1) for address, wrote in made if wrote == write] for write in (False, True))
+        name = "cudaLaunchHostFunc's function"
+        footprint = footprint_of(name, caller(), reads, writes)
+        self._order.submit(stream, name, lambda: footprint, on_host=bool(made))
+
     def open(self) -> None:
         """End the protection."""
         for page in self._pages:
@@ -76,13 +95,16 @@ class Guard:
             self._before = None
 
     def _close(self) -> None:
-        pieces = [piece for piece in self._allocations.pieces() if piece.guarded]
+        pieces = [piece for piece in self._allocations.pieces() if piece.pages]
         footprints = self._order.footprints_on_host() if pieces else []
         for piece, runs in product(pieces, footprints):
             part = runs.within(piece.address, piece.end)
             for start, end, write in zip(part.starts.tolist(), part.ends.tolist(), part.writes.tolist(), strict=True):
-                for page in range(max(start, piece.address) & -PAGESIZE, min(end, piece.end), PAGESIZE):
+                for page in range(max(start & -PAGESIZE, piece.pages.start), min(end, piece.pages.stop), PAGESIZE):
                     self._pages[page] = min(self._pages.get(page, _READ), _NONE if write else _READ)
+        self._protect_all()
+
+    def _protect_all(self) -> None:
         for page, allowed in self._pages.items():
             _protect(page, allowed)
         if self._pages:
@@ -95,9 +117,13 @@ class Guard:
         if page not in self._pages:
             self.open()  # the access is made again, and handled as before
             return
+        write = bool(ctypes.c_uint64.from_address(context + _ERROR_AT).value & _WRITE)
+        if self._made is not None:
+            self._made.append((address, write))
+            _protect(page, _ALL if write else _READ)
+            return
         _protect(page, _ALL)
         del self._pages[page]
-        write = bool(ctypes.c_uint64.from_address(context + _ERROR_AT).value & _WRITE)
         rows = [(address, 0, 1, 1)]
         name = "an access"
         try:

@@ -94,6 +94,7 @@ class LibCuda(CLibrary):
             self._add(name, partial(self.copy, kind=kind))
         for name, width in _FILLS.items():
             self._add(name, partial(self.fill, width=width))
+            self._add(name.replace("D", "D2D"), partial(self.fill_rows, width=width))
         for name, by in (("Free_v2", "Free"), ("FreeHost", "FreeHost"), ("FreeAsync", "FreeAsync")):
             self._add(f"cuMem{name}", partial(self.free, by=f"cuda{by}"))
 
@@ -169,9 +170,17 @@ class LibCuda(CLibrary):
 
     # Memory
 
-    @entry("cuMemAlloc_v2", "cuMemAllocAsync", "cuMemAllocFromPoolAsync")
+    @entry("cuMemAlloc_v2")
     def allocate(self, pointer: int, size: int) -> None:
         put(pointer, LONG, self.session.allocations.allocate(size))
+
+    @entry("cuMemAllocAsync")
+    def allocate_in_order(self, pointer: int, size: int, stream: int) -> None:
+        put(pointer, LONG, self.session.allocate_in_order(size, stream))
+
+    @entry("cuMemAllocFromPoolAsync")
+    def allocate_from_pool(self, pointer: int, size: int, _pool: int, stream: int) -> None:
+        self.allocate_in_order(pointer, size, stream)
 
     @entry("cuMemAllocHost_v2", "cuMemAllocManaged", "cuMemHostAlloc")
     def allocate_host(self, pointer: int, size: int) -> None:
@@ -202,7 +211,11 @@ class LibCuda(CLibrary):
         self.session.copy(destination, source, size, kind, stream)
 
     def fill(self, destination: int, value: int, count: int, stream: int | None = None, *, width: int) -> None:
-        self.session.fill(destination, value, count, width, stream)
+        self.session.fill(destination, 0, value, width, count, 1, stream)
+
+    def fill_rows(self, to: int, pitch: int, value: int, *given: int, width: int) -> None:
+        count, height, *stream = given
+        self.session.fill(to, pitch, value, width, count, height, *stream)
 
     @entry("cuMemcpyPeer", "cuMemcpyPeerAsync")
     def copy_across(self, to: int, _1: int, source: int, _2: int, size: int, stream: int | None = None) -> None:
@@ -267,7 +280,16 @@ class LibCuda(CLibrary):
 
     @entry("cuLaunchHostFunc")
     def call_host(self, stream: int, function: int, data: int) -> None:
-        self.session.captures.submit(stream, lambda: ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(data))
+        self._call(stream, lambda: ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(data))
+
+    @entry("cuStreamAddCallback")
+    def call_back(self, stream: int, function: int, data: int) -> None:
+        called = ctypes.CFUNCTYPE(None, ctypes.c_void_p, INT, ctypes.c_void_p)(function)
+        self._call(stream, lambda: called(stream, 0, data))
+
+    def _call(self, stream: int, function: Callable[[], None]) -> None:
+        session = self.session
+        session.captures.submit(stream, lambda: session.guard.call(stream, function))
 
     @entry("cuStreamBeginCapture_v2", "cuStreamBeginCapture")
     def begin_capture(self, stream: int) -> None:

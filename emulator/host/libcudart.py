@@ -29,7 +29,7 @@ _SAME_NAMES: Final = (
     *("DeviceGetPCIBusId", "DriverGetVersion", "EventCreate", "EventElapsedTime", "EventElapsedTime_v2"),
     *("EventQuery", "EventRecord", "EventRecordWithFlags", "EventSynchronize", "GraphInstantiateWithFlags"),
     *("GraphLaunch", "LaunchHostFunc", "MemPoolCreate", "OccupancyMaxActiveClusters", "StreamCreateWithPriority"),
-    *("StreamEndCapture", "StreamGetDevice", "StreamGetId", "StreamIsCapturing"),
+    *("StreamAddCallback", "StreamEndCapture", "StreamGetDevice", "StreamGetId", "StreamIsCapturing"),
     *("StreamQuery", "StreamSynchronize", "StreamWaitEvent"),
 )
 """Runtime functions that behave as the driver function of the same name, without their prefixes."""
@@ -55,6 +55,8 @@ _DRIVER_FUNCTIONS: Final = {
     "cudaMemGetInfo": "cuMemGetInfo_v2",
     "cudaMemset": "cuMemsetD8_v2",
     "cudaMemsetAsync": "cuMemsetD8Async",
+    "cudaMemset2D": "cuMemsetD2D8_v2",
+    "cudaMemset2DAsync": "cuMemsetD2D8Async",
     "cudaRuntimeGetVersion": "cuDriverGetVersion",
     "cudaStreamBeginCapture": "cuStreamBeginCapture_v2",
     "cudaStreamCreateWithFlags": "cuStreamCreate",

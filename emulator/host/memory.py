@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
-from mmap import mmap
+from mmap import PAGESIZE, mmap
 from typing import Any, Final
 
 import numpy as np
 import torch
 
+from ..errors import UseAfterFree
 from .callers import caller
 from .errors import INVALID_VALUE, CudaError
 
@@ -40,15 +41,15 @@ class Kind(IntEnum):
 class Piece:
     """An allocation. host: pinned or managed memory. stream: that for which torch allocated it, None if not torch.
 
-    guarded: it has pages of its own, which `guard` may protect. recorded: the names of other streams, by record_stream.
-    freed: by what; empty while it lives. at: where.
+    pages: the addresses of pages that hold nothing else, which `guard` may protect. recorded: the names of other
+    streams, by record_stream. freed: by what; empty while it lives. at: where.
     """
 
     address: int
     size: int
     host: bool = False
     stream: int | None = None
-    guarded: bool = False
+    pages: range = range(0)
     recorded: set[str] = field(default_factory=set)
     freed: str = ""
     at: object = None
@@ -75,6 +76,7 @@ class Allocations:
         self._variable = variable
         self._gone: Sequence[Piece] = ()
         self.on_free: Callable[[Piece], None] = lambda piece: None
+        self.report: Callable[[UseAfterFree], None] = lambda error: None
 
     def allocate(self, size: int, host: bool = False) -> int:
         """Allocate `size` poisoned bytes and return their address. host: pinned or managed memory."""
@@ -88,6 +90,8 @@ class Allocations:
         address = address_of(pointer)
         if address in self._buffers:
             self._live[address].freed = by
+        elif address:
+            self._report_freed(address, f"{by} of {address:#x}")
         return address == 0 or self._buffers.pop(address, None) is not None
 
     def storage(self, size: int, host: bool = False, stream: int | None = None) -> torch.UntypedStorage:
@@ -100,7 +104,8 @@ class Allocations:
 
     def register(self, address: int, size: int) -> None:
         """Let the device access a range of host memory until `unregister`."""
-        self._registered[address] = Piece(address, size, host=True)
+        pages = range(address + -address % PAGESIZE, address + size & -PAGESIZE, PAGESIZE)
+        self._registered[address] = Piece(address, size, host=True, pages=pages)
 
     def unregister(self, address: int) -> bool:
         """Undo `register` and return True; return False if no range was registered at this address."""
@@ -172,9 +177,16 @@ class Allocations:
         piece = self.containing(address)
         found = self._variable(address) if piece is None else (piece.address, piece.size)
         if address + size > sum(found) if found else on_device or not address:
-            freed = self.freed_at(address) if on_device and piece is None else ""
-            why = freed and f" any more: {freed}"
-            raise CudaError(INVALID_VALUE, f": {size} bytes at {address:#x} are not the device's{why}")
+            if piece is None:
+                self._report_freed(address, f"an operation on {size} bytes at {address:#x}")
+            raise CudaError(INVALID_VALUE, f": {size} bytes at {address:#x} are not the device's")
+
+    def _report_freed(self, address: int, what: str) -> None:
+        """Report a use of memory that CUDA's functions freed."""
+        freed = self.freed_at(address)
+        if freed:
+            lines = ("at", str(caller())), ("freed", freed)
+            self.report(UseAfterFree(f"{what}, which was freed", lines))
 
     def _aligned_buffer(self, size: int, host: bool, stream: int | None = None, guarded: bool = False) -> np.ndarray:
         room = max(size, 1) + ALIGNMENT
@@ -182,7 +194,8 @@ class Allocations:
         start = -buffer.ctypes.data % ALIGNMENT
         piece = buffer[start : start + max(size, 1)]
         address = piece.ctypes.data
-        self._live[address] = Piece(address, size, host, stream, guarded)
+        pages = range(address & -PAGESIZE, address + size if guarded else 0, PAGESIZE)
+        self._live[address] = Piece(address, size, host, stream, pages)
         weakref.finalize(piece, self._end, address).atexit = False
         return piece
 

@@ -154,8 +154,14 @@ class Order:
         self._tail(stream).follow(before | made)
 
     def access(self, name: str, footprint: Runs) -> None:
-        """Check an access of the host."""
-        self._check(name, "the host", footprint, self._unordered(self._host))
+        """Check an access of the host. What a kernel writes in system scope counts as its flag."""
+        unordered = self._unordered(self._host)
+        for other in unordered:
+            found = footprint.conflict(other.footprint)
+            if found is not None and other.footprint.by[other.footprint.which[found[1]]].system:
+                self._wait_for(sum(1 << o.number for o in unordered if o.stream == other.stream))
+                return
+        self._check(name, "the host", footprint, unordered)
 
     def footprints_on_host(self) -> list[Runs]:
         """Return the footprints of the operations in pinned memory that the host has not waited for."""
@@ -224,6 +230,8 @@ class Order:
         name, before = f"kernel {launch.kernel.name}", self._before(stream)
         if around is None:
             written = shadow.written()
+            if self._is_on_host(written):
+                written = shadow.accessed()
             whole = self._add(name, stream, lambda: written)
             self._on_host |= whole * self._is_on_host(written)
             tail.follow(before | whole)
@@ -415,11 +423,14 @@ def _named(address: int) -> str:
     return "" if found is None else f" of {found[0].name}"
 
 
-def report(race: HostFault) -> None:
-    """Raise an error, or record it if the device continues after findings."""
-    device = current()
+def report(race: HostFault, stop: bool = True) -> None:
+    """Raise an error, or record it if the device continues after findings. stop: False to raise it at the end."""
+    device: Any = current()
     if device is not None:
         device.fail(race)
         if getattr(device, "diagnostics", "stop") == "report":
             return
-    raise race
+    if stop:
+        raise race
+    if device is not None:
+        device.error = device.error or race

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from . import code
@@ -10,7 +11,7 @@ from .callers import caller
 from .captures import Captures, Work, new_handle
 from .guard import Guard
 from .memory import Allocations, Kind, address_of
-from .order import Order, footprint_of
+from .order import Order, footprint_of, report
 
 
 class DriverState:
@@ -21,6 +22,7 @@ class DriverState:
         self.context = new_handle()
         self.captures = Captures()
         self.allocations.on_free = self.captures.order.freed
+        self.allocations.report = partial(report, stop=False)
         self.captures.order.pinned = lambda: [piece for piece in self.allocations.pieces() if piece.host]
         self.guard = Guard(self.captures.order, self.allocations)
         self.event_times: dict[int, float] = {}
@@ -55,17 +57,26 @@ class DriverState:
         if host and not self.captures.capturing(stream or 0):
             self.order.synchronize(int(stream or 0))
 
-    def fill(self, destination: Any, value: int, count: Any, width: int, stream: Any = None) -> None:
-        """Write `count` values of `width` bytes, at the same time as `copy` would."""
+    def fill(self, to: Any, pitch: int, value: int, width: int, count: Any, height: int, stream: Any = None) -> None:
+        """Write `height` rows of `count` values of `width` bytes, at the same time as `copy` would."""
         name = "cudaMemset" if stream is None else "cudaMemsetAsync"
         at = caller()
-        accessed = footprint_of(name, at, writes=[(address_of(destination), 0, width * int(count), 1)])
+        start = address_of(to)
+        accessed = footprint_of(name, at, writes=[(start, pitch, width * int(count), height)])
 
         def work() -> None:
-            self.allocations.fill(destination, value, count, width)
+            for row in range(height):
+                self.allocations.fill(start + row * pitch, value, count, width)
             self.order.submit(int(stream or 0), name, lambda: accessed, at)
 
         self._submit(stream, work)
+
+    def allocate_in_order(self, size: int, stream: int) -> int:
+        """Allocate memory in the order of a stream, and return its address."""
+        address, name, at = self.allocations.allocate(size), "cudaMallocAsync", caller()
+        whole = footprint_of(name, at, writes=[(address, 0, size, 1)])
+        self._submit(stream, lambda: self.order.submit(stream, name, lambda: whole, at))
+        return address
 
     def free(self, pointer: Any, by: str, stream: Any = None) -> bool:
         """Free memory, in the order of a stream or, without one, after everything. Return False if there is none."""
@@ -84,7 +95,9 @@ class DriverState:
     def _in_device_memory(self, address: int) -> str:
         """Return "device" or "host" for memory that the device may access; empty for pageable memory."""
         piece = self.allocations.containing(address)
-        return "" if piece is None else "host" if piece.host else "device"
+        if piece is None:
+            return "" if code.variable_around(address) is None else "device"
+        return "host" if piece.host else "device"
 
     def _submit(self, stream: Any, work: Work) -> None:
         if stream is None:

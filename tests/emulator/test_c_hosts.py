@@ -366,6 +366,7 @@ stream = device.create_stream()
 kernel = ObjectCode.from_ptx(PTX).get_kernel("twice")
 assert (kernel.num_arguments, kernel.arguments_info[1].offset) == (2, 8)
 x = device.allocate(128, stream=stream)
+stream.sync()
 on_host = np.arange(32, dtype=np.uint32)
 from cuda.bindings import driver
 

@@ -6,12 +6,13 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator
 from functools import partial
+from mmap import PAGESIZE, mmap
 
 import pytest
 from ptx_launch import kernel
 
 import emulator
-from emulator.errors import DataRace, EmulatorError, MissingProxyFence, StreamRace
+from emulator.errors import DataRace, EmulatorError, MissingProxyFence, StreamRace, UseAfterFree
 from emulator.host.session import emulated_host
 
 N = 64
@@ -274,6 +275,130 @@ def test_the_hosts_own_code_writes_pinned_memory(waits: bool, gpu: Gpu, device: 
         gpu.call("cuStreamSynchronize", stream)
     ctypes.memset(host, 0, 4)
     assert by_the_host(device) == ["writes"] * (not waits)
+
+
+CALLED, CALLED_BACK = ctypes.CFUNCTYPE(None, LONG), ctypes.CFUNCTYPE(None, LONG, ctypes.c_int, LONG)
+ACCESSES = {"reads": lambda data: ctypes.string_at(data, 4), "writes": lambda data: ctypes.memset(data, 0, 4)}
+
+
+@pytest.mark.parametrize("wrote", [False, True])
+@pytest.mark.parametrize("does", ACCESSES)
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("old", [False, True])
+def test_functions_that_a_stream_calls(
+    old: bool, ordered: bool, does: str, wrote: bool, gpu: Gpu, device: emulator.EmulatedDevice
+) -> None:
+    host, one, two = gpu.new("cuMemHostAlloc", 4 * N, 0), gpu.stream(), gpu.stream()
+    run = CALLED_BACK(lambda stream, error, data: ACCESSES[does](data)) if old else CALLED(ACCESSES[does])
+    call = partial(gpu.call, "cuStreamAddCallback" if old else "cuLaunchHostFunc")
+    copy = partial(
+        gpu.call, *(("cuMemcpyDtoHAsync_v2", host, gpu.x) if wrote else ("cuMemcpyHtoDAsync_v2", gpu.x, host))
+    )
+    copy(4 * N, one)
+    if ordered:
+        gpu.order(one, two)
+    call(two, run, host, 0)
+    assert bool(found(device)) == (not ordered and (wrote or does == "writes"))
+    gpu.call("cuCtxSynchronize")
+    device.failures.clear()
+    call(two, run, host, 0)
+    if ordered:
+        gpu.order(two, one)
+    copy(4 * N, one)
+    assert bool(found(device)) == (not ordered and (wrote or does == "writes"))
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_host_reads_what_a_function_wrote(ordered: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    host, stream = gpu.new("cuMemHostAlloc", 4 * N, 0), gpu.stream()
+    run = CALLED(ACCESSES["writes"])
+    gpu.call("cuLaunchHostFunc", stream, run, host)
+    if ordered:
+        gpu.call("cuStreamSynchronize", stream)
+    ctypes.string_at(host, 4)
+    assert by_the_host(device) == ["reads"] * (not ordered)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_registered_memory(ordered: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    pages, stream = mmap(-1, 3 * PAGESIZE), gpu.stream()
+    host = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    gpu.call("cuMemHostRegister_v2", host + 64, 2 * PAGESIZE, 0)
+    gpu.call("cuMemcpyDtoHAsync_v2", host + PAGESIZE, gpu.x, 4 * N, stream)
+    ctypes.memset(host, 0, 4)  # on a page that is not registered as a whole
+    if ordered:
+        gpu.call("cuStreamSynchronize", stream)
+    ctypes.memset(host + PAGESIZE, 0, 4)
+    assert by_the_host(device) == ["writes"] * (not ordered)
+    gpu.call("cuMemHostUnregister", host + 64)
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+@pytest.mark.parametrize(("store", "races"), [("volatile", False), ("release.sys", False), ("relaxed.gpu", True)])
+def test_the_host_polls_a_flag(
+    store: str, races: bool, streams: int, gpu: Gpu, device: emulator.EmulatedDevice
+) -> None:
+    data, flag = (gpu.new("cuMemHostAlloc", 4 * N, 2) for _ in range(2))
+    ctypes.memset(flag, 0, 4)
+    to = f"add.u64 %x, %start, {flag - data}; setp.ne.u32 %p, %i, 0; @%p ret;"
+    gpu.run(
+        f"{STORE} fence.acq_rel.sys; bar.sync 0; {to} st.{store}.global.u32 [%x], %v;", gpu.stream(2 - streams), data
+    )
+    assert ctypes.c_uint32.from_address(flag).value == 7 == ctypes.c_uint32.from_address(data).value
+    assert bool(found(device)) == races
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_memory_exists_in_the_order_of_its_stream(ordered: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    one, two = gpu.stream(), gpu.stream()
+    x = gpu.new("cuMemAllocAsync", 4 * N, one)
+    if ordered:
+        gpu.order(one, two)
+    gpu.run(STORE, two, x)
+    assert [str(error).count("after cudaMallocAsync on stream") for error in found(device)] == [1] * (not ordered)
+
+
+FREED: dict[str, Callable[[Gpu, int], None]] = {
+    "copied": lambda gpu, x: gpu.call("cuMemcpyDtoDAsync_v2", gpu.x, x, 4 * N, 0),
+    "filled": lambda gpu, x: gpu.call("cuMemsetD8_v2", x, 0, 4 * N),
+    "freed again": lambda gpu, x: gpu.call("cuMemFree_v2", x),
+}
+
+
+@pytest.mark.parametrize("how", FREED)
+def test_freed_memory(how: str, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    x = gpu.allocate()
+    gpu.call("cuMemFree_v2", x)
+    FREED[how](gpu, x)
+    assert isinstance(device.error, UseAfterFree) and "freed by cudaFree at" in str(device.error)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("space", ["global", "const"])
+def test_a_copy_to_a_variable(space: str, ordered: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    text = ptx(f"ld.{space}.u32 %v, [table]; st.global.u32 [%x], %v;").replace(
+        b".visible .entry", b".visible .%s .align 4 .b32 table[4];\n.visible .entry" % space.encode()
+    )
+    module, one, two = gpu.new("cuModuleLoadData", text), gpu.stream(), gpu.stream()
+    table, size, given = LONG(), LONG(), (ctypes.POINTER(LONG) * 1)(ctypes.pointer(LONG(gpu.x)))
+    gpu.call("cuModuleGetGlobal_v2", ctypes.byref(table), ctypes.byref(size), module, b"table")
+    gpu.call("cuMemcpyHtoDAsync_v2", table.value, gpu.new("cuMemHostAlloc", 16, 0), 16, one)
+    if ordered:
+        gpu.order(one, two)
+    gpu.call("cuLaunchKernel", gpu.new("cuModuleGetFunction", module, b"k"), 1, 1, 1, N, 1, 1, 0, two, given, None)
+    assert [str(error).count("of table") for error in found(device)] == [1] * (not ordered)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_fill_of_rows(ordered: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    one, two = gpu.stream(), gpu.stream()
+    gpu.call("cuMemsetD2D32Async", gpu.x, 64, 99, 4, 4, one)  # the first 16 bytes of each 64
+    gpu.call("cuMemsetD2D32Async", gpu.x + 16, 64, 98, 12, 4, two)
+    assert not found(device)
+    if ordered:
+        gpu.order(one, two)
+    gpu.call("cuMemsetD2D8Async", gpu.x + 63, 64, 0, 2, 3, two)  # the first byte of each row but one
+    assert bool(found(device)) != ordered
 
 
 FENCED, UNFENCED = (COPY.format(fence=fence) for fence in ("fence.proxy.async;", ""))

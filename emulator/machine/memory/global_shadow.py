@@ -517,7 +517,8 @@ def _record(me: GlobalAccess, lanes: Any) -> Any:
 
 
 def _by(kernel: Kernel, instr: Instr, what: str, strong: int, generic: bool, late: bool) -> By:
-    return By(what, partial(place_of, kernel, instr), strong, generic, late)
+    system = bool({"sys", "volatile"}.intersection(instr.modifiers))
+    return By(what, partial(place_of, kernel, instr), strong, generic, late, system)
 
 
 def _is_plain(write: Access | None) -> bool:

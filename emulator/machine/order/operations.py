@@ -27,7 +27,7 @@ class By:
     """A kind of access that an operation makes.
 
     what: the instruction or function. place: where it is, for reports. strong: the scope of a strong access. late: made
-    after the kernel's griddepcontrol.launch_dependents.
+    after the kernel's griddepcontrol.launch_dependents. system: made in system scope, for the host to see.
     """
 
     what: str
@@ -35,6 +35,7 @@ class By:
     strong: int = 0
     generic: bool = True
     late: bool = False
+    system: bool = False
 
     def of(self, operation: Operation) -> str:
         """Describe the access with its operation."""
