@@ -14,13 +14,13 @@ from ..machine.formats.descriptors import MatrixDescriptor
 from ..machine.launch.shared_names import shared_variable, source_name
 from ..machine.launch.source import source_place
 from ..ptx.kinds import Kind
-from ..tensors import MANTISSA, NamedTensor, element, named, place, shown
+from ..tensors import MANTISSA, TYPES, NamedTensor, element, named, place, shown, width_of
 from .addresses import UNKNOWN, describe
 from .events import Copied, Executed, Multiplied
 from .exact import PASSING, Exact, Value
 from .places import brief, warp_name
 from .recording import Recording
-from .slicing import DATA, Node, Slicer, Source
+from .slicing import DATA, FILL, Node, Slicer, Source, result_kind
 
 MOST_VALUES: Final = 200_000
 """The number of values that a search visits."""
@@ -31,6 +31,8 @@ SHOWN_CULPRITS: Final = 3
 SHOWN_INSIDE: Final = 6
 SHOWN_PRODUCTS: Final = 8
 SHOWN_RUNS: Final = 6
+NEAR: Final = 0.02
+"""The share of an error that a factor may leave unexplained, as the rounding of bf16 does for 1.4427."""
 MOST_COPIES: Final = 64
 """The number of copies through which an operand's element is followed."""
 
@@ -65,7 +67,7 @@ class Wrong:
             return None
         middle = float(np.median(held / wanted))
         off = np.linalg.norm(held - middle * wanted)
-        return middle if off < 0.1 * np.linalg.norm(held - wanted) else None
+        return middle if off < NEAR * np.linalg.norm(held - wanted) else None
 
     def where(self) -> str:
         """Describe the indices with wrong elements, dimension by dimension."""
@@ -255,6 +257,8 @@ class Blame:
         """Return the element of a tensor that only copies brought; None if something was computed or is no tensor's."""
         for _ in range(MOST_COPIES):
             if source.node is None:
+                if source.text == FILL:
+                    return FILL, ()
                 found = None if source.address < 0 or source.text else place(self.recording.tensors, source.address)
                 return None if found is None else (found[0].name, found[1])
             event = self.recording.events[source.node.event]
@@ -304,10 +308,25 @@ class Blame:
 
     def _number(self, value: Value) -> str:
         node, kind, offset = value
+        kind = kind if kind in MANTISSA else self._computed_as(value) or kind
         held = self.slicer.value(node, kind, offset)
         if held is None:
             return "a value that is not kept"
         return shown(held, kind) if kind in MANTISSA or kind else f"{held:#x}"
+
+    def _computed_as(self, value: Value) -> str:
+        """Return the float type as which a value was computed that is read as an integer; empty if there is none."""
+        kind = value[1]
+        for _ in range(MOST_COPIES if kind in TYPES else 0):
+            event = self.recording.events[value[0].event]
+            if isinstance(event, Executed) and not self._copies(event, value[0]):
+                found = result_kind(self.recording.effects[event.at])
+                return found if found in MANTISSA and width_of(found) == width_of(kind) else ""
+            known = [s for s in self.sources.get(value, ()) if s.role in DATA and s.node is not None]
+            if len(known) != 1 or known[0].node is None:
+                return ""
+            value = known[0].node, known[0].kind, known[0].offset
+        return ""
 
     def _who(self, event: object, node: Node) -> str:
         assert isinstance(event, Executed | Copied | Multiplied)
@@ -402,7 +421,7 @@ class Blame:
 
     def _operand(self, source: Source) -> str:
         if source.node is None:
-            return source.text or self._place(source.address)
+            return _constant(source.text) or self._place(source.address)
         held = self.slicer.value(source.node, source.kind, source.offset)
         return "?" if held is None else shown(held, source.kind) if source.kind in MANTISSA else str(_signed(int(held)))
 

@@ -13,7 +13,7 @@ from ..tensors import MANTISSA
 from .addresses import UNKNOWN
 from .events import Copied, Multiplied
 from .places import bytes_at, source_line
-from .slicing import DATA, Node, Slicer, Source, number, operand_kind, result_kind
+from .slicing import BITWISE, DATA, Node, Slicer, Source, number, operand_kind, result_kind
 
 Value = tuple[Node, str, int]
 """A node, the type as which it is read, and the byte in it."""
@@ -76,6 +76,7 @@ PASSING: Final = frozenset(
     {Kind.MOVE, Kind.SELECT, Kind.LOAD, Kind.MATRIX_LOAD, Kind.TENSOR_LOAD, Kind.PARAMETER, Kind.SHUFFLE}
 )
 """The kinds of instructions whose result is one of their operands."""
+REDUX: Final = "redux.sync"
 TO_INTEGERS: Final = frozenset({"rni", "rzi", "rmi", "rpi"})
 
 
@@ -134,12 +135,22 @@ class Exact:
         return sorted(found, key=lambda each: abs(each[1] - expected))
 
     def unknown(self) -> list[int]:
-        """Return the instructions whose float results were not computed again, although operands of theirs were."""
+        """Return the instructions whose float results were not computed again, although operands of theirs were.
+
+        An integer counts as one if it was computed from floats: an exponent, or the bits of a float.
+        """
         found: dict[int, None] = {}
+        floats: set[Value] = set()
         for value in self._order:
             sources, at = self._sources[value], self._instruction(value)
             kind = self._slicer.recording.effects[at].instr.kind
-            computed = any(s.node is not None and s.kind[:1] not in ("s", "u") for s in sources if s.role in DATA)
+            computed = any(
+                s.kind[:1] not in ("s", "u") or (s.node, s.kind, s.offset) in floats
+                for s in sources
+                if s.role in DATA and s.node is not None
+            )
+            if computed or value[1] in MANTISSA or result_kind(self._slicer.recording.effects[at]) in MANTISSA:
+                floats.add(value)
             if value[1] in MANTISSA and self.rounding[value] is None and (computed or kind is Kind.GROUP_MMA):
                 found[at] = None
         return list(found)
@@ -202,20 +213,34 @@ class Exact:
             return self._one(value, at, known)
         if instr.kind is Kind.WARP_MMA:
             return self._dot(sources, known)
+        if (
+            instr.opcode in BITWISE
+            and sum(source.role == "value" and source.kind in MANTISSA for source in sources) == 1
+        ):
+            return self._one(value, at, known)
         floats = result_kind(effect) in MANTISSA and operand_kind(effect) in MANTISSA
         if not floats or not TO_INTEGERS.isdisjoint(instr.modifiers):
             return None
         numbers = [self._number(source, known) for source in sources if source.role == "value"]
+        if "abs" in instr.modifiers:  # redux.sync.max.abs
+            numbers = [abs(each) for each in numbers]
         if instr.opcode in SUMS:
             return SUMS[instr.opcode](*numbers)
-        return (OPERATIONS[instr.opcode](*numbers),) if instr.opcode in OPERATIONS else None
+        opcode = (
+            next((m for m in instr.modifiers if m in ("max", "min")), "") if instr.opcode == REDUX else instr.opcode
+        )
+        return (OPERATIONS[opcode](*numbers),) if opcode in OPERATIONS else None
 
     def _one(self, value: Value, at: int, known: Mapping[Value, float | None]) -> Sequence[float] | None:
         """Return the value that an instruction copies, or those that it adds in memory."""
         values = [source for source in self._sources[value] if source.role in ("value", "accumulator")]
         if any(source.role == "accumulator" for source in values):
-            adds = "add" in self._slicer.recording.effects[at].instr.modifiers
-            return [self._number(source, known) for source in values] if adds else None
+            modifiers = self._slicer.recording.effects[at].instr.modifiers
+            if "exch" in modifiers and len(values) == 2:
+                values = [source for source in values if source.role == "value"]
+            elif "add" not in modifiers:
+                return None
+            return [self._number(source, known) for source in values]
         if len(values) != 1:
             return None
         (source,), actual = values, self.actual[value]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final
 
+from ..progress import doing
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr
 from ..tensors import MANTISSA, NamedTensor, element, place, shown
@@ -256,7 +257,8 @@ def report(
     if off is not None and not off.count and asked.element is None:
         return
     index = _element(tensor, off, asked.element)
-    blame = Blame(recording, tensor, index)
+    with doing(f"following the values of {element(tensor, index)}"):
+        blame = Blame(recording, tensor, index)
     if other is not None:
         yield from Versions(blame, Blame(*other, index), ROUNDING if asked.rtol is None else asked.rtol).lines()
     yield from blame.lines(None if off is None else float(off.expected[index]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -22,6 +22,10 @@ from .recording import Recording
 _FLOAT: Final = re.compile(r"(f64|f32|tf32|f16|bf16|e4m3|e5m2)(x2)?")
 DATA: Final = frozenset({"value", "a", "b", "accumulator"})
 """The roles of sources whose values make the result."""
+BITWISE: Final = frozenset({"mov", "cvt", "shl", "shr", "and", "or", "prmt"})
+"""The instructions with which compilers take floats out of wider registers and put them together."""
+FILL: Final = "a fill, outside of the tensor"
+"""The text of a source that a copy filled, because it is outside of what it copies."""
 _INTEGER: Final = re.compile(r"([usb])(8|16|32|64)")
 Slot = tuple[int, int]
 """(register, lane) of an executed instruction, or (~register, lane) of the memory that a store wrote; (piece, byte) of
@@ -165,6 +169,10 @@ class Slicer:
         if moved is not None:
             yield from self._registers(event, moved[:1], lane, "value", kind, moved[1])
             return
+        same = self._same_bits(event, effect, index, lane, kind, offset)
+        if same is not None:
+            yield same
+            return
         packed = any(m.endswith("x2") for m in effect.instr.modifiers)
         if packed and effect.instr.kind is Kind.CONVERT:
             of, to = operand_kind(effect), result_kind(effect)
@@ -177,6 +185,30 @@ class Slicer:
             first, last = effect.sources[:-1], effect.sources[-1:]
         yield from self._registers(event, first, lane, "value", operand_kind(effect) or kind, offset if packed else 0)
         yield from self._registers(event, last, lane, "value", result_kind(effect))
+
+    def _same_bits(
+        self, event: Executed, effect: Effect, index: int, lane: int, kind: str, offset: int
+    ) -> Source | None:
+        """Return the float of an operand that bit operations put at a byte of a result: the same bits, or a bf16's.
+
+        The bits of a bf16 are the upper half of a float32. None if no operand has them.
+        """
+        row = event.values[index]
+        integers = all(_FLOAT.fullmatch(modifier) is None for modifier in effect.instr.modifiers)
+        if effect.instr.opcode not in BITWISE or not integers or kind not in MANTISSA or row is None or row.ndim > 1:
+            return None
+        width = width_of(kind)
+        wanted = int(row[lane]) >> 8 * offset & (1 << 8 * width) - 1
+        if not wanted:
+            return Source("value", None, text="0", kind=kind)
+        forms = [(kind, width, wanted)] + [("bf16", 2, wanted >> 16)] * (kind == "f32" and not wanted & 0xFFFF)
+        for read, size, bits in forms:
+            for source in self._registers(event, effect.sources, lane, "value", read):
+                held = None if source.node is None else self.bits(source.node)
+                for at in () if source.node is None or held is None else range(self._size(source.node) - size + 1):
+                    if held is not None and held >> 8 * at & (1 << 8 * size) - 1 == bits:
+                        return replace(source, offset=at)
+        return None
 
     def _predicate(self, event: Executed, operand: Operand, lane: int) -> bool | None:
         if not isinstance(operand, Reg):
@@ -253,7 +285,7 @@ class Slicer:
             yield self._memory("accumulator", target, width, int(event.before[piece, byte]), kind, old)
         source = int(event.sources[piece])
         if source == UNKNOWN:
-            yield Source("value", None, text="a fill, outside of the tensor", kind=kind)
+            yield Source("value", None, text=FILL, kind=kind)
         else:
             yield self._memory("value", source + byte, width, int(event.writers[piece, byte]), kind)
         yield from self._issued(event.issuer)

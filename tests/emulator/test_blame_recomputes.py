@@ -162,3 +162,102 @@ def test_a_constant_factor_is_named() -> None:
         emulator.launch(kernel("logarithm", ".param .u64 x, .param .u64 y", HEADER + body + "\nret;"), None, [x, y])
     said = list(report(recorder.recordings, Question("y", np.log(x.numpy()))))
     assert said[0] == "32 of 32 elements of y are wrong: y[:], each about 1.4427 times what is expected"
+
+
+ROWS = (
+    "mad.lo.u64 %rd4, %rd3, {0}, %rd1; mad.lo.u64 %rd5, %rd3, {1}, %rd2; mov.u32 %r3, tile; shl.b32 %r2, %r1, 4;"
+    "add.u32 %r2, %r2, %r3;\n"
+)
+WIDE = "ld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%rd4];"
+BULK = (
+    WIDE + "st.shared.v4.b32 [%r2], {%r4, %r5, %r6, %r7}; fence.proxy.async; bar.sync 0; setp.ne.u32 %p1, %r1, 0;"
+    "@%p1 ret; cp.reduce.async.bulk.global.shared::cta.bulk_group.add{0} [%rd2], [%r3], 512;"
+    "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+)
+TMA = (
+    ".shared .align 8 .b64 bar; mov.u32 %r4, bar; setp.ne.u32 %p1, %r1, 0; @%p1 bra wait; mbarrier.init.shared.b64 "
+    "[%r4], 1; fence.mbarrier_init.release.cluster; mbarrier.arrive.expect_tx.shared.b64 _, [%r4], 512;"
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd1], 512, [%r4];\n"
+    "wait: bar.warp.sync -1;\nagain: mbarrier.try_wait.parity.shared.b64 %p2, [%r4], 0; @!%p2 bra again;"
+    "ld.shared.v4.b32 {%r5, %r6, %r7, %r8}, [%r2]; st.global.v4.b32 [%rd5], {%r5, %r6, %r7, %r8};"
+)
+FLOAT = "ld.global.f32 %f1, [%rd4]; "
+END = " st.global.f32 [%rd5], %f2;"
+RIGHT = {
+    "shfl.bfly": ("f32", "f32", 4, 4, FLOAT + "shfl.sync.bfly.b32 %f2, %f1, 3, 31, -1; add.f32 %f2, %f2, %f1;" + END),
+    "shfl.up": ("f32", "f32", 4, 4, FLOAT + "shfl.sync.up.b32 %f2, %f1, 2, 0, -1; mul.f32 %f2, %f2, %f1;" + END),
+    "redux": ("f32", "f32", 4, 4, FLOAT + "neg.f32 %f1, %f1; redux.sync.max.abs.f32 %f2, %f1, -1;" + END),
+    "two f32": ("f32", "f32", 8, 8, "ld.global.b64 %rd6, [%rd4]; fma.rn.f32x2 %rd6, %rd6, %rd6, %rd6;"
+                "st.global.b64 [%rd5], %rd6;"),
+    "two f32 by bits": ("f32", "f32", 8, 8, "ld.global.v2.b32 {%r4, %r5}, [%rd4]; cvt.u64.u32 %rd6, %r4;"
+                        "cvt.u64.u32 %rd7, %r5; shl.b64 %rd7, %rd7, 32; or.b64 %rd6, %rd7, %rd6;"
+                        "mul.rn.f32x2 %rd6, %rd6, %rd6; st.global.b64 [%rd5], %rd6;"),
+    "two bf16 of f32": ("f32", "bf16", 8, 4, "ld.global.v2.f32 {%f1, %f2}, [%rd4]; mul.f32 %f1, %f1, %f2;"
+                        "cvt.rn.bf16x2.f32 %r4, %f1, %f2; st.global.b32 [%rd5], %r4;"),
+    "f32 of two bf16": ("bf16", "f32", 4, 4, "ld.global.b32 %r4, [%rd4]; shl.b32 %r5, %r4, 16; mov.b32 %f1, %r5;"
+                        "and.b32 %r6, %r4, -65536; mov.b32 %f2, %r6; fma.rn.f32 %f2, %f1, %f2, %f2;" + END),
+    "f32 of bf16 by prmt": ("bf16", "f32", 4, 4, "ld.global.b32 %r4, [%rd4]; mov.b32 %r5, 0;"
+                            "prmt.b32 %r6, %r4, %r5, 0x1044; mov.b32 %f1, %r6; mul.f32 %f2, %f1, %f1;" + END),
+    "s8": ("s8", "f32", 1, 4, "ld.global.s8 %r4, [%rd4]; cvt.rn.f32.s32 %f1, %r4; mul.f32 %f2, %f1, 0f3DCCCCCD;" + END),
+    "ldmatrix": ("f16", "f16", 16, 16, WIDE + "st.shared.v4.b32 [%r2], {%r4, %r5, %r6, %r7}; bar.sync 0;"
+                 "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r2];"
+                 "mul.rn.f16x2 %r4, %r4, %r4; st.global.v4.b32 [%rd5], {%r4, %r5, %r6, %r7};"),
+    "ldmatrix.trans": ("bf16", "bf16", 16, 16, WIDE + "st.shared.v4.b32 [%r2], {%r4, %r5, %r6, %r7}; bar.sync 0;"
+                       "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r4, %r5, %r6, %r7}, [%r2];"
+                       "st.global.v4.b32 [%rd5], {%r4, %r5, %r6, %r7};"),
+    "stmatrix": ("f16", "f16", 16, 16, WIDE + "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r2], {%r4, %r5, %r6, %r7};"
+                 "bar.sync 0; ld.shared.v4.b32 {%r4, %r5, %r6, %r7}, [%r2];"
+                 "st.global.v4.b32 [%rd5], {%r4, %r5, %r6, %r7};"),
+    "TMA of bf16": ("bf16", "bf16", 16, 16, TMA),
+    "TMA of e4m3": ("e4m3", "e4m3", 16, 16, TMA),
+    "TMA adds f32": ("f32", "f32", 16, 16, BULK.replace("{0}", ".f32")),
+    "TMA adds bf16": ("bf16", "bf16", 16, 16, BULK.replace("{0}", ".noftz.bf16")),
+    "red of four f32": ("f32", "f32", 16, 4, "ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd4];"
+                        "red.global.add.v4.f32 [%rd2], {%f1, %f2, %f3, %f4};"),
+    "red of four bf16": ("bf16", "bf16", 8, 4, "ld.global.v2.b32 {%r4, %r5}, [%rd4];"
+                         "red.global.add.noftz.v2.bf16x2 [%rd2], {%r4, %r5};"),
+    "atom in shared memory": ("f32", "f32", 4, 4, "setp.ne.u32 %p1, %r1, 0; @!%p1 st.shared.f32 [%r3], 0f3F800000;"
+                              "bar.sync 0; " + FLOAT + "atom.shared.add.f32 %f3, [%r3], %f1; bar.sync 0;"
+                              "ld.shared.f32 %f2, [%r3];" + END),
+    "atom.exch": ("f32", "f32", 4, 4, FLOAT + "atom.global.exch.b32 %f3, [%rd5], %f1;"),
+    "an array of a thread": ("f32", "f32", 4, 4, ".local .align 4 .b8 stack[8]; " + FLOAT +
+                             "st.local.f32 [stack+4], %f1; ld.local.f32 %f2, [stack+4]; mul.f32 %f2, %f2, %f2;" + END),
+}  # fmt: skip
+"""Right programs: the types of x and y, the bytes of both that a lane has, and the body."""
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_programs(name: str) -> None:
+    kind, result, step, to, body = RIGHT[name]
+    dtypes = FLOATS | {"s8": torch.int8}
+    x = (torch.arange(512) % 13 + 1.5).to(dtypes[kind])[: 512 // dtypes[kind].itemsize]
+    y = torch.ones(512 // dtypes[result].itemsize).to(dtypes[result])
+    for index in (0, 1, 2, 3):
+        y.fill_(1)
+        blame = blamed(ROWS.format(step, to) + body, x, y, index)
+        assert_recomputed(blame, 10 * LOOSEST[result])
+        assert not blame.exact.unknown()
+        assert any(line.startswith("x[") for line in blame.inputs()), "an element of x reaches it"
+
+
+def test_the_bits_of_a_float_are_not_followed() -> None:
+    """A logarithm by its exponent bits: whether rounding is the cause is not known; it is shown as a float."""
+    body = (
+        ROWS.format(4, 4) + FLOAT + "mul.f32 %f1, %f1, 0f3F8CCCCD; mov.b32 %r4, %f1; and.b32 %r5, %r4, -8388608;"
+        "sub.s32 %r6, %r4, %r5; cvt.rn.f32.s32 %f2, %r6;" + END
+    )
+    blame = blamed(body, torch.full((128,), 1.7), torch.zeros(128), 0)
+    said = "\n".join(blame.lines(expected=1.0))
+    assert "whether rounding is the cause is not known" in said and "\n      1.87" in said
+
+
+def test_a_factor_that_is_not_the_same_everywhere_is_not_named() -> None:
+    """m + log2(s) in place of m + ln(s): the ratio differs between rows."""
+    m, s = np.linspace(0.5, 1.5, 32), np.linspace(90, 140, 32)
+    x, y = torch.tensor(m + np.log2(s)).float(), torch.zeros(32)
+    with emulator.emulate() as device:
+        recorder = device.record()
+        body = HEADER + ROWS.format(4, 4) + "ld.global.f32 %f2, [%rd4];" + END + "\nret;"
+        emulator.launch(kernel("sums", ".param .u64 x, .param .u64 y", body), None, [x, y])
+    said = list(report(recorder.recordings, Question("y", m + np.log(s))))
+    assert said[0] == "32 of 32 elements of y are wrong: y[:]"
