@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from emulator.progress import doing, show
 from remote.device import Emulated
 from stages.catalog import runnable
 
@@ -133,14 +133,10 @@ def layers(device: Emulated) -> Iterator[str]:
     from stages.inputs import draw
 
     for number, case in enumerate(CASES, 1):
-        _progress("shape", number, len(CASES))
-        inputs = draw(case, 0)
-        yield f"{case.name}: {beside_ideal(case, inputs, counts(case, inputs, device))}"
-
-
-def _progress(what: str, number: int, count: int) -> None:
-    """Show on standard error how far the program is: all of it takes minutes."""
-    print(f"{what} {number} of {count}", file=sys.stderr, flush=True)
+        with doing(f"shape {number} of {len(CASES)}"):
+            inputs = draw(case, 0)
+            line = f"{case.name}: {beside_ideal(case, inputs, counts(case, inputs, device))}"
+        yield line
 
 
 def main() -> None:
@@ -153,13 +149,15 @@ def main() -> None:
     except ValueError as why:
         parser.error(str(why))
     device = Emulated()
+    show()
 
     from kernel.sm100.budget import CONFIGS, SERVED_CONFIGS, report
 
     configs = tuple(dict.fromkeys(case.config for case in cases)) or (*CONFIGS, *SERVED_CONFIGS)
     for number, config in enumerate(configs, 1):
-        _progress("configuration", number, len(configs))
-        print("\n".join([*report(config), *(emulated(config, device) if config in CONFIGS else ())]), flush=True)
+        with doing(f"configuration {number} of {len(configs)}"):
+            lines = [*report(config), *(emulated(config, device) if config in CONFIGS else ())]
+        print("\n".join(lines), flush=True)
     for line in () if chosen else layers(device):
         print(line, flush=True)
 

@@ -19,6 +19,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from tensor_layouts import Layout, Swizzle
 
+from emulator.progress import doing, show
 from harness.judge import arguments
 from harness.paths import ROOT
 from kernel.compiled import CompiledFmha, compile
@@ -178,10 +179,12 @@ def main() -> None:
     parser.add_argument("milestone", type=arguments.milestone, help="D1.4, for example; `make milestones` lists them")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for the drawings (default: results/layout)")
     args = parser.parse_args()
+    show()
     folder = args.out or ROOT / "results" / "layout"
     folder.mkdir(parents=True, exist_ok=True)
     for config in dict.fromkeys(case.config for case in args.milestone.load().CASES):
-        traced = Traced.of(compile(config))
+        with doing(f"compiling {config.name}"):
+            traced = Traced.of(compile(config))
         print("\n".join(text(traced)))
         path = folder / f"{config.name}.png"
         picture(traced).savefig(path)

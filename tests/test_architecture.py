@@ -24,7 +24,7 @@ ARROWS: dict[str, set[str]] = {
 """The modules that files of a folder may import, besides each other."""
 PARTS: dict[str, tuple[set[str], ...]] = {
     "emulator": (
-        {"chip", "garbage", "html", "children", "leniency"},
+        {"chip", "garbage", "html", "children", "leniency", "progress"},
         {"ptx", "errors", "patching"},
         {"machine_code"},
         {"native"},

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
-from .. import chip
+from .. import chip, progress
 from ..errors import EmulatorError, Fault, Incomplete, LaunchError, Level, same_cause
 from ..machine.execution.scheduler import RunOptions
 from ..machine.launch.globalmem import Allocation as GlobalAllocation
@@ -245,7 +245,8 @@ class LaunchingDevice:
         found: Mapping[str, Any] = {}
         try:
             processes = self.processes if launch.surroundings is None else 1
-            found = self.runner(launch, loaded, RunOptions(self.completion, self.seed, self.budget, processes))
+            with progress.doing(f"launch {len(self.launches) + 1}: {loaded.name}, grid {config.grid}"):
+                found = self.runner(launch, loaded, RunOptions(self.completion, self.seed, self.budget, processes))
         except Incomplete as left:
             self.fail(left, loaded.name)  # the launch has its results
         except EmulatorError as error:

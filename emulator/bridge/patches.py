@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ..chip import DEVICE
 from ..patching import Patches
+from ..progress import doing
 from . import ffi
 from .allocations import argument_memory
 from .device import NO_MEMORY, current_device
@@ -80,13 +81,14 @@ def _keeping_memory(generate_mlir: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(generate_mlir)
     def generate(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments
-        if given["compile_only"]:
-            return generate_mlir(*args, **kwargs)
-        token = _called_with.set(argument_memory(given["args"], given["kwonlyargs"]))
-        try:
-            return generate_mlir(*args, **kwargs)
-        finally:
-            _called_with.reset(token)
+        with doing(f"compiling {given['function_name']}"):
+            if given["compile_only"]:
+                return generate_mlir(*args, **kwargs)
+            token = _called_with.set(argument_memory(given["args"], given["kwonlyargs"]))
+            try:
+                return generate_mlir(*args, **kwargs)
+            finally:
+                _called_with.reset(token)
 
     return generate
 

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
+from .. import progress
 from ..chip import NAME
 from .sarif import version
 from .scripts import InvalidInput, run_on_another_chip
 
 COMMANDS: Final = ("run", "time", "debug", "blame", "replay", "resources", "annotate", "mcp", "isa")
 """The modules of this package that are commands."""
+SHOWN: Final = ("run", "time", "blame", "replay")
+"""Those that show what they do: others are done at once, or ask for input."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     options = _parser(words[0] if words else "").parse_args(words)
     code: int | None = run_on_another_chip(getattr(options, "device", NAME))
+    if words[0] in SHOWN:
+        progress.show()
     try:
         return options.do(options) if code is None else code
     except InvalidInput as why:

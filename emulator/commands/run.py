@@ -28,6 +28,12 @@ from . import scripts
 from .sarif import as_text
 
 REPORT_EXIT: Final = 3
+PARAMETER: Final = "args[1]"
+NEXT: Final = (
+    "no finding. next, if a result is wrong: ptx-emulator blame --output {} --expected FILE.npy {}\n"
+    "  FILE.npy: the right result, saved by numpy; --output: what holds the result, a variable of a script or a "
+    "parameter of a program's kernel"
+)
 OPTIONS: Final = ("completion", "schedule", "processes", *SHARED)
 """The options that are those of `emulate`."""
 
@@ -105,13 +111,13 @@ def _run(options: argparse.Namespace) -> int:
         if options.html is not None:
             device.view(options.html)
         end = partial(_end_run, device, Path(folder), options.report, explain=options.explain)
-        raised = _run_script(device, options.script, options.args, end)
+        raised = _run_script(device, options.script, options.args, lambda code: _with_next(end(code), options.script))
         code = end(scripts.exit_code(raised))
-        if raised is None or code == REPORT_EXIT:
-            if isinstance(raised, Exception):
-                _print_traceback(raised)
-            return code
-        raise raised
+        if isinstance(raised, SystemExit) and code != REPORT_EXIT:
+            raise raised
+        if isinstance(raised, Exception):
+            _print_traceback(raised)
+        return _with_next(code, options.script) if device.launches else code
 
 
 def _run_script(
@@ -128,6 +134,14 @@ def _run_script(
     except (Exception, SystemExit) as error:
         return error if isinstance(error, SystemExit) or device.error is None else None
     return None
+
+
+def _with_next(code: int, script: Path) -> int:
+    """Print what to do next after a script that failed without a finding. Return its exit code."""
+    if code not in (0, REPORT_EXIT):
+        name = f"'{PARAMETER}'" if scripts.is_program(script) else "NAME"
+        print(NEXT.format(name, script), file=sys.stderr)
+    return code
 
 
 def _print_traceback(error: Exception) -> None:

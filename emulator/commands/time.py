@@ -17,6 +17,7 @@ from ..clock.conditions import USUAL, Branches, Conditions, Data, L2State
 from ..emulation import EmulatedDevice, emulate
 from ..errors import EmulatorError
 from ..findings import report_lines
+from ..progress import doing
 from .scripts import NO_OUTPUTS, InvalidInput, exit_code, has_torch, prepare, run_script
 
 FAILED: Final = 3
@@ -123,7 +124,8 @@ def _compare(options: argparse.Namespace) -> int:
     rest = [*([options.script] if options.script is not None else []), *options.args]
     _conditions(options)  # raises InvalidInput now
     try:
-        found = compare(options.compare[0], options.compare[1], rest, conditions)
+        with doing("predicting both versions"):
+            found = compare(options.compare[0], options.compare[1], rest, conditions)
     except ComparisonError as why:
         print(f"time --compare: {why}", file=sys.stderr)
         return FAILED if isinstance(why, NotPredicted) else 2

@@ -17,6 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from emulator.progress import doing, show
 from harness.host.files import write_atomically
 from harness.judge.kept import KeptKernels, use
 from harness.judge.predict import launching, predicted
@@ -45,6 +46,7 @@ def main() -> int:
     )
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the figures to FILE as CSV too")
     options = parser.parse_args()
+    show()
     device = Emulated()  # before the kernel, so that its PTX is kept
     use(KeptKernels(KEPT, device))
     try:
@@ -63,7 +65,8 @@ def main() -> int:
         table.add_column(heading, justify="left" if heading in ("", "bound by", "kernel") else "right")
     rows = []
     for name, flops, launches in works:
-        found = predicted(device, launches, ranges=True)
+        with doing(name):
+            found = predicted(device, launches, ranges=True)
         seconds = sum(p.seconds for p in found)
         longest = max(found, key=lambda p: p.seconds)
         rate = (sum(p.flops for p in found) if flops is None else flops) / seconds / 1e12

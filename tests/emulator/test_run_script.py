@@ -208,8 +208,17 @@ def test_a_saved_function_without_ptx_is_refused(run, tmp_path):
 @pytest.mark.parametrize("wrong", ["c.cpu()", "torch.zeros(99, device='cuda')", "c.half()"])
 def test_tvm_ffi_checks_its_arguments(run, wrong):
     pytest.importorskip("tvm_ffi")
-    with pytest.raises((TypeError, ValueError), match="argument #2"):
-        run(TVM_FFI + f"    compiled(a, b, {wrong})")
+    finished = run(TVM_FFI + f"    compiled(a, b, {wrong})")
+    assert finished.returncode == 1 and "argument #2" in finished.stderr
+
+
+def test_a_script_that_fails_without_a_finding_is_told_what_explains_a_wrong_value(run, tmp_path):
+    finished = run("    add(*map(from_dlpack, (a, b, c)))\n    assert (c == a).all(), 'wrong'")
+    trace, _, told = finished.stderr.partition("no finding. next, if a result is wrong: ")
+    assert finished.returncode == 1 and trace.rstrip().endswith("AssertionError: wrong")
+    assert trace.count("File ") == 1, "no frame of the emulator's own"
+    assert told.startswith(f"ptx-emulator blame --output NAME --expected FILE.npy {tmp_path / 'script.py'}\n")
+    assert "next" not in run("    raise SystemExit(1)").stderr, "it launched nothing"
 
 
 OUT_OF_BOUNDS = """

@@ -14,6 +14,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final, Protocol
 
+from ... import progress
 from ...chip import ALL_LANES, LANES, RANK_SHIFT
 from ...errors import BudgetExceeded, Deadlock, EmulatorError, Interrupted, UnwrittenRead, source
 from ...garbage import uncollected
@@ -202,6 +203,7 @@ def _run_cluster(cluster: Cluster, program: Program) -> bool:
     gone_on = False
     _peek(cluster)
     while True:
+        progress.at("cluster", cluster.index)
         went_on = _run_ready(cluster, program)
         gone_on |= went_on
         if cluster.ended or cluster.paused:
