@@ -71,31 +71,22 @@ def _of_lanes(op: MemoryOp, operand: Operand, warp: Warp, values: Operands) -> n
     return of_threads(warp, values.lanes(operand), op.space)
 
 
-def _load(effect: Effect, warp: Warp, values: Operands) -> Access:
+def _load_or_store(effect: Effect, warp: Warp, values: Operands) -> Access:
     op = MemoryOp(effect.instr)
-    return Access(
-        _elements(op, _of_lanes(op, effect.sources[0], warp, values), effect.destinations), op.width, True, False
-    )
-
-
-def _store(effect: Effect, warp: Warp, values: Operands) -> Access:
-    op = MemoryOp(effect.instr)
-    return Access(
-        _elements(op, _of_lanes(op, effect.sources[0], warp, values), effect.sources[1:2]), op.width, False, True
-    )
-
-
-def _elements(op: MemoryOp, first: np.ndarray, data: tuple[Operand, ...]) -> np.ndarray:
-    """Return the places of the elements of each register, int64[registers, pieces, 32]."""
+    data = effect.sources[1:2] if op.stores else effect.destinations
     registers = len(data[0].items) if data and isinstance(data[0], Vector) else 1
-    places = first + op.width * np.arange(op.count, dtype=np.int64)[:, None]
-    return places.reshape(registers, -1, LANES)
+    return Access(_elements(op, registers, effect, warp, values), op.width, not op.stores, op.stores)
 
 
 def _atomic(effect: Effect, warp: Warp, values: Operands) -> Access:
     op = Atomic(effect.instr)
+    return Access(_elements(op, op.registers, effect, warp, values), op.width, True, True)
+
+
+def _elements(op: MemoryOp, registers: int, effect: Effect, warp: Warp, values: Operands) -> np.ndarray:
+    """Return the places of the elements of each register, int64[registers, pieces, 32]."""
     places = _of_lanes(op, effect.sources[0], warp, values) + op.width * np.arange(op.count, dtype=np.int64)[:, None]
-    return Access(places.reshape(op.registers, -1, LANES), op.width, True, True)
+    return places.reshape(registers, -1, LANES)
 
 
 def _rows(effect: Effect, warp: Warp, values: Operands) -> Access:
@@ -139,8 +130,8 @@ def _remote(effect: Effect, warp: Warp, values: Operands) -> Access:
 
 
 _DECODERS: Final[dict[Kind, Callable[[Effect, Any, Operands], Access]]] = {
-    Kind.LOAD: _load, Kind.STORE: _store, Kind.ATOMIC: _atomic, Kind.REDUCTION: _atomic, Kind.MATRIX_LOAD: _rows,
-    Kind.MATRIX_STORE: _rows, Kind.TENSOR_LOAD: _tensor, Kind.TENSOR_STORE: _tensor,
+    Kind.LOAD: _load_or_store, Kind.STORE: _load_or_store, Kind.ATOMIC: _atomic, Kind.REDUCTION: _atomic,
+    Kind.MATRIX_LOAD: _rows, Kind.MATRIX_STORE: _rows, Kind.TENSOR_LOAD: _tensor, Kind.TENSOR_STORE: _tensor,
     Kind.TENSOR_ALLOCATION: _alloc, Kind.REMOTE_STORE: _remote, Kind.REMOTE_REDUCTION: _remote,
 }  # fmt: skip
 

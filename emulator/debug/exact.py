@@ -53,23 +53,15 @@ SUMS: Final[dict[str, Callable[..., tuple[float, ...]]]] = {
     "mad": lambda a, b, c: (a * b, c),
 }
 """The terms of operations that add."""
-LARGEST: Final = {
-    "f64": sys.float_info.max,
-    "f32": 3.402e38,
-    "bf16": 3.389e38,
-    "f16": 65504,
-    "e4m3": 448,
-    "e5m2": 57344,
+LIMITS: Final = {
+    "f64": (2.0**-1022, sys.float_info.max),
+    "f32": (2.0**-126, 3.402e38),
+    "bf16": (2.0**-126, 3.389e38),
+    "f16": (2.0**-24, 65504),
+    "e4m3": (2.0**-9, 448),
+    "e5m2": (2.0**-16, 57344),
 }
-SMALLEST: Final = {
-    "f64": 2.0**-1022,
-    "f32": 2.0**-126,
-    "bf16": 2.0**-126,
-    "f16": 2.0**-24,
-    "e4m3": 2.0**-9,
-    "e5m2": 2.0**-16,
-}
-"""The values of each type beyond which a result saturates, and below which it may become 0."""
+"""The values of each type below which a result may become 0, and beyond which it saturates."""
 APPROXIMATE: Final = 2.0**-10
 """The largest relative error of an `.approx` instruction, that of tanh, and of a product of tf32."""
 PASSING: Final = frozenset(
@@ -176,13 +168,13 @@ class Exact:
             return None
         if exact == actual:
             return 0.0
-        beyond = abs(exact) >= LARGEST[value[1]] and abs(actual) >= LARGEST[value[1]]
+        beyond = all(abs(each) >= LIMITS[value[1]][1] for each in (exact, actual))
         return actual - exact if beyond or abs(actual - exact) <= self._most(value, terms) else None
 
     def _most(self, value: Value, terms: Sequence[float]) -> float:
         """Return the largest error that rounding a sum of these terms can make."""
         modifiers = self._slicer.recording.effects[self._instruction(value)].instr.modifiers
-        unit, least = len(terms) * 2.0 ** -MANTISSA[value[1]], SMALLEST[value[1]]
+        unit, least = len(terms) * 2.0 ** -MANTISSA[value[1]], LIMITS[value[1]][0]
         if not {"approx", "tf32", "kind::tf32"}.isdisjoint(modifiers):
             unit, least = max(unit, 2 * APPROXIMATE), max(least, 2.0**-20)
         return unit * math.fsum(map(abs, terms)) + least

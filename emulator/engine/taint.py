@@ -67,11 +67,7 @@ class TaintTracker:
     """
 
     def __init__(
-        self,
-        warp: Any,
-        slots: Mapping[Reg | Special, Slot],
-        whole: Any,
-        choice: Callable[[Effect], Choice | None],
+        self, warp: Any, slots: Mapping[Reg | Special, Slot], whole: Any, choice: Callable[[Effect], Choice | None]
     ) -> None:
         self._warp, self._slots, self.whole, self._choice = warp, slots, whole, choice
         self._chosen: list[tuple[Choice, Taint]] = []

@@ -403,9 +403,7 @@ def _with_carry(instr: Instr) -> Instr:
     to, *sources = instr.operands
     to = Dual(to, CARRY) if "cc" in instr.modifiers else to
     return replace(
-        instr,
-        opcode=_FAMILIES.get(instr.opcode, instr.opcode),
-        operands=(to, *sources, CARRY if takes else Imm(0)),
+        instr, opcode=_FAMILIES.get(instr.opcode, instr.opcode), operands=(to, *sources, CARRY if takes else Imm(0))
     )
 
 

@@ -191,10 +191,7 @@ def _check_near(ins: Instr, warp: Warp, cta: Cta, mbar: MBarrier, paired: bool) 
         return
     allowed = "that CTA or its peer" if paired else "that CTA, or .cta_group::2 for its peer"
     fault = BarrierError(
-        f"{ins.opcode} to {cta} reports to {mbar} of {mbar.cta}",
-        ins,
-        warp,
-        (("missing", f"an mbarrier of {allowed}"),),
+        f"{ins.opcode} to {cta} reports to {mbar} of {mbar.cta}", ins, warp, (("missing", f"an mbarrier of {allowed}"),)
     )
     warp.cta.launch.report(fault)
 

@@ -148,24 +148,9 @@ def always_uniform(ins: Instr) -> Sequence[Operand]:
     return ()
 
 
-def no_implicit_reads(ins: Instr) -> tuple[Special, ...]:
-    """Return no registers: the instruction reads only its operands."""
-    return ()
-
-
-def may_communicate(ins: Instr) -> bool:
-    """Return True: clusters, or the launching host, may observe each other through it during the launch."""
-    return True
-
-
 def never_communicates(ins: Instr) -> bool:
     """Return False: without a race, nothing outside the cluster observes the instruction before the launch ends."""
     return False
-
-
-def merges_with_none(ins: Instr) -> tuple[str, ...]:
-    """Return no opcodes: the instruction stays an instruction of its own."""
-    return ()
 
 
 class Timing(Enum):
@@ -203,8 +188,8 @@ class Facts:
     dst: the number of leading destination operands, 0 or 1 (a vector, a d|p pair and a sink count as one).
     uniform: of the result; a pair if it differs for d and p.
     implicit_reads: implicit registers of the emulator that the instruction reads besides its operands.
-    communicates: whether clusters may communicate through it. If no instruction of a kernel does, its clusters may run
-    in several processes.
+    communicates: whether clusters, or the launching host, may observe each other through it during the launch. If no
+    instruction of a kernel does, its clusters may run in several processes.
     pure: the results depend only on what is read and on the active lanes.
     membermask: the last operand is a mask of the lanes that exchange values.
     publishes: the way in which it publishes earlier accesses of its warp. By default no missing bar.warp.sync is found.
@@ -215,14 +200,14 @@ class Facts:
 
     dst: int = 0
     uniform: Uniform | tuple[Uniform, Uniform] = never_uniform
-    implicit_reads: ImplicitReads = no_implicit_reads
-    communicates: Communicates = may_communicate
+    implicit_reads: ImplicitReads = lambda ins: ()
+    communicates: Communicates = lambda ins: True
     pure: bool = False
     membermask: bool = False
     publishes: Publishes = Publishes.NOTHING
     joins_lanes: bool = False
     timing: Timing = Timing.ALU
-    merges: Merges = merges_with_none
+    merges: Merges = lambda ins: ()
 
     @property
     def crosses_lanes(self) -> bool:

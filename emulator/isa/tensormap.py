@@ -7,15 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..errors import (
-    DataRace,
-    DescriptorError,
-    Misaligned,
-    MissingProxyFence,
-    MissingWait,
-    UnknownInstruction,
-    place,
-)
+from ..errors import DataRace, DescriptorError, Misaligned, MissingProxyFence, MissingWait, UnknownInstruction, place
 from ..leniency import Leniency
 from ..machine.formats.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
 from ..machine.launch.globalmem import host_bytes

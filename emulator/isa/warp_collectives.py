@@ -182,16 +182,7 @@ def _splat(a: Vec, lane: int) -> Vec:
     return a.code.new(template(text, a.kind), (a,))
 
 
-_IDENTITY = {
-    "add": 0,
-    "and": -1,
-    "or": 0,
-    "xor": 0,
-    "umin": -1,
-    "umax": 0,
-    "smin": 0x7FFF_FFFF,
-    "smax": 0x8000_0000,
-}
+_IDENTITY = {"add": 0, "and": -1, "or": 0, "xor": 0, "umin": -1, "umax": 0, "smin": 0x7FFF_FFFF, "smax": 0x8000_0000}
 
 
 @lowers("redux.sync", membermask=True, uniform=if_members_uniform)

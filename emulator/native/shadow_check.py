@@ -24,15 +24,7 @@ import numpy as np
 from ..chip import ALL_LANES
 from .machine import DECLARED, builtin, machine_code, wrapper
 from .memory_layout import ASK as NEVER
-from .memory_layout import (
-    COMPONENT_BITS,
-    LANE,
-    MANY,
-    READ,
-    TIME_BITS,
-    component_of,
-    offset_of,
-)
+from .memory_layout import COMPONENT_BITS, LANE, MANY, READ, TIME_BITS, component_of, offset_of
 from .words import i32, i64, u8, u32
 
 ASK: Final = 0

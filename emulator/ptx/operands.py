@@ -7,19 +7,7 @@ import struct
 from collections.abc import Callable
 from functools import cache
 
-from .syntax import (
-    Address,
-    Dual,
-    Imm,
-    Not,
-    Operand,
-    Reg,
-    Sink,
-    Special,
-    Symbol,
-    TensorAddress,
-    Vector,
-)
+from .syntax import Address, Dual, Imm, Not, Operand, Reg, Sink, Special, Symbol, TensorAddress, Vector
 
 _TOKEN = re.compile(r"\d+\.\d*[eE][+-]?\d+|[\w$%.:]+|[{}\[\](),|!+-]")
 _INTEGER = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
