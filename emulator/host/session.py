@@ -16,7 +16,7 @@ from torch.utils._device import DeviceContext
 from ..children import sitecustomize
 from ..emulation import EmulatedDevice, emulate
 from ..patching import Patches, environment
-from . import autograd, c_hosts, custom_ops, launches, tensors, torch_cuda, transforms, tvm_ffi
+from . import c_hosts, launches, tensors, torch_cuda, torch_dispatch, tvm_ffi
 from .errors import unsupported
 from .properties import PROPERTIES, DeviceProperties
 from .state import DriverState
@@ -34,9 +34,7 @@ def emulated_host() -> Iterator[DeviceProperties]:
     tensors_there = tensors.EmulatedTensors(state.allocations, state.captures)
     with Patches() as patches, c_hosts.c_hosts(state), tensors_there as mode:
         patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
-        autograd.install(patches, mode, state.captures)
-        custom_ops.install(patches, mode)
-        transforms.install(patches, mode)
+        torch_dispatch.install(patches, mode, state.captures)
         torch_cuda.install(patches, state.captures, mode)
         _install_bindings(patches)
         tvm_ffi.install(patches)

@@ -100,7 +100,7 @@ class EmulatedTensors(TorchFunctionMode):
         self._memory = memory
         self._captures = captures
         self.operators: AbstractContextManager[Any] = nullcontext()
-        """The dispatch mode for operators on the device's tensors (`custom_ops.DeviceOperators`)."""
+        """The dispatch mode for operators on the device's tensors (`torch_dispatch.DeviceOperators`)."""
         self.overridden = False
         """True if it replaces kernels of operators."""
 

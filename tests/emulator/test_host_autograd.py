@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from emulator.host.autograd import _marking_results
 from emulator.host.memory import ALIGNMENT
 from emulator.host.session import emulated_host
+from emulator.host.torch_dispatch import _marking_results
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,11 @@
-"""Operators that a library registers with torch for CUDA, called for tensors of the emulated device.
+"""torch on the emulated device beyond plain functions: operators of libraries, autograd, vmap and compile.
 
-To torch's dispatcher those tensors are CPU tensors. If an operator has no CPU kernel, a function that distinguishes
-the two kinds of tensors is registered as the CPU kernel. If it has one, a dispatch mode selects the CUDA kernel first.
+To torch's dispatcher the device's tensors are CPU tensors. If an operator that a library registers for CUDA has no CPU
+kernel, a function that distinguishes the two kinds of tensors is registered as the CPU kernel. If it has one, a
+dispatch mode selects the CUDA kernel first.
+
+torch's engine turns function modes off before it calls a backward function of Python, and passes gradients in ordinary
+CPU memory. Such a function receives tensors of the device.
 """
 
 from __future__ import annotations
@@ -12,21 +16,35 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import torch
+from torch._functorch import apis
+from torch.autograd.function import BackwardCFunction, Function
+from torch.autograd.graph import saved_tensors_hooks
 from torch.library import Library
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..patching import Patches
-from .streams import DEVICE
+from .captures import Captures
+from .streams import DEVICE, Current
 from .tensors import CPU, EmulatedTensors, is_emulated, shares_memory, tensors_in
 
 _Kernels = dict[str, Callable[..., Any]]
 
 
-def install(patches: Patches, tensors: EmulatedTensors) -> None:
-    """Dispatch tensors of the emulated device to kernels that are registered for CUDA."""
+def install(patches: Patches, tensors: EmulatedTensors, captures: Captures) -> None:
+    """Patch torch's engine, nodes and hooks, torch.vmap and torch.compile, and the registration of operators."""
+    # 1. The engine runs with `tensors` active. Gradients are placed on the same device as the function's results.
+    patches.set(torch.autograd, "_engine_run_backward", _seen(torch.autograd._engine_run_backward, tensors, captures))
+    patches.set(Function, "apply", classmethod(_marking_results(vars(Function)["apply"])))
+    patches.set(saved_tensors_hooks, "__init__", _with_mode_in_hooks(saved_tensors_hooks.__init__, tensors))
+    for name in ("apply", "apply_boxed"):
+        patches.set(BackwardCFunction, name, _placing_gradients(getattr(BackwardCFunction, name), tensors))
+    # 2. Tensors of the device are dispatched to kernels that are registered for CUDA.
     overrides = tensors.operators = DeviceOperators(tensors)
     patches.set(Library, "impl", _library_impl(Library.impl, tensors, overrides))
     patches.set(Library, "_destroy", _library_destroy(Library._destroy, overrides))
+    # 3. Results of vmap stay on the device, and a compiled function is the function itself.
+    patches.set(apis, "vmap_impl", _vmap(apis.vmap_impl, tensors))
+    patches.set(torch, "compile", _compile)
 
 
 class DeviceOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -155,3 +173,71 @@ def _dispatching(name: str, kernels: _Kernels, tensors: EmulatedTensors) -> Call
         return kernel(*args, **kwargs)
 
     return call
+
+
+_MARK: Final = "_of_emulated_device"
+
+
+def _seen(original: Callable[..., Any], tensors: EmulatedTensors, captures: Captures) -> Callable[..., Any]:
+    """Return torch's engine with `tensors` active, which places the results of its operators in device memory."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        # torch's engine works on the streams of the forward pass, and orders them itself.
+        captures.order.wait_for_all(Current.stream.cuda_stream)
+        with tensors.operators:
+            return tensors.enabled_in(original)(*args, **kwargs)
+
+    return run
+
+
+def _with_mode_in_hooks(original: Callable[..., None], tensors: EmulatedTensors) -> Callable[..., None]:
+    """Return saved_tensors_hooks.__init__ that runs the pack and unpack hooks with `tensors` active."""
+
+    def initialise(hooks: Any, pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
+        original(hooks, tensors.enabled_in(pack), unpack)
+
+    return initialise
+
+
+def _marking_results(original: Any) -> Callable[..., Any]:
+    """Return Function.apply that marks the autograd node of each result on the emulated device.
+
+    original: torch's class method, written in Python or, in torch 2.15, in C.
+    """
+
+    def apply(function: type, *args: Any, **kwargs: Any) -> Any:
+        results = original.__get__(None, function)(*args, **kwargs)
+        for result in results if isinstance(results, tuple) else (results,):
+            if is_emulated(result) and isinstance(result.grad_fn, BackwardCFunction):
+                setattr(result.grad_fn, _MARK, True)
+        return results
+
+    return apply
+
+
+def _placing_gradients(original: Callable[..., Any], tensors: EmulatedTensors) -> Callable[..., Any]:
+    """Return a node's `apply` that first places the gradients on the device if the node was marked."""
+
+    def apply(node: Any, *gradients: Any) -> Any:
+        if hasattr(node, _MARK):
+            tensors.place_on_device(gradients)
+        return original(node, *gradients)
+
+    return apply
+
+
+def _vmap(original: Callable[..., Any], tensors: EmulatedTensors) -> Callable[..., Any]:
+    """Return vmap that places its results on the device: it unwraps them to new tensors that `tensors` does not see."""
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        results = original(*args, **kwargs)
+        if any(map(is_emulated, tensors_in((args, kwargs)))):
+            tensors.place_on_device([results])
+        return results
+
+    return mapped
+
+
+def _compile(model: Any = None, **_options: Any) -> Any:
+    """Replace torch.compile, which would generate GPU code: return the function itself."""
+    return model if model is not None else lambda function: function
