@@ -1,4 +1,4 @@
-"""The emulated chip: limits of a warp, a thread, a CTA, an SM and the device.
+"""The emulated chip: limits of a warp, a thread, a CTA, an SM and the device, and base addresses of state spaces.
 
 The chip is the same for the whole process. EMULATOR_DEVICE chooses it before the emulator is imported. The default is
 the chip that CUTE_DSL_ARCH compiles for, or a B200. EMULATOR_SMS gives it fewer SMs.
@@ -69,6 +69,10 @@ MAX_CTAS_A_CLUSTER: Final = 16
 """More than 8 is a non-portable cluster size, which a kernel has to request."""
 NAMED_BARRIERS: Final = 16
 TMEM_LANES, TMEM_COLUMNS = 128, 512
+SHARED_BASE: Final = 0x7FFE_0000_0000_0000
+LOCAL_BASE: Final = 0x7FFD_0000_0000_0000
+WINDOW_BYTES: Final = 1 << 32
+"""The windows of shared and local memory among generic addresses. Global and parameter memory use host addresses."""
 RANK_SHIFT: Final = 24
 """An address of shared memory holds the rank of its CTA in the cluster above these bits."""
 RESERVED_SHARED_BYTES: Final = 1024

@@ -10,8 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from ..chip import LANES, RANK_SHIFT, TMEM_LANES
-from ..isa.spaces import LOCAL_BASE, SHARED_BASE
+from ..chip import LANES, LOCAL_BASE, RANK_SHIFT, SHARED_BASE, TMEM_LANES
 from ..machine.launch.shared_names import shared_variable, source_name
 from ..machine.memory.shared import OFFSET_MASK
 from ..machine.topology import Cta, Warp

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..chip import LOCAL_BASE
 from ..errors import UnknownInstruction
 from ..machine.formats.tensormap import reduced
 from ..machine.order.access import GPU
@@ -14,7 +15,6 @@ from ..ptx.syntax import Instr, Reg
 from .lane_values import per_lane
 from .ld_st import REGISTER_BYTES, MemoryOp, active_addresses, load, outside_cluster, store
 from .registry import CACHE_HINT, REACH, SCOPE, SHARED, Action, Modifiers, Timing, executes
-from .spaces import LOCAL_BASE
 
 OPERATIONS: Final = frozenset({"add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas"})
 DTYPES: Final = {

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..chip import LOCAL_BASE, WINDOW_BYTES
 from ..errors import Fault
 from ..ptx.syntax import Instr
 from .lane_values import per_lane
 from .registry import Action, Modifiers, executes, never_communicates
-from .spaces import LOCAL_BASE, WINDOW_BYTES
 
 _SPEC = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(hh|h|ll|l|z|j|t)?([diouxXeEfFgGaAcsp%])")
 _LONG = frozenset({"ll", "l", "z", "j", "t"})

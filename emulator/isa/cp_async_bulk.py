@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..chip import RANK_SHIFT
+from ..chip import RANK_SHIFT, SHARED_BASE
 from ..errors import Misaligned, OutOfBounds, UnknownInstruction
 from ..leniency import Leniency
 from ..machine.agents.bulk import bulk_thread, fill, suspended_for
@@ -25,7 +25,6 @@ from .atomics import DTYPES
 from .lane_values import active_lanes, of_lane
 from .mbarrier import check_initialised, mbarrier_at
 from .registry import BLOCK, CACHE_HINT, SHARED, Action, Modifiers, Publishes, executes, never_communicates, performs
-from .spaces import SHARED_BASE
 
 GLOBAL: Final = frozenset({"global"})
 OWN: Final = frozenset({"shared::cta"})

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..chip import ALL_LANES, LANES, RANK_SHIFT
+from ..chip import ALL_LANES, LANES, LOCAL_BASE, RANK_SHIFT, SHARED_BASE
 from ..errors import Misaligned, OutOfBounds, UnknownInstruction, UnwrittenRead
 from ..leniency import Leniency
 from ..machine.compiled.accesses import CompiledAccesses
@@ -30,7 +30,6 @@ from .registry import (
     if_sources_uniform,
     never_communicates,
 )
-from .spaces import LOCAL_BASE, SHARED_BASE
 from .special_registers import MEMORY
 
 UNSHARED: Final = frozenset({"param", "param::entry", "param::func", "local", "const"})

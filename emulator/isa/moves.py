@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..chip import RANK_SHIFT
+from ..chip import LOCAL_BASE, RANK_SHIFT, SHARED_BASE, WINDOW_BYTES
 from ..native.body import Body
 from ..native.builder import INTEGER_OF, Builder, Cell
 from ..native.vector import Vec, helper
@@ -12,7 +12,6 @@ from ..ptx.kinds import FIXED_PARAMETER
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vector
 from . import floats
 from .registry import Modifiers, Timing, if_sources_uniform, lowers, rewrites
-from .spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
 from .special_registers import PARAMS
 
 _BITS = {"pred": "i1"} | {f"{k}{n}": f"i{n}" for k in "bsuf" for n in (8, 16, 32, 64)}

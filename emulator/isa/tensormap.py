@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..chip import SHARED_BASE, WINDOW_BYTES
 from ..errors import DataRace, DescriptorError, Misaligned, MissingProxyFence, MissingWait, UnknownInstruction, place
 from ..leniency import Leniency
 from ..machine.formats.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
@@ -17,7 +18,6 @@ from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
 from .registry import SCOPE, Action, Modifiers, executes, performs
-from .spaces import SHARED_BASE, WINDOW_BYTES
 
 LIVE_BYTES: Final = 8 * LIVE_WORDS
 REPLACEABLE: Final = frozenset({*FIELDS, *INDEXED, "elemtype"})

@@ -6,13 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...chip import LANES, RANK_SHIFT
+from ...chip import LANES, RANK_SHIFT, SHARED_BASE
 from ...errors import OutOfBounds
 from ...isa.atomics import Atomic, conflict_free_groups, operand_bits, results_of
 from ...isa.lane_values import active_lanes, lane_rows, per_lane
 from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_local, parameter_load
 from ...isa.registry import BLOCK, Action
-from ...isa.spaces import SHARED_BASE
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
 from ..chips import Chip

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ...chip import SHARED_BASE
 from ...isa.lane_values import active_lanes, of_lane
 from ...isa.registry import Action
-from ...isa.spaces import SHARED_BASE
 from ...isa.tensormap import REPLACEABLE, replace_field
 from ...machine.formats.tensormap import MAP_BYTES
 from ...machine.launch.globalmem import host_bytes
