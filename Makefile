@@ -130,7 +130,7 @@ milestones: $(READY) ## list the milestones, and whether each is built
 	@$(PY) -m harness milestones
 
 layout: $(READY) ## make layout D1.3: draw and print where logits and P are stored
-	@$(PY) -m lab.layout $(call quoted,$(MILESTONE))
+	@$(PY) -m harness.tools.behind_walls results/layout -- $(PY) -m lab.layout $(call quoted,$(MILESTONE))
 
 budget: $(READY) ## make budget [D1.4]: print memory, registers, instructions, flops and bytes of each configuration
 	@$(PY) -m lab.budget $(call quoted,$(MILESTONE))

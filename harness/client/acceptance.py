@@ -118,6 +118,13 @@ def judged_on(repository: Repository, tip: str, target: str = "") -> dict[str, t
     return found
 
 
+def not_judged_on_tip(repository: Repository) -> dict[str, str]:
+    """Return the accepted milestones that were not judged on the tree of `accepted`, with the last commit they were."""
+    tip = vouched.accepted(repository)
+    found = judged_on(repository, tip) if tip else {}
+    return {milestone: commit for milestone, (commit, same) in found.items() if not same}
+
+
 @contextmanager
 def _held(repository: Repository) -> Iterator[None]:
     """Lock this repository, so that only one acceptance runs at a time."""

@@ -126,7 +126,9 @@ def dashboard(target: str) -> int:
         runs.setdefault(run.id, run)
     if not runs:
         raise NothingToDo("no runs yet: make stage D1.1")
-    print(write(RESULTS, [runs[run] for run in sorted(runs, reverse=True)], candidate.find(ROOT)))
+    repository = candidate.find(ROOT)
+    stale = acceptance.not_judged_on_tip(repository)
+    print(write(RESULTS, [runs[run] for run in sorted(runs, reverse=True)], repository, stale))
     return 0
 
 

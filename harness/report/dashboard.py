@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import quote
 
 from harness.host.files import write_atomically
@@ -29,6 +30,7 @@ EXPORTS = ("history.csv", "history.json")
 #: A figure has moved if it differs by more than this fraction: seeds and arithmetic are the same in every run.
 MOVED = 0.01
 MOST_COMMITS = 200
+NONE_STALE: Mapping[str, str] = MappingProxyType({})
 #: Smaller values are written with an exponent.
 SMALL = 1e-3
 
@@ -77,6 +79,8 @@ class Standing:
     milestone: Milestone
     points: list[Point]
     rejected: list[Point]
+    #: The commit since whose tree it was not judged; "" if it was judged on the accepted tree, or never.
+    stale: str = ""
 
     @property
     def last(self) -> Point | None:
@@ -154,14 +158,17 @@ class Commit:
     cells: list[Point | None]
 
 
-def write(results: Path, runs: Sequence[Run], repository: Repository) -> Path:
-    """Write the pages of `runs`, newest first, into `results`/dashboard. Return the path of the first page."""
+def write(results: Path, runs: Sequence[Run], repository: Repository, stale: Mapping[str, str] = NONE_STALE) -> Path:
+    """Write the pages of `runs`, newest first, into `results`/dashboard. Return the path of the first page.
+
+    stale: the milestones that were not judged on the accepted tree, each with the commit on which it was last.
+    """
     folder = results / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     subjects = history.subjects(runs, repository)
     found = list(history.points(runs, subjects))
     pages = {f"{run.id}.html": page for run, page in _run_pages(folder, runs, repository)}
-    standings = list(_standings(found))
+    standings = [replace(each, stale=stale.get(each.milestone.id, "")) for each in _standings(found)]
     templates = environment()
     for each in standings:
         if each.points or each.rejected:

@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.host.verdict import Verdict
 from harness.paths import ROOT
 from harness.report.record import Case, Record
+from stages.catalog import CATALOG
 
 #: The variables of harness/tools/launch_cases.py that hold tensors; lse first, because O and U depend on it.
 OUTPUTS = {"lse": "lse", "O": "o", "U": "u", "m": "m"}
@@ -48,7 +49,9 @@ def next_step(verdict: Verdict, reason: str, records: Iterable[Record], folder: 
 def _of_case(milestone: str, case: Case, environment: str) -> str:
     """Return the next step after a failed case: what the finding means, or the command that traces the wrong value."""
     python = f"{environment}{_short(Path(sys.executable))} -m emulator"
-    launched = f"{SCRIPT} {milestone} --case {shlex.quote(case.name)} --seed {case.seed}"
+    other, _, rest = case.name.partition(" ")
+    milestone, name = (other, rest) if other in (each.id for each in CATALOG) else (milestone, case.name)
+    launched = f"{SCRIPT} {milestone} --case {shlex.quote(name)} --seed {case.seed}"
     stopped = next((each for each in case.launches if each.error), None)
     if stopped and stopped.mode == "cuda":
         return f"make stage {milestone}: the emulator names races, missing waits and hangs"

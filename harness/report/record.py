@@ -272,6 +272,15 @@ class Record(msgspec.Struct):
         return ", ".join([*found, *(f"not {feature}: {reason}" for feature, reason in self.not_asked.items())])
 
     @property
+    def untimed(self) -> list[str]:
+        """Names of the milestone's cases for which there was no time to predict cycles; [] if none were predicted.
+
+        Cases of other milestones are launched for the fresh seed only.
+        """
+        launched = dict.fromkeys(case.name for case in self.cases if case.seed is not None and not case.fresh)
+        return [name for name in launched if name not in self.cycles] if self.prediction else []
+
+    @property
     def cycles_shown(self) -> str:
         """The predicted cycles of the first case as text, or "-"."""
         return f"{self.prediction.cycles:,.0f}" if self.prediction else "-"

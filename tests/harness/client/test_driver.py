@@ -103,6 +103,7 @@ def test_an_acceptance_says_which_milestones_were_not_judged_on_its_tree(bench):
     second = bench.stage().candidate.commit
     assert acceptance.judged_on(bench.repository, second) == {"D1.2": (first, False), "D1.1": (second, True)}
     assert f"not judged on this tree: D1.2 since {first[:12]}; make ratchet judges them" in bench.heard.said
+    assert acceptance.not_judged_on_tip(bench.repository) == {"D1.2": first}
 
 
 def test_a_run_judges_cases_of_what_was_accepted_before_and_of_what_it_needs(bench):

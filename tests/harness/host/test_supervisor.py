@@ -416,6 +416,14 @@ def test_a_phase_that_is_idle_or_uses_too_much_is_stopped(tmp_path, monkeypatch)
         phase.end(started)
 
 
+def test_a_process_that_stops_itself_is_ended(tmp_path, monkeypatch):
+    """A stopped process does not heed SIGTERM."""
+    monkeypatch.setattr(phase, "IDLE_S", 2.0)
+    started = phase.start(["sh", "-c", "kill -STOP $$"], tmp_path, {}, tmp_path / "log")
+    ended = phase.follow(started, 0.1, phase.UsageWatch(started).look)
+    assert (ended.stop, ended.code, ended.stuck) == (Stop.IDLE, -signal.SIGKILL, False)
+
+
 def test_descendants_are_found_across_sessions():
     child = subprocess.Popen(["sh", "-c", "setsid sleep 30 & sleep 30"], start_new_session=True)
     try:

@@ -55,6 +55,12 @@ def test_a_finding_is_stopped_at_by_the_debugger() -> None:
     assert "CUTE_DSL_ARCH=sm_90a" in said and said.endswith("--seed 2, then `break ptx:40` and `continue`")
 
 
+def test_a_case_of_another_milestone_is_launched_as_that_ones() -> None:
+    case = failed("D1.2: outside its pins", RIGHT, WRONG)
+    case.name = "D1.2 hd=64 n=256"
+    assert after(Verdict.REJECT_GATE, case).endswith(" D1.2 --case 'hd=64 n=256' --seed 2")
+
+
 @pytest.mark.long
 def test_the_command_for_a_wrong_value_runs() -> None:
     command = shlex.split(after(Verdict.REJECT_GATE, failed("D1.1: outside its pins", RIGHT, WRONG)))

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from harness.report.record import Case, Figure, Launch, NegativeControl, Phase, Record, Tree
+from harness.report.record import Case, Figure, Launch, NegativeControl, Phase, Prediction, Record, Tree
 from harness.report.terminal import show_end
 
 STARTED = "2026-11-21T09:00:00Z"
@@ -85,6 +85,18 @@ def test_a_run_that_did_not_compile_has_no_table(pipe: Console, tmp_path) -> Non
         "  at kernel/a.py:7 in gemm: tOrP",
         str(tmp_path),
     ]
+
+
+def test_cases_without_a_prediction_are_named(pipe: Console, tmp_path) -> None:
+    record = make("ACCEPT")
+    first, figures = record.cases[0].name, record.cases[0].figures
+    record.cases = [Case(name, "passed", 1.0, 1, False, [], figures) for name in (first, "hd=64 n=256", "hd=64 n=1")]
+    record.cases.append(Case("D1.2 hd=64 n=129", "passed", 1.0, 7, True, [], figures))
+    record.cycles = {first: 7000.0, "hd=64 n=1": 6000.0}
+    assert record.untimed == [], "nothing was predicted"
+    record.prediction = Prediction(first, "B200", 7000.0, 6e-6, 9000.0, "latency", {}, [], [])
+    show_end(pipe, record, tmp_path)
+    assert "no cycles predicted, for want of time: hd=64 n=256\n" in said(pipe)
 
 
 def test_of_many_cases_each_is_a_row(pipe: Console, tmp_path) -> None:
