@@ -177,9 +177,10 @@ def level(name: str) -> Lines:
 def cheats() -> Lines:
     """Yield a row for each change that cheats."""
     body: list[tuple[str, ...]] = [
-        (each["name"], each["does"], each["verdict"], each["stopped"]) for each in toml(CHEATS)["cheat"]
+        (each["name"], each["does"], each["verdict"], each["stopped"], each.get("found", ""))
+        for each in toml(CHEATS)["cheat"]
     ]
-    return markdown(("cheat", "what the change does", "verdict", "what stops it"), body)
+    return markdown(("cheat", "what the change does", "verdict", "what stops it", "found by"), body)
 
 
 def h200_verdicts() -> Lines:
