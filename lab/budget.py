@@ -1,8 +1,8 @@
 """The resources of each configuration, from kernel.sm100.budget, and counts of launches compared with the ideal.
 
 `python -m lab.budget` prints both, `python -m lab.budget D1.4` the first for the configurations of one milestone.
-Instructions are the PTX instructions of a softmax warp per KV tile, including those of its waits. Flops are those of
-the tensor cores, divided by 4 * rows * visible keys * head dim. Bytes are those that TMA moves into and out of shared
+Instructions are the PTX instructions of a softmax warp per KV tile, including its waits. Flops are the tensor cores'
+flops, divided by 4 * rows * visible keys * head dim. Bytes are those that TMA moves into and out of shared
 memory, divided by one read of Q, one read of each visible key and value for every CTA, and one write of every output.
 """
 
@@ -140,7 +140,7 @@ def layers(device: Emulated) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print every configuration or those of a milestone, with counts of those without caches; of all, D5d's shapes."""
+    """Print all configurations or a milestone's, with counts if they have no caches. With all, also D5d's shapes."""
     parser = argparse.ArgumentParser(prog="python -m lab.budget", description=main.__doc__)
     parser.add_argument("milestone", nargs="?", default="", help="D1.4, for example (default: all configurations)")
     chosen = parser.parse_args().milestone

@@ -1,7 +1,8 @@
 """`python -m lab.checks`: translate the emulator's checks from restricted Python to LLVM IR, by numba.
 
-The file is kept in the repository, so that the emulator needs neither numba nor its compile time. It is made for the
-vectors of x86-64-v3 but holds nothing of x86: LLVM compiles it for the CPU that it runs on. A test makes it again.
+The file is kept in the repository, so that the emulator needs neither numba nor its compile time. Its vectors have
+the width of x86-64-v3, but it has no instructions of x86: LLVM compiles it for the CPU that it runs on. A test makes it
+again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def main() -> None:
 
 
 def translated() -> dict[Path, str]:
-    """Return the modules as LLVM IR, optimised, without anything of a machine, by the file that keeps each."""
+    """Return the modules by file name, as optimised LLVM IR without machine-specific parts."""
     for function, element in ARRAYS.items():
         _declare(function, element)
     return {Path(source.__file__).with_suffix(".ll"): _translated(source, SOURCES[source]) for source in SOURCES}
@@ -112,7 +113,7 @@ def _optimise(module: llvm.ModuleRef, source: Any) -> None:
 
 
 def _portable(text: str, source: Any) -> str:
-    """Drop what names a machine or is new in LLVM: layout, triple, metadata and attributes."""
+    """Remove everything that names a machine or needs a new LLVM: layout, triple, metadata and attributes."""
     text = re.sub(r"^(?:;|source_filename|target|attributes|!).*\n", "", text, flags=re.MULTILINE)
     text = re.sub(
         r", ![\w.]+ !\d+| #\d+| *;.*| captures\(none\)| range\(.*?\)| samesign| (?:local_)?unnamed_addr", "", text

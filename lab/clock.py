@@ -269,7 +269,7 @@ def ws_program(a_in_tmem: bool, collector: str) -> str:
 
 
 def umma_ws() -> Iterator[Comparison]:
-    """Compare groups of tcgen05.mma.ws with one commit, whose B is loaded by each or by every third."""
+    """Compare groups of tcgen05.mma.ws with one commit, in which each or every third MMA loads B."""
 
     def each(count: int, row: Row) -> float:
         idesc = KIND["BF16"][1] | int(row["n"]) >> 3 << 17 | int(row["m"]) >> 4 << 24
@@ -509,7 +509,7 @@ def cp_async_throughput() -> Iterator[Comparison]:
 
 
 def cp_async_latency() -> Iterator[Comparison]:
-    """Compare the latency of one cp.async by all threads. The measurements are medians of values that vary twofold."""
+    """Compare the latency of one cp.async by all threads. The measurements are medians, with a spread of 2x."""
 
     def latency(row: Row) -> float:
         threads, size, ctas = (int(row[c]) for c in ("threads", "bytes_a_thread", "ctas_per_sm"))

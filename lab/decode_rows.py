@@ -1,8 +1,8 @@
 """Decode on a Hopper GPU by this checkout's kernel, by another checkout's, and by FlashMLA, alternately in one process.
 
 `python -m lab.decode_rows BEFORE [--flashmla LIBRARY] [--shape GLOB]... [--write FILE]`: BEFORE is a checkout of
-another commit, LIBRARY is what `python -m lab.flashmla_gpu --build` compiles. It prints microseconds of each shape, L2
-cold, then each goal with what was reached. `--write` writes the times as CSV.
+another commit, LIBRARY is compiled by `python -m lab.flashmla_gpu --build`. It prints microseconds of each shape, L2
+cold, then each goal with the ratio that was reached. `--write` writes the times as CSV.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Times = dict[str, dict[str, float]]
 class Goal:
     """The least ratio of another time to this kernel's, of the shapes whose names match.
 
-    other: a kernel, or a layout: then the shape is compared with the one of that layout.
+    other: another kernel, or another layout: then the shape is compared with this kernel's shape of that layout.
     """
 
     shapes: str
@@ -111,7 +111,7 @@ def calls(name: str, before: Path, library: Path | None) -> dict[str, Callable[[
 
 
 def in_turn(launches: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the microseconds of each kernel: the median of the medians of its turns."""
+    """Return the microseconds of each kernel: the median over its rounds of each round's median."""
     from harness.judge.gpu_time import measure
 
     medians: dict[str, list[float]] = {name: [] for name in launches}
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in names(args.shape or ROWS):
         times[name] = in_turn(calls(name, args.before, args.flashmla))
         print(name, *(f"{kernel} {us:.2f} us" for kernel, us in times[name].items()), sep="  ", flush=True)
-        if args.write:  # after every row: a loan may end early
+        if args.write:  # after every row, because the process may be stopped
             columns = BEFORE, NOW, FLASHMLA
             rows = [(row, *(f"{of[each]:.2f}" if each in of else "" for each in columns)) for row, of in times.items()]
             tables.write(args.write, HEAD, rows)

@@ -31,7 +31,7 @@ TABLE: Final = Path(__file__).parent / "data" / "detections.csv"
 Change = Callable[[NDArray[np.intp]], NDArray[np.intp]]
 HEAD: Final = ("milestone", "error", "cases", "seen", "no trace", "peaked", "other", "thinnest")
 CONTROLS: Final = "negative controls"
-#: Sizes at which one key among many is lost, doubled or swapped, beside the milestones.
+#: Sizes at which one key among many is lost, doubled or swapped, in addition to the milestones.
 SIZES: Final = {f"{keys} keys": (Case("D0", 64, keys, heads=32),) for keys in (8, 128, 1024)}
 
 
@@ -69,7 +69,7 @@ ERRORS: Final = {
 
 @dataclass
 class Row:
-    """The result of one error in the cases of a milestone. strength: figure over bound where it was seen least."""
+    """The result of one error in the cases of a milestone. strength: the smallest ratio of figure to bound."""
 
     cases: int = 0
     seen: int = 0
@@ -143,7 +143,7 @@ def main() -> None:
 
 
 def _reading(each: Seen, change: Change) -> Seen:
-    """Return a group that reads other keys. One of a single key stays, as a kernel without keys writes zeros."""
+    """Return a group with other keys. A group of a single key stays, because a kernel without keys writes zeros."""
     if len(each.keys) < 2:
         return each
     keys = change(np.arange(len(each.keys)))

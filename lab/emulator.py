@@ -1,6 +1,6 @@
 """`python -m lab.emulator`: measure the emulator on attention problems, against goals and against a peer.
 
-Times are CPU seconds, the minimum of several repetitions, with one BLAS thread. That of cross entropy is wall-clock
+Times are CPU seconds, the minimum of several repetitions, with one BLAS thread. For cross entropy it is wall-clock
 time, measured once. A yardstick is measured first, because a busy machine can be half as fast. The peer is the Triton
 interpreter, if PyPI's `triton` is installed. `triton` is not in requirements.lock, because torch brings its own version
 on machines with a GPU.
@@ -263,7 +263,7 @@ def other_kernels() -> Iterator[Line]:
 
 
 def concurrency_ratio() -> float:
-    """Return the time of concurrent independent loops over that of the same loops in sequence."""
+    """Return the ratio of the time of concurrent independent loops to the time of the same loops in sequence."""
 
     def loops() -> None:
         others = [context.Process(target=_loop) for _ in range(PROCESSES - 1)]

@@ -1,11 +1,11 @@
 """`make flashmla-tests FLASHMLA=path`: run FlashMLA's own tests of sparse attention on the package `flash_mla` here.
 
-The files of the checkout are used unmodified: each says what its cases are, and its test function judges one. Cases
-that it times are left out, because it finds kernels by FlashMLA's names. So are cases with more KV tiles than
-`--tiles`. With `--peak` the queries that the files draw are multiplied. Launches run on the emulated B200, with `--gpu`
-on this machine's GPU. `--write` keeps the counts in lab/data/flashmla.csv, in place of those of the same device,
-limit and factor; `python -m lab.pages flashmla` writes them into the how-to page. This needs PyPI's `triton`, which
-the files import and which is not in requirements.lock.
+The files of the checkout are used unmodified: each says what its cases are, and its test function judges one. Timed
+cases are left out, because the files find kernels by FlashMLA's names. So are cases with more KV tiles than `--tiles`.
+`--peak` multiplies the queries by a factor. Launches run on the emulated B200, with `--gpu` on this machine's GPU.
+`--write` replaces the counts of the same device, limit and factor in lab/data/flashmla.csv; `python -m
+lab.pages flashmla` writes them into the how-to page. This needs PyPI's `triton`, which the files import and which is
+not in requirements.lock.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def run(tests: Path, jobs: int, tiles: int, peak: int, gpu: bool) -> list[Verdic
         subprocess.Popen([*command, str(part)], stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
         for part in range(jobs)
     ]
-    with ThreadPoolExecutor(jobs) as readers:  # at a time, since a process waits when nobody reads its pipe
+    with ThreadPoolExecutor(jobs) as readers:  # all at the same time: a process whose pipe nobody reads waits
         return list(chain.from_iterable(readers.map(read, running)))
 
 
@@ -203,7 +203,7 @@ def table(found: list[Verdict], tiles: int, peak: int, on: str) -> list[dict[str
 
 
 def write(lines: list[dict[str, str]]) -> None:
-    """Write the counts of a run to COUNTS, in place of those of the same device, limit and factor."""
+    """Write the counts of a run to COUNTS. They replace counts of the same device, limit and factor."""
     text = COUNTS.read_text().splitlines(keepends=True)
     comment = [line for line in text if line.startswith("#")]
     same = operator.itemgetter("set", "on", "queries", "tiles")

@@ -39,7 +39,7 @@ class LaunchConfig:
 
     cluster: the preferred cluster shape if the grid is a multiple of it, else the regular one; None if neither is
     given. attributes: ids of the given launch attributes. cooperative: all CTAs must be resident at the same time.
-    programmatic: it may start before the launch before it in its stream has ended (programmatic dependent launch).
+    programmatic: it may start before the stream's previous launch has ended (programmatic dependent launch).
     values: id and bytes of each attribute.
     """
 

@@ -41,7 +41,7 @@ def keep_ptx() -> None:
         os.environ.setdefault(f"{prefix}_ARCH", DEVICE.target)
         os.environ.setdefault(f"{prefix}_LINEINFO", "1")
         if os.path.basename(os.environ.get(f"{prefix}_DUMP_DIR", "")).startswith(SCRATCH):
-            del os.environ[f"{prefix}_DUMP_DIR"]  # that of the process that started this one
+            del os.environ[f"{prefix}_DUMP_DIR"]  # a folder of the parent process
             if os.environ.get(f"{prefix}_KEEP") == "ptx":
                 del os.environ[f"{prefix}_KEEP"]
         if f"{prefix}_KEEP" not in os.environ:

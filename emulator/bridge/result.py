@@ -109,10 +109,10 @@ class LaunchResult:
 
 @dataclass
 class Failure:
-    """An error that ended launches, or kept them from starting.
+    """An error that ended launches, or prevented their start.
 
-    kernel: empty if the error came before a kernel was known. findings: those of the first launch before the error.
-    test: the test that launched it, under pytest. times: the number of launches that ended with this cause.
+    kernel: empty if the error came before a kernel was known. findings: the findings of the first such launch, before
+    the error. test: the test that launched it, under pytest. times: the number of launches that ended with this cause.
     """
 
     error: EmulatorError

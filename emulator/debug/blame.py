@@ -61,7 +61,7 @@ class Wrong:
 
     @property
     def factor(self) -> float | None:
-        """The number by which all wrong elements are the expected ones multiplied; None if there is none."""
+        """The factor between all wrong elements and the expected ones, None if there is no common one."""
         held, wanted = self.values[self.mask].astype(np.float64), self.expected[self.mask]
         if self.count < 2 or not (np.isfinite(held).all() and np.isfinite(wanted).all() and wanted.all()):
             return None
@@ -146,7 +146,7 @@ class Blame:
         self.exact = Exact(self.slicer, self.sources, {self.start: float(tensor.values()[index])} if self.start else {})
 
     def _follow(self, parts: Sequence[Value]) -> None:
-        """Visit the values from which the element was computed, the latest event first. parts: those that hold it."""
+        """Visit the values from which the element was computed, latest event first. parts: the values that hold it."""
         seen = set(parts)
         queue = [(-part[0].event, -number, part) for number, part in enumerate(seen)]
         heapq.heapify(queue)
@@ -222,7 +222,7 @@ class Blame:
             yield f"  {self.left} values were not followed: the search ends after {MOST_VALUES}"
 
     def _operands(self, value: Value) -> str:
-        """Describe which elements of the program's tensors a product took as A's and B's rows, in the order of K."""
+        """Describe the elements of the program's tensors that a product read as A's and B's rows, in the order of K."""
         n, m = value[0].slot
         texts = []
         for role, row in (("a", m), ("b", n)):
@@ -254,7 +254,7 @@ class Blame:
         return f"computed, K in the order of the stores of PTX lines {', '.join(texts)}{more}"
 
     def _origin(self, source: Source) -> tuple[str, tuple[int, ...]] | None:
-        """Return the element of a tensor that only copies brought; None if something was computed or is no tensor's."""
+        """Return the tensor element that a value is a copy of; None if the value was computed or is in no tensor."""
         for _ in range(MOST_COPIES):
             if source.node is None:
                 if source.text == FILL:
@@ -505,7 +505,7 @@ def _constant(text: str) -> str:
 
 
 def _box(indices: set[tuple[int, ...]], shape: tuple[int, ...]) -> str:
-    """Describe a set of indices: each dimension's pattern, and how many if not all of their product."""
+    """Describe a set of indices: each dimension's pattern, and their number unless it is the product."""
     axes = [np.unique([index[axis] for index in indices]) for axis in range(len(shape))]
     text = ", ".join(pattern(axis, 0 if axis.size > 1 else size) for axis, size in zip(axes, shape, strict=True))
     total = math.prod(axis.size for axis in axes)

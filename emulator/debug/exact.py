@@ -1,4 +1,4 @@
-"""A slice computed again in float64: with the rounding of every instruction, of none, or of all but some."""
+"""Recomputation of a slice in float64, with the rounding of every instruction, of none, or of all but some."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ TO_INTEGERS: Final = frozenset({"rni", "rzi", "rmi", "rpi"})
 class Exact:
     """The values of a slice in float64.
 
-    sources: of each value of the slice. Values that are no floats, or of other operations, are what they are. held: the
-    numbers of values that several events may hold in parts.
+    sources: the sources of each value of the slice. Values of other types than floats and of other operations are taken
+    from the recording. held: the numbers of values whose parts several events may hold.
     """
 
     def __init__(self, slicer: Slicer, sources: Mapping[Value, Sequence[Source]], held: Mapping[Value, float]) -> None:

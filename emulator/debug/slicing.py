@@ -45,7 +45,7 @@ class Source:
     """Something that a value was computed from.
 
     role: "value", "address", "guard", "a", "b" or "accumulator". node: the value; None for an input: an address of
-    global memory that the launch did not write, or a constant. offset: the byte in the node's value that is meant.
+    global memory that the launch did not write, or a constant. offset: the relevant byte of the node's value.
     kind: the type as which it is read, "" if unknown. held: the bits at the address when they were read, if kept.
     """
 
@@ -154,7 +154,7 @@ class Slicer:
     def _computed(
         self, event: Executed, effect: Effect, index: int, lane: int, kind: str, offset: int
     ) -> Iterator[Source]:
-        """Yield the operands of an instruction that works in each lane; of moves and packed ones, the part meant."""
+        """Yield the operands of a lane-wise instruction; for moves and packed instructions only the relevant part."""
         if effect.instr.kind is Kind.PARAMETER:
             yield Source("value", None, text=_parameter(self.recording, effect), kind=kind)
             return
@@ -329,7 +329,7 @@ class Slicer:
         yield from self._registers(event, items[index : index + 1], lane, "accumulator", of_c, offset)
 
     def _shuffled(self, event: Executed, effect: Effect, lane: int) -> int:
-        """Return the lane from which shfl.sync brings a value to `lane`."""
+        """Return the lane from which `lane` receives a value by shfl.sync."""
         _, distance, clamp, *_ = effect.sources
         b, c = (self._number(event, operand, lane) for operand in (distance, clamp))
         segment = c >> 8 & 31

@@ -1,4 +1,4 @@
-"""Exchanges between lanes that branches separated: they meet by the member mask, wherever in the code they are."""
+"""Shuffles, votes and barriers of diverged lanes, which meet by the member mask even at different instructions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Exchanges:
         self._code, self._effects = code, effects
 
     def settle(self, warp: Any) -> bool:
-        """Let arms run exchanges that are in several places, until the active lanes can execute their instruction.
+        """Execute exchanges whose lanes are in several places, until the active lanes can execute their instruction.
 
         Return False if the warp has ended.
         """
@@ -76,7 +76,7 @@ class Exchanges:
         return True
 
     def _members(self, effect: Effect, warp: Any, arm: Arm) -> int:
-        """Return the lanes that have to come to an instruction: of its mask, or all at a barrier if some are ahead."""
+        """Return the lanes that an instruction needs: its mask's, or at a barrier all lanes if some are ahead."""
         instr, mask = effect.instr, effect.membermask
         if isinstance(mask, Imm) and instr.guard is None:
             return mask.value & ALL_LANES
@@ -102,8 +102,8 @@ class Exchanges:
     def _meet(self, warp: Any, arm: Arm, other: Arm) -> bool:
         """Return whether lanes at two instructions meet there: both have the same qualifiers and the same member mask.
 
-        Lanes that are ahead do not meet others at an instruction that a compiler knows to be for all lanes: an H100
-        executes it without waiting for lanes elsewhere, and these wait forever.
+        Lanes that are ahead do not meet others at an instruction whose mask the compiler knows to be all lanes: an
+        H100 executes it without waiting for the other arms, and these wait forever.
         """
         one, two = self._effects[arm.at], self._effects[other.at]
         if one.membermask is None or two.instr.guard is not None:
@@ -114,7 +114,7 @@ class Exchanges:
         return (mine.opcode, mine.modifiers, one.membermask) == (theirs.opcode, theirs.modifiers, two.membermask)
 
     def _join(self, warp: Any, arm: Arm) -> bool:
-        """Let the active lanes and an arm at the same instruction go on together, if they meet others at one place."""
+        """Merge the active lanes with an arm at the same instruction, if both reconverge at the same place."""
         if (arm.at, arm.meet) != (warp.pc, warp.meet):
             return False
         take(warp, arm)
@@ -157,7 +157,7 @@ class Exchanges:
         warp.pc = rejoin(warp, following[0]) if following[0] == warp.meet else following[0]
 
     def _operands(self, warp: Any, partners: Sequence[Arm]) -> list[np.ndarray]:
-        """Return each operand of an exchange but the mask, in each lane that of its arm."""
+        """Return each operand of an exchange except the mask. Each lane has the operand of its own arm."""
         found: list[np.ndarray] = []
         for arm in partners:
             for number, operand in enumerate(self._effects[arm.at].sources[:-1]):

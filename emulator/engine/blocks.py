@@ -126,7 +126,7 @@ class BlockWriter:
     def skipped(self, block: BasicBlock) -> BasicBlock | None:
         """Return the block that some lanes skip by the branch at the end of `block`, if one function can run both.
 
-        Lanes that diverge for one block need no place on the warp's stack if nothing looks for them there. So the block
+        Lanes that diverge for one block need no entry of the warp's stack if nothing reads the entry. So the block
         has no exchange between lanes, no barrier and no end of a thread, and no other branch's lanes meet after it.
         """
         end = self._segments[block.index][-1].effects[0]
@@ -241,7 +241,7 @@ class BlockWriter:
         ]
 
     def _guarded_call(self, effect: Effect, arrived: str, names: dict[str, Any]) -> list[str]:
-        """Write the call of a handler. arrived: an expression for the lanes that came to it, before its guard."""
+        """Write the call of a handler. arrived: an expression for the lanes that reach it, before its guard."""
         instr, destinations = effect.instr, effect.destinations
         if len(destinations) == 1:
             stores = self._fetcher.store(destinations[0], "v")
@@ -306,7 +306,7 @@ def _if(condition: str, body: Sequence[str], keyword: str = "if") -> list[str]:
 
 
 def _attempt(statements: Sequence[str], instr: Instr, arrived: str, names: dict[str, Any]) -> list[str]:
-    """Write simple statements that execute `instr`, so that an exception of theirs gets its instruction and lanes.
+    """Write simple statements that execute `instr`, so that their exceptions get its instruction and lanes.
 
     They share a line with `try`: then Python emits no instruction for it, and statements that succeed cost nothing.
     """
@@ -319,7 +319,7 @@ def _attempt(statements: Sequence[str], instr: Instr, arrived: str, names: dict[
 
 
 def fail(error: Exception, instr: Instr, lanes: int) -> NoReturn:
-    """Raise `error` of an instruction that these lanes (bits) came to: UnknownInstruction unless it is a report."""
+    """Raise the error of an instruction of these lanes (bits), as UnknownInstruction unless it is a report."""
     if isinstance(error, SuspectLoad):
         error.lanes = lanes
         raise error

@@ -1,8 +1,9 @@
 """Divergence of a warp's lanes, and their reconvergence by a stack of waiting lanes.
 
 An arm is a group of lanes that a branch separated from others. A warp runs its arms one after another, and lanes that
-reach the branch's post-dominator wait there for the others. Independent lanes cannot tell. But an arm may wait for
-another one: at an exchange that names its lanes, or in a wait that another arm ends. Then the warp changes its arm.
+reach the branch's post-dominator wait there for the others. If lanes are independent this order has no effect. But
+an arm may wait for another one: at an exchange that names its lanes, or in a wait that another arm ends. Then the warp
+switches to another arm.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def diverge(warp: Any, taken: int, target: int, following: int, meet: int) -> in
 
 
 class ArmsApart(Exception):
-    """Lanes come to an exchange that names lanes elsewhere, raised before the block's instruction `instr`."""
+    """An exchange names lanes that are not at it; raised before the block's instruction `instr`."""
 
     def __init__(self, instr: Instr, lanes: int) -> None:
         super().__init__(instr.text)
@@ -99,7 +100,7 @@ class ArmsApart(Exception):
 class Arm:
     """Lanes (bits) that are at instruction `at` and meet others at `meet`.
 
-    place: their entry of the warp's stack, None for the active lanes. waits: they reached the end of their branch.
+    place: their entry of the warp's stack, None for the active lanes. waits: True if they reached their branch's end.
     """
 
     place: int | None

@@ -45,7 +45,7 @@ Choice = tuple[Reg, bool] | int
 class Published:
     """The accesses, by `Instr.place`, that an instruction may publish without a synchronisation of the lanes.
 
-    by_others: made by lanes that do not execute it. by_each: made by the lanes that execute it, each by its own; they
+    by_others: accesses of lanes that do not execute it. by_each: accesses of several lanes that execute it, which
     matter if the instruction starts asynchronous work.
     """
 
@@ -78,7 +78,7 @@ class Elections:
                 self._choices[inside].add(block.index)
 
     def published(self) -> dict[int, Published]:
-        """Return what instructions publish without a synchronisation on some path, by the id of the effect."""
+        """Return the accesses that instructions publish without a synchronisation on some path, by the effect's id."""
         pointers = tensor_pointers(self._effects)
         accesses = [at for at, e in enumerate(self._effects) if _is_access(e) and pointers.isdisjoint(e.writes)]
         publishing = [at for at, effect in enumerate(self._effects) if effect.publishes is not Publishes.NOTHING]
@@ -113,7 +113,7 @@ class Elections:
         return self._choices[self._flow.block_with(at).index] | own
 
     def _reaching(self, starts: Sequence[int], ends: Collection[int]) -> dict[int, list[int]]:
-        """Return, for each of `ends`, those of `starts` that a path leads from without a synchronisation."""
+        """Return, for each of `ends`, the `starts` from which a path leads there without a synchronisation."""
         if not starts or not ends:
             return {}
         bits = {at: 1 << number for number, at in enumerate(starts)}

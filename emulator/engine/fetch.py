@@ -129,7 +129,7 @@ class Fetcher:
         return f"r.{_ROWS[slot.type]}[{slot.row}]"
 
     def _block(self, items: list[Operand]) -> str | None:
-        """Return an expression for the rows of registers that lie side by side in order; None for others."""
+        """Return an expression for the rows of registers that are adjacent and in order; None for others."""
         slots = [self.slots.get(item) if isinstance(item, Reg) else None for item in items]
         first = slots[0]
         if first is None or first.type not in ("b16", "b32", "b64"):
@@ -238,7 +238,7 @@ def load_store(effect: Effect, fetcher: Fetcher, number: int, cell: int) -> Load
 
 
 def _together(items: Sequence[Operand], fetcher: Fetcher) -> Slot | None:
-    """Return the first slot of registers of one type that lie side by side, or None."""
+    """Return the first slot of adjacent registers of one type, or None if they are not."""
     slots = [fetcher.slots.get(item) for item in items if isinstance(item, Reg | Special)]
     first = slots[0] if slots else None
     if first is None or first.type not in _BITS or len(slots) < len(items):

@@ -1,6 +1,6 @@
-"""The way of values to and from memory: where a kernel's addresses come from, and the stores that loaded values reach.
+"""Data flow to and from memory: the origins of a kernel's addresses, and the stores that loaded values reach.
 
-Also the loads that a barrier follows, and those in loops that their own value decides, such as a wait for a flag.
+Also loads before a barrier, and loads in loops that end by the loaded value, such as a wait for a flag.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .taint import choice
 
 
 def retried(flow: Flow, effects: Sequence[Effect]) -> frozenset[Any] | None:
-    """Return the strong loads, by `Instr.place`, that are in such a loop.
+    """Return the strong loads, by `Instr.place`, that are in a loop which ends by the loaded value.
 
     None if the kernel has no strong load besides these, and no strong store.
     """
@@ -57,7 +57,7 @@ _MOVES = frozenset({Kind.MOVE, Kind.ADDRESS})
 
 
 def stored(effects: Sequence[Effect]) -> frozenset[int]:
-    """Return the offsets of the parameters that stores go through, directly or by what may be a tensor map.
+    """Return the offsets of the parameters that store addresses come from, directly or through a possible tensor map.
 
     Stores through pointers that come from other memory are not found.
     """

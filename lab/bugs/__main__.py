@@ -28,7 +28,7 @@ def main() -> int:
 
 
 def _row(bug: Bug) -> bool:
-    """Run a bug in every mode, and print the row. Return whether all modes find it that have to."""
+    """Run a bug in every mode, and print the row. Return whether all modes that have to find it do."""
     began = time.perf_counter()
     levels = {mode: run(bug.program, bug.name, mode).word for mode in MODES}
     seconds = time.perf_counter() - began

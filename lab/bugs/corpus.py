@@ -21,7 +21,7 @@ MODES: Final[tuple[Completion, ...]] = get_args(Completion)
 
 @dataclass(frozen=True)
 class Bug:
-    """An entry of bugs.toml. name: of its lines in the program. modes: the completion modes that have to find it."""
+    """An entry of bugs.toml. name: the one after @bug in its program. modes: completion modes that have to find it."""
 
     program: str
     name: str
@@ -35,7 +35,7 @@ class Bug:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The verdict's word, whether the program is clean with the expected output, and the first finding's report."""
+    """The outcome of a run: verdict, whether it is clean with the expected output, and the first finding's report."""
 
     word: str
     right: bool

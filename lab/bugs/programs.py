@@ -20,7 +20,7 @@ Arrays = list[np.ndarray]
 
 @dataclass(frozen=True)
 class Program:
-    """A correct program. inputs: makes its arguments before the last one; expected: what that receives, from them."""
+    """A correct program. inputs: makes all arguments but the last; expected: computes the output."""
 
     threads: int
     inputs: Callable[[], Arrays]
@@ -115,7 +115,7 @@ def _quarters(arrays: Arrays) -> np.ndarray:
 
 
 def _reused(arrays: Arrays) -> np.ndarray:
-    """Return the values that each of four CTAs received by multicast, and then from the CTA before it."""
+    """Return the values that each of four CTAs received by multicast, and then from the previous CTA."""
     swapped = arrays[0].reshape(-1, 2)[:, ::-1].reshape(-1)
     return np.stack([np.stack([arrays[0], swapped + np.uint32((rank - 1) % 4)]) for rank in range(4)])
 
