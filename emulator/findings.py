@@ -99,8 +99,8 @@ class Finding:
 class Verdict:
     """The result of all launches of a device.
 
-    launches: how many were started. errors: whether a finding has the level that the device was asked for, or a launch
-    did not run to its end.
+    launches: how many were started. errors: True if a finding has the requested level, or a launch did not run to its
+    end.
     """
 
     word: Word

@@ -1,7 +1,7 @@
 """Compiled configurations on disk, so that a process starts without compiling. The key has the digest of all sources.
 
-One process compiles a configuration, others wait for it. An entry is written whole or not at all, and the oldest make
-way.
+One process compiles a configuration, others wait for it. Entries are written atomically. The oldest are
+evicted.
 """
 
 from __future__ import annotations

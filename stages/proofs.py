@@ -50,7 +50,7 @@ Check = Callable[[Case, Shown], str]
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature, the cases that must have it, and by chip how a launch shows it, or why it is not asked for.
+    """A feature, the cases that must have it, and by chip how a launch shows it, or why it is not required.
 
     in_one: with a launch for each branch, one of them shows it.
     """
@@ -72,7 +72,7 @@ def asked(case: Case) -> list[Feature]:
 
 
 def proven(case: Case, chip: Chip, shown: Sequence[Shown]) -> tuple[list[str], dict[str, str]]:
-    """Return the features that the launches of a case show, and those that are not asked for, with the reason.
+    """Return the features that the launches of a case show, and those that are not required, with the reason.
 
     Raises Unproven for the first one that is missing.
     """

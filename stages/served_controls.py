@@ -94,7 +94,7 @@ def _effective(cache: CacheInputs) -> torch.Tensor:
 
 
 def _by_power_of_two(cache: CacheInputs) -> torch.Tensor:
-    """Return the keys that a kernel reads which divides by the power of two below the page size."""
+    """Return the keys that a kernel would read if it divided by the power of two below the page size."""
     power = 1 << cache.paged.size.bit_length() - 1
     read = cache.indices // power * cache.paged.size + cache.indices % power
     return torch.where(cache.indices < 0, cache.indices, read).clamp(max=cache.paged.keys - 1)

@@ -51,7 +51,7 @@ class Prediction:
     """The predicted time of one launch on a chip.
 
     cycles: of the SM's clock at its highest rate, from the first instruction to the last.
-    pace: of a launch among others of its kind: `seconds` and `ghz` are its.
+    pace: the pace of one of many equal launches in sequence; has `seconds` and `ghz`.
     fastest: the launch at the highest rate. range: of `seconds`, from measured launches.
     conditions: what L2 holds, the data, and the rate if it is given.
     busy: the utilisation of each part of an SM and of the chip, the highest first.
@@ -59,7 +59,7 @@ class Prediction:
     clusters: in the grid. slots: clusters at a time. resident: CTAs per SM. limit: the resource that limits `resident`.
     registers: of a thread, None if something else limits an SM to one CTA.
     lines: where the warps' time goes, by source line. issued: instructions of all warps of a CTA, by opcode.
-    assumptions: what it depends on and nobody measured. never_compared: classes of instructions that it leans on and
+    assumptions: unmeasured figures that it depends on. never_compared: instruction classes that it depends on and
     whose times were never compared with the chip's.
     trace: the recorded events, if they were requested.
     """

@@ -107,7 +107,7 @@ class Segment:
 
 
 class Folding:
-    """The instructions that ptxas folds into others. Ask for them in program order."""
+    """The instructions that ptxas folds into others. Query them in program order."""
 
     def __init__(self, effects: Sequence[Effect], chip: Chip, lanes: LaneAddresses) -> None:
         self._chip, self._lanes, self._uses = chip, lanes, _uses(effects)

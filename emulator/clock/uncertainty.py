@@ -97,8 +97,8 @@ def _known_ranges() -> dict[str, Range]:
 def range_of(bound: str, by_warps: float, launch: float, missing: Collection[str] = ()) -> Range:
     """Return the range of a launch.
 
-    bound: its busiest part, or latency. by_warps: the share of its bytes that warps load. launch: that of its time
-    before the first instruction and after the last one.
+    bound: its busiest part, or latency. by_warps: the share of its bytes that warps load. launch: the share of its
+    time before the first instruction and after the last one.
     """
     kind = "launch" if launch >= MOST else "ordinary loads" if by_warps >= MOST else KINDS.get(bound, bound)
     known = _known_ranges()
@@ -108,7 +108,7 @@ def range_of(bound: str, by_warps: float, launch: float, missing: Collection[str
 
 
 def never_compared(chip: Chip, used: Collection[str], shares: Mapping[str, float]) -> Iterator[str]:
-    """Yield the classes that a launch leans on and that were never compared with the chip.
+    """Yield the instruction classes that a launch's time depends on and that were never compared with the chip.
 
     used: the figures that it reads. shares: of its bytes or its time, by class; the other classes count if used.
     """

@@ -211,7 +211,7 @@ def _piece(target: int, source: int, size: int) -> Pieces:
 
 
 def loaded(load: Load) -> Pieces:
-    """Return the chunks of a TMA load. Padded and rounded ones, which are no plain copies, bring nothing."""
+    """Return the chunks of a TMA load. Padded and rounded ones, which are no plain copies, have no pieces."""
     tensor, cta = load.tensor, load.cta
     chunks = swizzled_chunks(load.offset, load.size, tensor.swizzle)
     sources = np.concatenate([_chunks_of(tensor, box) for box in load.boxes])

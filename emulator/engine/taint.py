@@ -77,7 +77,7 @@ class TaintTracker:
         self._read: list[tuple[Fault, LoadedPart]] = []
 
     def keep(self, fault: Fault, part: LoadedPart) -> None:
-        """Taint a part of what the load in progress brings."""
+        """Taint a part of the result of the load in progress."""
         self._kept.append(fault)
         self._read.append((fault, part))
 

@@ -40,8 +40,8 @@ Process = tuple[Hashable, ...]
 class Touch:
     """An effect of a step on a barrier or a location.
 
-    arrive: counts in `phase` of a barrier, and perhaps `ends` it. wait: has seen the phases before `phase` complete.
-    read, write, add: of a location by strong accesses; two of `add` commute.
+    arrive: an arrival that counts in `phase` of a barrier; ends: it completes the phase. wait: a wait that ended, so
+    that the phases before `phase` are complete. read, write, add: strong accesses of a location; two `add` commute.
     """
 
     kind: Literal["arrive", "wait", "read", "write", "add"]
@@ -54,7 +54,8 @@ class Touch:
 class Step:
     """A piece of one process, up to its next synchronisation instruction.
 
-    options: the processes that could have gone on, the step's own at `chosen`, at `default` without a search.
+    options: the runnable processes, of which the one at `chosen` ran; `default` is the choice without a
+    search.
     """
 
     options: Sequence[Process]

@@ -79,7 +79,7 @@ class DriverState:
         return address
 
     def free(self, pointer: Any, by: str, stream: Any = None) -> bool:
-        """Free memory, in the order of a stream or, without one, after everything. Return False if there is none."""
+        """Free memory, in a stream's order or, without one, after all work. Return False if nothing is there."""
         if stream is None:
             self.order.synchronize()
         elif (piece := self.allocations.containing(address_of(pointer))) is not None:

@@ -1,6 +1,6 @@
 """TVM-FFI on the emulated host: CuTeDSL functions compiled with --enable-tvm-ffi, and CUDA C++ modules.
 
-Object files of such functions have their kernels' PTX appended: their own code is for a B200, which is not emulated.
+Object files of such functions contain machine code, which the emulator cannot run, so their kernels' PTX is appended.
 """
 
 from __future__ import annotations

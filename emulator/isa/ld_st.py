@@ -228,7 +228,7 @@ def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes:
 def _read_in_order(
     op: MemoryOp, warp: Warp, order: StrongOrder, memory: Any, places: np.ndarray, values: np.ndarray
 ) -> tuple[np.ndarray, dict[int, Value]]:
-    """Return what a strong read returns, and the older values among it by place."""
+    """Return the values of a strong read, and by place those that a newer write had replaced."""
     me = op.access(warp)
     found = {at: order.read(me, memory, at, values[i], op.rewrites) for i, at in enumerate(places.tolist())}
     older = {at: value for at, value in found.items() if value is not None}

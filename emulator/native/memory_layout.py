@@ -1,7 +1,7 @@
 """Memory layout shared by compiled loads and stores and `machine.compiled.accesses`.
 
-The invariant: compiled code proceeds only where records and clocks prove that the access is in order, and asks the
-handler otherwise.
+The invariant: compiled code proceeds only where records and clocks prove that the access is in order, and calls
+the handler otherwise.
 
 - Global memory: every lane must be aligned and begin in the instruction's window, part of an allocation that the
   handler accessed, so no fault is possible. An allocation that is written in the launch has two records per cell, of

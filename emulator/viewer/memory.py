@@ -151,7 +151,7 @@ def _changes(writes: Mapping[int, int]) -> Iterator[tuple[int, int]]:
 
 
 def _name(recording: Recording, event: Event) -> str:
-    """Return the tensor of the program that a copy brings; empty for others."""
+    """Return the tensor of the program that a copy reads; empty for others."""
     if not isinstance(event, Copied):
         return "accumulator" if isinstance(event, Multiplied) else ""
     known = event.sources[event.sources != UNKNOWN]

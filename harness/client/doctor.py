@@ -78,7 +78,7 @@ def _here(target: Target, repository: Repository) -> Iterator[Finding]:
 
 
 def _facts(target: Target, link: Link, before: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the facts that the probe collects. The GPU is only asked where runs execute: on a node of a cluster."""
+    """Return the facts that the probe collects. The GPU is queried only where runs execute: on a node of a cluster."""
     where: dict[str, Any] = {"workdir": target.workdir, "python": target.python, "lock": target.lock, "gpu": target.gpu}
     where["walls"] = Path(walls.__file__).read_text()
     cuda = target.device == "cuda" and list(before) == target.node_prefix

@@ -266,7 +266,7 @@ class Record(msgspec.Struct):
 
     @property
     def proven_shown(self) -> str:
-        """The features that PTX and launches show, each with its number of cases, and those that were not asked for."""
+        """The features that PTX and launches show, each with its number of cases, and those that were not required."""
         counts = Counter(feature for features in self.proven.values() for feature in features)
         found = [f"{feature} ({count})" for feature, count in counts.items()]
         return ", ".join([*found, *(f"not {feature}: {reason}" for feature, reason in self.not_asked.items())])

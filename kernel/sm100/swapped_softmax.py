@@ -40,7 +40,7 @@ TILE_MAX, MAXIMUM, SUM, LARGEST, FACTOR = range(EXCHANGED)  # statistics in the 
 
 
 class ColumnThread(LoopInvariant):
-    """A softmax thread: its warp, lane and heads. It has keys `lane // 4` and that + 8 of its warp's.
+    """A softmax thread: its warp, lane and heads. It has its warp's keys `lane // 4` and `lane // 4 + 8`.
 
     heads: the thread's heads: pairs of adjacent heads at a distance of eight.
     """

@@ -18,15 +18,15 @@ from lab.mutants.sources import HOST, original
 MODES = ("lazy", "random", "eager")
 """In the order in which they find most."""
 SLACK_S, TIMES = 30.0, 30.0
-"""CPU seconds that a case may take: a constant, and a multiple of those of the right kernel."""
+"""CPU seconds that a case may take: a constant, and a multiple of the right kernel's."""
 COMPILE_S, TESTS_S = 60.0, 600.0
 
 
 class Task(msgspec.Struct, frozen=True):
     """Task of one process: run a mutant against tests and cases in their order.
 
-    tests: of the milestones' own tests, those that run the mutant's line on the host. last: all tests of the milestones
-    and the clock follow, of the milestones in `affected` too: those that an earlier process found the mutant to change.
+    tests: the milestones' own tests that run the mutant's line on the host. last: run all tests of the milestones and
+    the clock afterwards, also for milestones in `affected`, which the mutant changed in an earlier process.
     """
 
     mutant: Any

@@ -64,7 +64,7 @@ def _same(one: object, other: object) -> bool:
 
 @lru_cache(maxsize=1024)
 def _argument(text: str) -> tuple[str, bool]:
-    """Return the name in the first argument of a line's call of mbarrier_init, and whether it is one of several."""
+    """Return the variable in the first argument of a line's call of mbarrier_init, and whether it is an array."""
     try:
         tree = ast.parse(text)
     except SyntaxError:

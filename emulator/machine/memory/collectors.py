@@ -111,7 +111,7 @@ class Collectors:
             self.ended[buffer] = fill, by.instr, by.warp
 
     def _find(self, me: Kept) -> CollectorError | None:
-        """Find the fill that `me` relies on. Return the fault if there is none, or if it is of another operand."""
+        """Find the fill that `me` relies on. Return the fault if there is no fill, or one of another operand."""
         me.fill = self.valid.get(me.buffer)
         if me.fill is None:
             missing = ("missing", f"a fill of {me.buffer} in {me.warp.cta} before PTX line {me.instr.line}")

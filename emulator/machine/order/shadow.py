@@ -83,7 +83,7 @@ class PendingRecords(Protocol):
 
 
 class Replaced(Sequence[Iterable[int]]):
-    """The different writers and readers that a proved write replaced, decoded when a report asks."""
+    """The different writers and readers that a proved write replaced, decoded for a report only."""
 
     __slots__ = ("_raw",)
 

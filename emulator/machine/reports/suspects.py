@@ -122,7 +122,7 @@ def part_of_load(me: Access, hit: np.ndarray) -> LoadedPart:
 
 
 def report_read(me: Access, fault: Fault, part: LoadedPart = WHOLE) -> None:
-    """Report the fault of a read; that of a load is reported once its value is used, unless the level asks for all."""
+    """Report the fault of a read; a race of a load is reported once its value is used, unless the level reports all."""
     launch, taint = me.warp.cta.launch, me.warp.taint
     if me.instr.kind not in LOADS or fault.level > Level.FAULT or launch.enforces(Leniency.UNUSED_LOAD):
         launch.report(fault)

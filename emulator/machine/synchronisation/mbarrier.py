@@ -68,7 +68,7 @@ class MBarrier:
 
     @property
     def name(self) -> str:
-        """The name that the launch or the source gives it; empty if none does. Only reports ask for it."""
+        """The name that the launch or the source gives it; empty if none does. Only reports need it."""
         every = self.cta.smem.mbarriers.values()
         earlier = [other.init.instr for other in every if other.order < self.order]
         return mbarrier_name(self.cta.launch, self.offset, self.init.instr, earlier)
