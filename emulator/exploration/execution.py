@@ -40,8 +40,8 @@ Process = tuple[Hashable, ...]
 class Touch:
     """An effect of a step on a barrier or a location.
 
-    arrive: an arrival that counts in `phase` of a barrier; ends: it completes the phase. wait: a wait that ended, so
-    that the phases before `phase` are complete. read, write, add: strong accesses of a location; two `add` commute.
+    arrive: an arrival in `phase`; ends: it completes the phase. wait: a wait that ended: all phases before `phase` are
+    complete. read, write, add: strong accesses of a location; two `add` commute.
     """
 
     kind: Literal["arrive", "wait", "read", "write", "add"]
@@ -54,8 +54,7 @@ class Touch:
 class Step:
     """A piece of one process, up to its next synchronisation instruction.
 
-    options: the runnable processes, of which the one at `chosen` ran; `default` is the choice without a
-    search.
+    options: the runnable processes; the one at `chosen` ran, without a search the one at `default`.
     """
 
     options: Sequence[Process]
@@ -72,7 +71,7 @@ class Step:
 
 
 def ordered(first: Touch, later: Touch) -> bool:
-    """Return whether the order of two touches is part of what happened."""
+    """Return whether two touches were ordered: by necessity, or because the other order has another effect."""
     if first.place != later.place:
         return False
     if {first.kind, later.kind} == {"arrive", "wait"}:
@@ -284,7 +283,7 @@ class Execution(Observer):
                 break
         if warp.done:
             leave(warp)
-        if warp.progress == "polled":  # an atomic that found what it had found before changes nothing
+        if warp.progress == "polled":  # an atomic that read the same value as before changes nothing
             touches = [replace(touch, kind="read") if touch.kind == "write" else touch for touch in touches]
         self._end_step(touches)
 

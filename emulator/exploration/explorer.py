@@ -34,9 +34,9 @@ SECONDS: Final = 60.0
 
 @dataclass
 class _Choice:
-    """A step at which several processes can go on.
+    """A step at which several processes are runnable.
 
-    tried: processes with what they touch. wanted: those to be tried. asleep: those that need not be.
+    tried: processes with their touches. wanted: processes to be tried. asleep: processes that need not be tried.
     """
 
     options: Sequence[Process]
@@ -51,7 +51,7 @@ class _Choice:
 
 
 class Explorer:
-    """The search over the orders of one launch. runs: how many there were."""
+    """The search over the orders of one launch. runs: the number of runs so far."""
 
     def __init__(self, launch: Launch, program: Program, budget: int | None) -> None:
         self._launch, self._program, self._budget = launch, program, budget
@@ -95,7 +95,7 @@ class Explorer:
         )
 
     def _choose(self, steps: Sequence[Step], options: Sequence[Process], default: int) -> int | None:
-        """Choose as the stack says, then by default, but nothing that is asleep."""
+        """Choose as the stack says, then by default, but no process that is asleep."""
         at = len(steps)
         if at < len(self._stack):
             return options.index(self._stack[at].process)

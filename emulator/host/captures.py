@@ -31,7 +31,7 @@ def new_handle() -> int:
 
 @dataclass(frozen=True)
 class Node:
-    """Captured work. after: the nodes (bits) that come before. previous: the one that it follows, if only that."""
+    """Captured work. after: the nodes (bits) that happen before it. previous: the only such node, if there is one."""
 
     work: Work
     after: int
@@ -70,8 +70,8 @@ class Graph:
 class _Capture:
     """An open capture.
 
-    seen: for each stream, the nodes (bits) that its next operation comes after. last: its last one, None if it has
-    waited since.
+    seen: for each stream, the nodes (bits) that happen before its next operation. last: its last node, None if it
+    has waited since.
     """
 
     origin: int

@@ -82,7 +82,7 @@ def functions(runtime: ModuleType, library: LibCudart) -> dict[str, Callable[...
 
 
 def _called(function: Callable[..., Any], outputs: tuple[str, ...], runtime: ModuleType) -> Callable[..., Any]:
-    """Wrap a C function: it gets places for its outputs before the arguments, of which those that it has."""
+    """Wrap a C function. It gets addresses for its outputs, then as many of the arguments as it takes."""
     kinds = {"int": int, "float": float}
     makers = [kinds.get(name) or getattr(runtime, name) for name in outputs]
 

@@ -93,7 +93,8 @@ def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]
 def _load(path: Path) -> ctypes.CDLL:
     """Load a program. Start this process again with the library whose thread-local variables it uses, if there is one.
 
-    std::call_once and std::async use libstdc++'s, by an address that a library gets if it is loaded at the start.
+    std::call_once and std::async use libstdc++'s, whose addresses are valid if it is loaded at the
+    start.
     """
     try:
         return ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
@@ -107,7 +108,7 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 def _report_signal(path: Path, number: int, info: int, context: int) -> int:
-    """Say where a program is that gets a signal, and return the exit code."""
+    """Print the place of a program that got a signal, and return the exit code."""
     address = ctypes.c_uint64.from_address(info + ADDRESS_AT).value
     code = ctypes.c_uint64.from_address(context + CODE_AT).value
     inner, why = list[int](), f", which accesses address {address:#x}"

@@ -1,8 +1,8 @@
-"""Accesses of pinned and managed memory by the program's own code, while operations there are not waited for.
+"""Accesses of pinned and managed memory by the program's own code before it has waited for operations there.
 
-Between two CUDA calls the pages of such operations are protected: one that an operation writes against all accesses,
-one that it only reads against writes. The signal handler reports the access, and lets the program go on. While a
-function runs that a stream calls on the host, all pages are protected: its accesses become an operation of the stream.
+Between two CUDA calls the pages of such operations are protected: against all accesses if an operation writes them,
+else against writes. The signal handler reports the access. While a function runs that a stream calls on the host, all
+pages are protected: its accesses become an operation of the stream.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Action(ctypes.Structure):
 
 
 def handle(signal_number: int, handler: Any) -> _Action:
-    """Let a `Handler` handle a signal, and return the action before."""
+    """Let a `Handler` handle a signal, and return the previous action."""
     action, before = _Action(ctypes.cast(handler, ctypes.c_void_p), flags=_SA_SIGINFO), _Action()
     _libc.sigaction(signal_number, ctypes.byref(action), ctypes.byref(before))
     return before
@@ -111,7 +111,7 @@ class Guard:
             self._before = handle(signal.SIGSEGV, self._handler)
 
     def _touched(self, _signal: int, info: int, context: int) -> None:
-        """Handle SIGSEGV: report an access of a protected page, then end its protection. Others go where they did."""
+        """Handle SIGSEGV: report an access of a protected page and unprotect it; else call the previous handler."""
         address = ctypes.c_uint64.from_address(info + ADDRESS_AT).value
         page = address & -PAGESIZE
         if page not in self._pages:

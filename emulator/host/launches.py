@@ -54,7 +54,7 @@ def _with_host_memory(
 ) -> Callable[[LaunchingDevice], Memory]:
     """Return LaunchingDevice.memory with all live device memory. Nothing else may be accessed.
 
-    On a device that a script enters itself, what its arguments may lead to can be accessed too.
+    On a device that a script enters itself, memory that the arguments may point to can be accessed too.
     """
 
     def memory(device: LaunchingDevice) -> Memory:
@@ -83,7 +83,7 @@ def _inside(address: int, size: int, visible: Sequence[Allocation]) -> str | Non
 
 
 def _capturing(original: Callable[..., None], captures: Captures, host: Allocations) -> Callable[..., None]:
-    """Return LaunchingDevice.launch that a graph replays without what took the place of freed arguments."""
+    """Return LaunchingDevice.launch that a graph replays without access to new allocations at freed addresses."""
 
     def launch(device: LaunchingDevice, kernel: int, config: LaunchConfig, arguments: int) -> None:
         if not captures.capturing(config.stream):

@@ -1,7 +1,7 @@
 """The order of operations: which of the launches, copies and operators of all streams happen before which.
 
 A set of operations is an integer with a bit for each. A stream, an event and the host have the set of operations that
-happen before whatever they do next. What the host has waited for happens before all that follows, and is forgotten.
+happen before whatever they do next. Operations that the host has waited for are forgotten.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ class EmulatedTensors(TorchFunctionMode):
     def _record_function(
         self, name: str, args: Any, kwargs: Any, result: Any, inputs: list[torch.Tensor], on_device: bool
     ) -> None:
-        """Record what a function accessed whose operators were not seen."""
+        """Record the accesses of a function whose operators were not seen."""
         if not (on_device or self._captures.order.on_host) or any(map(is_functorch_wrapped_tensor, inputs)):
             return
         known = {id(tensor) for tensor in inputs}

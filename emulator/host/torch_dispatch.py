@@ -93,7 +93,7 @@ _UNREAD: Final = re.compile(r"aten::new_|.*_like$")
 
 
 def _accessed(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Return the tensors that an operator reads and those that it writes, of its arguments."""
+    """Return the tensors among an operator's arguments that it reads, and those that it writes."""
     reads, writes = list[Any](), list[Any]()
     if _UNWRITTEN.match(schema.name) or _UNREAD.match(schema.name):
         return reads, writes

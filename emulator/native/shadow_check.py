@@ -177,8 +177,7 @@ def _prove(shadow: int, cells: int, clock: int, width: int, follows: int, agent:
 
 
 def _record(shadow: int, cells: int, agent: int, number: int, write: bool) -> None:
-    """Record proved accesses. Any lane may read what an agent wrote. Without an epoch, compiled code calls the
-    handler."""
+    """Record proved accesses. Any lane may read what an agent wrote. Without an epoch, compiled code has to ask."""
     fields, place = i64(shadow), i64(cells)
     lanes, epoch = fields[WRITER_LANES if write else READER_LANES], i64(i64(fields[EPOCHS])[0])[number]
     record = NEVER if epoch == NOT_KNOWN else epoch & -(1 << COMPONENT_BITS) | MANY

@@ -2,8 +2,8 @@
 
 `python -m harness.judge.again D1.1 --device emulator --out FOLDER --case "hd=64 n=128" --seeds 7` replays the recording
 of one case in FOLDER with the inputs of each seed. It exits with PIN's code if the accepted kernel exceeds a bound of
-the model too, for one seed or for all added up: then the bound is wrong, not the change. It exits with 0 if the kernel
-holds.
+the model too, for one seed or for all added up: then the bound is wrong, not the change. It exits with 0 if the
+accepted kernel keeps the bounds.
 """
 
 from __future__ import annotations

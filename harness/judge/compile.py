@@ -25,7 +25,7 @@ LONGEST = 100  # characters of a file's name without its ending
 
 
 def stem_of(case: str) -> str:
-    """Return a name of files for a case: its own with dashes, and a digest in place of what exceeds LONGEST."""
+    """Return a file name for a case: its own with dashes; characters beyond LONGEST are replaced by a digest."""
     stem = re.sub(r"[^a-z0-9]+", "-", case)
     return stem if len(stem) <= LONGEST else f"{stem[: LONGEST - 9]}-{hashlib.sha256(case.encode()).hexdigest()[:8]}"
 

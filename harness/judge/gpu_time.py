@@ -73,7 +73,8 @@ class Times(msgspec.Struct, frozen=True):
 def measure(launch: Callable[[], object], cold: bool, rounds: int = ROUNDS) -> Times:
     """Time launches on the current stream, each with its own pair of events.
 
-    `cold` fills L2 with other data before each, by reading: what a flush wrote would be written back during the launch.
+    `cold` fills L2 with other data before each, by reads: data that a flush wrote would be written back during the
+    launch.
     """
     import torch
 

@@ -97,13 +97,13 @@ def over_time(case: Case, device: Emulated, named: Iterable[int]) -> bytes:
     """
     launches = launching(case)
     with device.timing(device.chip, _mbarriers(case), trace=True) as emulated, suppress(Exception):
-        launches()  # it fails here as it did before, and the report has that error
+        launches()  # it fails with the error that the report already has
     ran: Any = emulated
     return b"" if ran.recorder is None else timeline.picture(ran.recorder.json(), _names(case), named)
 
 
 def check_work(case: Case, device: Emulated, seed: int, found: Sequence[Any]) -> None:
-    """Compare the work in predictions with that of the launches themselves. Raises UnseenWork.
+    """Compare the work in predictions with the launches' own work. Raises UnseenWork.
 
     A clock takes floating-point comparisons to be false, and counts cycles while a launch runs. Code that depends on
     either could leave work out where its time counts.

@@ -1,7 +1,7 @@
 """Problems that `make perf TARGET=...` times on a GPU, and that the clock predicts, each with the kernel and its peers.
 
-They are plain attention of head dims 64, 128 and 256 to 1,024 to 16,384 keys, windows of 1,024 keys, and those of
-stages/shapes.py. Peers are torch's attention, FlexAttention for windows, and FlashAttention-4 where
+They are plain attention of head dims 64, 128 and 256 to 1,024 to 16,384 keys, windows of 1,024 keys, and the
+shapes of stages/shapes.py. Peers are torch's attention, FlexAttention for windows, and FlashAttention-4 where
 PyPI's flash-attn-4 is installed.
 """
 
@@ -39,7 +39,7 @@ class Problem:
 def problems(
     make: Callable[..., torch.Tensor], device: str, wanted: Callable[[str], bool] = lambda name: True
 ) -> Iterator[Problem]:
-    """Yield the problems whose names are wanted with their inputs on a device. make: torch.zeros or torch.randn."""
+    """Yield the problems whose names `wanted` accepts, with inputs on a device. make: torch.zeros or torch.randn."""
     for width, causal, length in product((64, 128, 256), (False, True), LENGTHS):
         if wanted(plain_name(width, length, causal)):
             yield plain(inputs(make, device, width, length), causal)
@@ -82,7 +82,7 @@ def plain(qkv: QKV, causal: bool) -> Problem:
 
 
 def windowed(qkv: QKV) -> Problem:
-    """Return causal multi-query attention of which a query sees the last WINDOW keys."""
+    """Return causal multi-query attention in which a query sees the last WINDOW keys."""
     q, k, v = qkv
     length, width = k.shape[1:]
 

@@ -35,7 +35,7 @@ class RecordWriter:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[record.Phase]:
-        """Record a phase as running while the body runs; the supervisor watches its time by that."""
+        """Record a phase as running while the body runs; the supervisor reads this to limit its time."""
         phase = record.Phase(name, record.now())
         self.record.phases.append(phase)
         self._save()

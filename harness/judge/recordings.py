@@ -38,7 +38,7 @@ USUAL, MOST = Tiles(128, 32, 128), 4096
 
 
 class Index(msgspec.Struct):
-    """By case: the file of its recording, or an error in `errors`; and what the candidate's process says of itself.
+    """By case: the file of its recording, or an error in `errors`; and the candidate's statements about itself.
 
     compile_s: seconds of each case's configuration. accepted: lines of bad calls that were not rejected, by table.
     """
@@ -50,7 +50,7 @@ class Index(msgspec.Struct):
 
 
 def record_case(case: Case) -> Recording:
-    """Record the call of a case. Every tensor holds zeros meanwhile, so host code finds nothing out about inputs."""
+    """Record the call of a case. Every tensor holds zeros meanwhile, so host code cannot see inputs."""
     held = placed(case, draw(case, 0), "cpu")
     examples = {name: bytes(t.numpy()) for name, t in held.items() if not t.is_floating_point() and t.is_contiguous()}
 
@@ -74,7 +74,7 @@ def readable(case: Case) -> frozenset[str]:
 
 
 def difference(first: Path, second: Path, cases: Collection[Case]) -> str:
-    """Return how a second process recorded `cases` unlike the first, "" if alike: no verdict may rest on chance.
+    """Return how two processes' recordings of `cases` differ, "" if they agree: no verdict may depend on chance.
 
     A recording names its modules by digest. Raises RecordingError or OSError.
     """
@@ -96,7 +96,7 @@ def difference(first: Path, second: Path, cases: Collection[Case]) -> str:
 def machine_code(cubin: Path) -> dict[str, bytes]:
     """Return the sections of a cubin by name, without debug information.
 
-    That names the folder of the sources: that of another milestone, if a run of several compiled the kernel there.
+    Debug information names the folder of the sources, which may be another milestone's in a run of several.
     Raises RecordingError or OSError.
     """
     with open_plain(cubin) as stream:
@@ -120,7 +120,7 @@ def read_index(folder: Path) -> Index:
 
 
 class Replayed:
-    """The kernel under test, as a folder's recordings have it: the stages' calls are replays on `launcher`."""
+    """The kernel under test, from a folder's recordings: each of the stages' calls is a replay on `launcher`."""
 
     def __init__(self, folder: Path, launcher: Launcher) -> None:
         self._folder, self._launcher = folder, launcher
@@ -132,7 +132,7 @@ class Replayed:
         return self._index.compile_s.get(repr(case), 0.0)
 
     def warps(self, case: Case) -> dict[int, str]:
-        """Return the names of the warps' roles, as the candidate's process has them."""
+        """Return the names of the warps' roles, from the candidate's process."""
         said = self.recording(case).about.get("warps")
         named = said.items() if isinstance(said, dict) else ()
         return {int(warp): str(name)[:40] for warp, name in named if str(warp).isdecimal()}
@@ -142,7 +142,7 @@ class Replayed:
         return {}
 
     def tiles(self, case: Case) -> Tiles:
-        """Return the tiles that the candidate's process names, or those of most cases if it names none."""
+        """Return the tiles that the candidate's process names, or the usual ones if it names none."""
         said = self.recording(case).about.get("tiles")
         if isinstance(said, list) and len(said) == len(USUAL) and all(type(n) is int and 0 < n <= MOST for n in said):
             return Tiles(*said)
@@ -153,7 +153,7 @@ class Replayed:
         return self._index.accepted.get(table, [f"{table}: the candidate's process does not say"])
 
     def call(self, case: Case, tensors: Tensors, out: Outputs) -> kernel.Attention:
-        """Replay the recording of a case. Results are the judge's own buffers, and with `merged` what was merged."""
+        """Replay the recording of a case. Results are the judge's own buffers, and with `merged` the merged results."""
         outputs = _named(out)
         named = {**tensors, **outputs}
         results = replay(self.recording(case), named, self._launcher, readable(case), frozenset(outputs))

@@ -25,7 +25,7 @@ PACKAGE = "kernel"
 
 @dataclass(frozen=True)
 class Attention:
-    """The results of a call, as `kernel.Attention` has them."""
+    """The results of a call, with the fields of `kernel.Attention`."""
 
     o: torch.Tensor
     lse: torch.Tensor
@@ -34,7 +34,7 @@ class Attention:
 
 
 def install() -> None:
-    """Put the package in place of the kernel's, before anything imports that."""
+    """Install this package as `kernel`, before anything imports the real one."""
     package = ModuleType(PACKAGE)
     package.__path__ = []
     vars(package).update(Attention=Attention)

@@ -40,7 +40,7 @@ class Gpu:
     def launch(
         self, module: Module, launched: Launched, parameters: list[bytes], memory: list[Allocation]
     ) -> frozenset[int]:
-        """Enqueue a launch. What it writes is not known. Raises GpuError."""
+        """Enqueue a launch. Return an empty set: its writes are not known. Raises GpuError."""
         import torch
         from cuda.bindings import driver
 
@@ -95,7 +95,7 @@ class Gpu:
 def hopper_map(parameter: bytes) -> bytes:
     """Return a tiled tensor map in sm_90's format. Any other parameter is returned unchanged.
 
-    The recording process encodes maps as sm_100 has them, whatever chip it compiles for.
+    The recording process encodes maps in sm_100's format for every chip.
     """
     try:
         is_map = len(parameter) == MAP_BYTES and bool(TensorMap.decode(parameter))
