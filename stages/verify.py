@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -63,9 +64,8 @@ def verify(case: Case, seed: int, device: Device, recorder: Recorder, once: bool
     Raises the error of the first launch that failed, with a note on the other modes. Raises AssertionError if a figure
     lies outside its pin or two modes differ in bits.
     """
-    inputs = draw(case, seed)
-    want = reference(case, inputs)
-    trials, got, figures = _compared(case, inputs, want, seed, device, once)
+    inputs, want, _ = _expected(case, seed, device.is_gpu)
+    trials, got, figures = _compared(case, seed, device, once)
     recorder.result(Result(case, seed, trials, figures, got, want))
 
     where = f"{case.milestone} {case.name} seed={seed}"
@@ -79,21 +79,28 @@ def verify(case: Case, seed: int, device: Device, recorder: Recorder, once: bool
 
 def figures_of(case: Case, seed: int, device: Device) -> tuple[tuple[Trial, ...], tuple[Figure, ...]]:
     """Launch a case in every completion mode. Return the trials, and the figures of the first that ended."""
-    inputs = draw(case, seed)
-    trials, _, figures = _compared(case, inputs, reference(case, inputs), seed, device)
+    trials, _, figures = _compared(case, seed, device)
     return trials, figures
 
 
+@lru_cache(maxsize=4)  # seeds of one case: its negative controls are compared with the first one again
+def _expected(case: Case, seed: int, is_gpu: bool) -> tuple[Inputs, Outputs, ErrorModel]:
+    """Return the inputs of a case, the reference and the error model. None of them may be modified."""
+    inputs = draw(case, seed)
+    return inputs, reference(case, inputs), ErrorModel(case, inputs, tensor_core(is_gpu))
+
+
 def _compared(
-    case: Case, inputs: Inputs, want: Outputs, seed: int, device: Device, once: bool = False
+    case: Case, seed: int, device: Device, once: bool = False
 ) -> tuple[tuple[Trial, ...], Outputs | None, tuple[Figure, ...]]:
     """Launch a case in every mode or once. Return the trials, and the outputs and figures of the first that ended."""
+    inputs, want, model = _expected(case, seed, device.is_gpu)
     trials = launch_in_modes(case, inputs, device, seed, once)
     attention = next((each.attention for each in trials if each.attention is not None), None)
     if attention is None:
         return trials, None, ()
     got = outputs_of(case, attention)
-    return trials, got, compare(case, got, want, ErrorModel(case, inputs, tensor_core(device.is_gpu)))
+    return trials, got, compare(case, got, want, model)
 
 
 def launch_in_modes(case: Case, inputs: Inputs, device: Device, seed: int, once: bool) -> tuple[Trial, ...]:
@@ -129,10 +136,8 @@ def reject_negative_controls(case: Case, seed: int, device: Device, recorder: Re
     Controls that equal the correct output (such as two swapped rows that are equal) are left out. Raises AssertionError
     if the comparison accepts a negative control, or rejects the correct output.
     """
-    inputs = draw(case, seed)
-    want = reference(case, inputs)
+    inputs, want, model = _expected(case, seed, device.is_gpu)
     correct = stored(want)
-    model = ErrorModel(case, inputs, tensor_core(device.is_gpu))
     outside = failing(compare(case, correct, want, model))
     assert not outside, f"the comparison rejects the rounded reference: {', '.join(map(str, outside))}"
     accepted = []

@@ -47,7 +47,10 @@ class MilestonePlugin:
         return tuple(self._module.SEEDS)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Parametrize tests over the cases of the milestone, unless they name their own, and over seeds."""
+        """Parametrize tests over the cases of the milestone, unless they name their own, and over seeds.
+
+        All tests of a case follow each other, because they compare with the same reference.
+        """
         others = "other" in metafunc.fixturenames
         if others:
             metafunc.parametrize("other", self._beside, ids=self._milestone.name_of)
@@ -56,7 +59,7 @@ class MilestonePlugin:
             metafunc.parametrize("seed", seeds, ids=[f"seed={seed}" for seed in seeds])
         named = metafunc.definition.iter_markers("parametrize")
         if "case" in metafunc.fixturenames and not any(mark.args[0] == "case" for mark in named):
-            metafunc.parametrize("case", self._module.CASES, ids=str)
+            metafunc.parametrize("case", self._module.CASES, ids=str, scope="module")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
