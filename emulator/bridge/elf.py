@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 MAGIC: Final = b"\x7fELF\x02\x01"
-LOAD, TLS = 1, 7
+LOAD, TLS, EXCEPTIONS = 1, 7, 0x6474E550
 """Kinds of segments."""
+EXECUTE: Final = 1
+"""A segment's flag."""
 _DYNAMIC: Final = 2
 _SYMBOL_TABLE, _NO_BYTES, UNDEFINED = 2, 8, 0
 """Kinds of sections, and the section of an undefined symbol."""
@@ -21,12 +23,13 @@ Image: TypeAlias = bytes | bytearray | mmap.mmap
 
 
 class Segment(NamedTuple):
-    """A program header: its kind, the place in the file, the address, and the size in the file."""
+    """A program header: its kind, the place in the file, the address, the size in the file, and access flags."""
 
     kind: int
     offset: int
     address: int
     size: int
+    flags: int
 
 
 class Symbol(NamedTuple):
@@ -91,8 +94,8 @@ def segments(image: Image) -> Iterator[Segment]:
     at = struct.unpack_from("<Q", image, 0x20)[0]
     size, count = struct.unpack_from("<HH", image, 0x36)
     for i in range(count):
-        kind, _, offset, address, _, in_file = struct.unpack_from("<IIQQQQ", image, at + i * size)
-        yield Segment(kind, offset, address, in_file)
+        kind, flags, offset, address, _, in_file = struct.unpack_from("<IIQQQQ", image, at + i * size)
+        yield Segment(kind, offset, address, in_file, flags)
 
 
 def dynamic(image: Image) -> Iterator[tuple[int, int, int]]:

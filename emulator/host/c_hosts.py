@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from .c_library import FOLDER, CLibrary
 from .libcublas import LibCublas
 from .libcuda import LibCuda
 from .libcudart import LibCudart
+from .linker import LibNvJitLink
 from .state import DriverState
 
 _PTXAS: Final = """\
@@ -34,6 +36,20 @@ Cuda compilation tools, release 13.0, V13.0.0'; exit ;;
 done
 exec cp "$from" "$to"
 """
+_NVCC: Final = """\
+#!/bin/sh
+# nvcc that writes PTX where it is asked for machine code alone, as PyCUDA and TileLang do.
+nvcc='{nvcc}'
+for argument do
+    case "$argument" in
+        -cubin|--cubin) argument=-ptx NVCC_APPEND_FLAGS= ;;
+    esac
+    set -- "$@" "$argument"
+    shift
+done
+export NVCC_APPEND_FLAGS
+exec "$nvcc" "$@"
+"""
 _MAPS: Final = Path("/proc/self/maps")
 _RUNTIME: Final = "libcudart.so"
 _OF_TORCH: Final = frozenset({"torch", "nvidia"})
@@ -45,6 +61,7 @@ def _variables() -> dict[str, str]:
     """Return the environment variables that direct compilers to the emulated device.
 
     Linkers and Triton get the folder of the libraries, TVM-FFI the architecture, and nvcc an option that keeps PTX.
+    CuPy compiles its kernels: its cache and its parts in CUDA C++ (CUB) may hold machine code of a GPU.
     """
 
     def appended(name: str, separator: str, value: str) -> str:
@@ -52,13 +69,32 @@ def _variables() -> dict[str, str]:
         return before if value in before.split(separator) else separator.join(filter(None, [before, value]))
 
     return {
+        "PATH": _path_with_nvcc(),
         "LIBRARY_PATH": appended("LIBRARY_PATH", os.pathsep, str(FOLDER)),
         "NVCC_APPEND_FLAGS": appended("NVCC_APPEND_FLAGS", " ", f"-gencode=arch={_COMPUTE},code={_COMPUTE}"),
+        "CUPY_ACCELERATORS": os.environ.get("CUPY_ACCELERATORS", ""),
+        "CUPY_CACHE_IN_MEMORY": "1",
         "TVM_FFI_CUDA_ARCH_LIST": os.environ.get("TVM_FFI_CUDA_ARCH_LIST", "{}.{}a".format(*COMPUTE_CAPABILITY)),
         "TRITON_LIBCUDA_PATH": str(FOLDER),
         "TRITON_PTXAS_PATH": str(FOLDER / "ptxas"),
         "TRITON_PTXAS_BLACKWELL_PATH": str(FOLDER / "ptxas"),
     }
+
+
+def _path_with_nvcc() -> str:
+    """Return PATH with the stand-in of its nvcc before all folders, if it has an nvcc."""
+    path, folder = os.environ.get("PATH", ""), FOLDER / "bin"
+    found = shutil.which("nvcc")
+    if found is None or str(folder) in path.split(os.pathsep):
+        return path
+    _write_program(folder / "nvcc", _NVCC.format(nvcc=found))
+    return os.pathsep.join([str(folder), path])
+
+
+def _write_program(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
 
 
 @contextmanager
@@ -88,15 +124,15 @@ def _warn_of_another_runtime() -> None:
         known = path.parent == FOLDER or path.name.startswith(_RUNTIME) or _OF_TORCH.intersection(path.parts)
         if not known and path.is_file() and is_linked_to(path, _RUNTIME.encode()):
             warnings.warn(
-                f"{path} calls {other}, which was loaded before the emulated runtime and finds no driver (error 35): "
+                f"{path} calls {other}, which was loaded before the emulated runtime and has its kernels (error 98): "
                 "use a CPU build of torch for this program",
                 stacklevel=2,
             )
 
 
 def driver_functions() -> Collection[str]:
-    """Return the names of the driver's functions without their version suffix."""
-    return {name.partition("_v")[0] for name in _libraries()[0].functions}
+    """Return the names of the driver's functions that are emulated, without their version suffix."""
+    return _libraries()[0].known
 
 
 def runtime() -> LibCudart:
@@ -105,12 +141,10 @@ def runtime() -> LibCudart:
 
 
 @cache
-def _libraries() -> tuple[LibCuda, LibCudart, LibCublas]:
+def _libraries() -> tuple[LibCuda, LibCudart, LibCublas, LibNvJitLink]:
     """Load the libraries once, and write the ptxas stand-in into their folder."""
-    ptxas = FOLDER / "ptxas"
-    ptxas.write_text(_PTXAS)
-    ptxas.chmod(0o755)
+    _write_program(FOLDER / "ptxas", _PTXAS)
     for name, linked in (("libcuda.so", "libcuda.so.1"), ("libcudart.so", "libcudart.so.13")):
         (FOLDER / name).symlink_to(linked)
     driver = LibCuda()
-    return driver, LibCudart(driver), LibCublas()
+    return driver, LibCudart(driver), LibCublas(), LibNvJitLink()

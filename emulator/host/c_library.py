@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -30,6 +31,8 @@ INT, UINT, LONG, FLOAT = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_
 _folder = tempfile.TemporaryDirectory(prefix=PROGRAMS)
 FOLDER: Final = Path(_folder.name)
 """The folder of the libraries, for linkers and for programs that open them by path."""
+
+_RELEASES: Final = re.compile("Free|Destroy|Release|Unload|Unregister")
 
 Function = Callable[..., Any]
 
@@ -69,7 +72,9 @@ class CLibrary:
     def __init__(self) -> None:
         self.state: DriverState | None = None
         self.methods: dict[str, Function] = {}
-        self.functions = dict.fromkeys(self.quiet, self._c_function(lambda: None, Prototype(INT, ()), always=False))
+        self.functions = {
+            name: self._c_function(lambda: None, Prototype(INT, ()), _outside(name)) for name in self.quiet
+        }
         for name, outputs in self.answers.items():
             self._add(name, partial(self._answer, outputs))
         for method in vars(type(self)).values():
@@ -101,15 +106,16 @@ class CLibrary:
 
     def _add(self, name: str, method: Function, always: bool = False) -> None:
         self.methods[name] = method
-        self.functions[name] = self._c_function(method, prototype(name), always)
+        self.functions[name] = self._c_function(method, prototype(name), None if always else _outside(name))
 
-    def _c_function(self, method: Function, types: Prototype, always: bool) -> Any:
+    def _c_function(self, method: Function, types: Prototype, outside: int | None) -> Any:
+        """Make a C function. outside: what it returns outside of a session, None if it works there."""
         taken = parameter_count(method)
 
         def call(*arguments: Any) -> int | None:
-            if self.state is None and not always:
-                return NO_DEVICE
-            if self.state is not None and self.state.sticky_error and not always:
+            if self.state is None and outside is not None:
+                return outside
+            if self.state is not None and self.state.sticky_error and outside is not None:
                 return self.state.sticky_error
             try:
                 with nullcontext() if self.state is None else self.state.guard.inside():
@@ -134,6 +140,11 @@ class CLibrary:
         table[:] = [_address(function) for function in self.functions.values()]
         atexit.register(_fill, table, _address(library[RETURN_ZERO]))
         return library
+
+
+def _outside(name: str) -> int:
+    """Return the result of a function outside of a session. What the session held is released with it."""
+    return 0 if _RELEASES.search(name) else NO_DEVICE
 
 
 def parameter_count(method: Function) -> int | None:

@@ -22,6 +22,7 @@ from .callers import c_caller
 from .copied_variables import copy_variables
 from .errors import not_emulated
 from .guard import ADDRESS_AT, CODE_AT, STACK_AT, Handler, handle
+from .redirection import JUMP, jump
 
 _SHARED, _X86_64 = 3, 62
 _FLAGS_1, _PIE = 0x6FFFFFFB, 0x08000000
@@ -32,8 +33,6 @@ _STATIC_RUNTIME: Final = "libcudart_static_"
 """The prefix of symbols internal to NVIDIA's static runtime."""
 _NO_CODE: Final = bytes(2)
 """The bytes that GNU's linker writes for a call of an unknown function with --unresolved-symbols=ignore-all."""
-_JUMP: Final = struct.Struct("<2sQ2s")
-"""`movabs $address, %rax; jmp *%rax`."""
 _TO_MAIN: Final = b"\x48\x8d\x3d"
 """`lea main(%rip), %rdi`, which the entry point executes before it calls __libc_start_main."""
 
@@ -137,11 +136,11 @@ def _leave_static_runtime(image: bytearray, symbols: Sequence[Symbol]) -> None:
     """Redirect the functions of a statically linked CUDA runtime to the emulated runtime."""
     loaded = [segment for segment in segments(image) if segment.kind == LOAD]
     for symbol in symbols if any(s.name.startswith(_STATIC_RUNTIME) for s in symbols) else ():
-        function = runtime().address(symbol.name.removesuffix("_ptsz").removesuffix("_ptds"))
+        function = runtime().of_static_runtime(symbol.name)
         if function and symbol.address:
             home = next(s for s in loaded if s.address <= symbol.address < s.address + s.size)
             at = symbol.address - home.address + home.offset
-            _JUMP.pack_into(image, at, b"\x48\xb8", function, b"\xff\xe0")
+            image[at : at + JUMP.size] = jump(function)
 
 
 def _main(image: bytearray, symbols: Sequence[Symbol]) -> int:

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from ..bridge.driver import NotEmulated, put
 from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
+from ..bridge.prototypes import names
 from . import code
 from .c_library import FLOAT, INT, LONG, UINT, CLibrary, entry
 from .captures import new_handle
@@ -23,6 +24,7 @@ from .errors import (
     NOT_REGISTERED,
     CudaError,
     not_emulated,
+    unsupported,
 )
 from .memory import Kind
 from .properties import BUS, PROPERTIES
@@ -47,6 +49,11 @@ _FILLS: Final = {
     **dict.fromkeys(("cuMemsetD16_v2", "cuMemsetD16Async"), 2),
     **dict.fromkeys(("cuMemsetD32_v2", "cuMemsetD32Async"), 4),
 }
+
+
+def unversioned(name: str) -> str:
+    """Return the name of a function of the driver without its version suffix."""
+    return name.partition("_v")[0]
 
 
 def error_text(error: int, which: int) -> int:
@@ -97,6 +104,10 @@ class LibCuda(CLibrary):
             self._add(name.replace("D", "D2D"), partial(self.fill_rows, width=width))
         for name, by in (("Free_v2", "Free"), ("FreeHost", "FreeHost"), ("FreeAsync", "FreeAsync")):
             self._add(f"cuMem{name}", partial(self.free, by=f"cuda{by}"))
+        self.known = {unversioned(name) for name in self.functions}
+        for name in names("cu"):  # so that a program that asks for all functions can start
+            if name[2].isupper() and unversioned(name) not in self.known:
+                self._add(name, unsupported(name, "the emulated driver has no such function"))
 
     # The device and its context
 
@@ -128,9 +139,8 @@ class LibCuda(CLibrary):
         """Reject requests for undocumented functions. NVRTC asks for a table and works without it."""
         put(table, LONG, 0)
         if ctypes.string_at(identity, len(_OF_NVRTC)) != _OF_NVRTC:
-            what = "a CUDA library that calls undocumented functions of the driver, such as the static runtime,"
-            why = "link your own library with nvcc -cudart shared. A wheel that contains the runtime cannot run"
-            raise not_emulated(what, f"{why}, as those of CuPy and Warp")
+            what = "a CUDA library that calls undocumented functions of the driver, such as cuBLAS,"
+            raise not_emulated(what, "link your own library with nvcc -cudart shared")
         raise CudaError(NOT_FOUND)
 
     @entry("cuDeviceGet")

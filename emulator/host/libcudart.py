@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from ..bridge.driver import LAUNCH_FAILURE, put
 from ..bridge.launchconfig import LaunchConfig
@@ -15,7 +15,7 @@ from ..bridge.prototypes import names
 from . import code
 from .c_library import INT, LONG, CLibrary, entry
 from .captures import new_handle
-from .errors import INVALID_DEVICE, INVALID_FUNCTION, INVALID_SYMBOL, CudaError, unsupported
+from .errors import INVALID_DEVICE, INVALID_FUNCTION, INVALID_SYMBOL, CudaError, not_emulated, unsupported
 from .libcuda import LibCuda, error_text, launch_config
 from .memory import Kind
 from .properties import PROPERTIES
@@ -57,7 +57,6 @@ _DRIVER_FUNCTIONS: Final = {
     "cudaMemsetAsync": "cuMemsetD8Async",
     "cudaMemset2D": "cuMemsetD2D8_v2",
     "cudaMemset2DAsync": "cuMemsetD2D8Async",
-    "cudaRuntimeGetVersion": "cuDriverGetVersion",
     "cudaStreamBeginCapture": "cuStreamBeginCapture_v2",
     "cudaStreamCreateWithFlags": "cuStreamCreate",
 }
@@ -94,9 +93,13 @@ class LibCudart(CLibrary):
         *("cudaMemPoolDestroy", "cudaMemPoolSetAttribute", "cudaMemPoolTrimTo", "cudaDeviceSetMemPool"),
     )
 
+    answers: ClassVar = {"cudaRuntimeGetVersion": ((0, INT, "runtime_version"),)}
+
     def __init__(self, driver: LibCuda) -> None:
         self._driver = driver
         self._registered: dict[int, _FatBinary] = {}
+        self.redirected: list[tuple[int, int]] = []
+        """Addresses of libraries whose runtime is redirected to this one. Their kernels are not registered here."""
         self._configurations: list[tuple[Shape, Shape, int, int]] = []
         super().__init__()
 
@@ -108,6 +111,10 @@ class LibCudart(CLibrary):
         for name in names("cuda"):  # so that a program that links to one can start, and a call says what is missing
             if name not in self.functions:
                 self._add(name, unsupported(name, "it needs a CUDA runtime"))
+
+    def of_static_runtime(self, name: str) -> int:
+        """Return the address of the function that replaces one of the static runtime, 0 if there is none."""
+        return self.address(name.removesuffix("_ptsz").removesuffix("_ptds"))
 
     # Registration by nvcc's host code
 
@@ -170,6 +177,9 @@ class LibCudart(CLibrary):
                 break
         else:
             handle = function if code.is_kernel(function) else None
+        if handle is None and any(first <= function < end for first, end in self.redirected):
+            what = "a kernel of a library that contains NVIDIA's static CUDA runtime"
+            raise not_emulated(what, "only kernels that the library compiles when it runs; link with -cudart shared")
         if handle is None:
             raise CudaError(INVALID_FUNCTION)
         return handle

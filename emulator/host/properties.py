@@ -39,7 +39,9 @@ class DeviceProperties:
     total_memory: int = _host_memory_bytes()
     is_integrated: bool = False
     is_multi_gpu_board: bool = False
-    driver_version: int = 13000
+    runtime_version: int = 13000
+    driver_version: int = 13990
+    """Newer than the toolkit of any program: Warp compiles to machine code if the driver is older."""
 
     def attribute(self, number: int) -> int:
         """Value of a CUdevice_attribute or cudaDeviceAttr, which have the same numbers; 0 for a missing feature."""

@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from torch.utils._device import DeviceContext
 
@@ -19,7 +20,10 @@ from ..patching import Patches, environment
 from . import c_hosts, launches, tensors, torch_cuda, torch_dispatch, tvm_ffi
 from .errors import unsupported
 from .properties import PROPERTIES, DeviceProperties
+from .redirection import redirected
 from .state import DriverState
+
+_CUTILE: Final = ("cuda.tile.launch", "cuTile's compiler (tileiras) makes machine code for a GPU and no PTX")
 
 
 @contextmanager
@@ -37,9 +41,11 @@ def emulated_host() -> Iterator[DeviceProperties]:
         torch_dispatch.install(patches, mode, state.captures)
         torch_cuda.install(patches, state.captures, mode)
         _install_bindings(patches)
+        patches.when_imported("cuda.tile", partial(patches.set, name="launch", value=unsupported(*_CUTILE)))
         tvm_ffi.install(patches)
         launches.install(patches, state.allocations, state.captures)
-        yield PROPERTIES
+        with redirected(c_hosts.runtime(), patches):
+            yield PROPERTIES
         state.guard.open()
 
 

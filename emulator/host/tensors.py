@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 from torch.utils._pytree import tree_map
@@ -76,6 +77,19 @@ def mark(value: Any, emulated: bool) -> None:
             tensor.__dict__.pop(_MARK, None)
 
 
+def _is_torchs(name: str, inputs: Sequence[torch.Tensor]) -> bool:
+    """Return True for an operation that torch does as it is.
+
+    It replaces the data of a parameter, which then has the mark of the new data, or its tensors have no memory and know
+    their device themselves (FakeTensorMode).
+    """
+    if name == "__set__" and len(inputs) == 2:  # parameter.data = tensor
+        mark(inputs[0], is_emulated(inputs[1]))
+        return True
+    active = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
+    return active or any(isinstance(tensor, FakeTensor) for tensor in inputs)
+
+
 def is_cuda_device(device: object) -> bool:
     """Return True if a device argument (str, torch.device, int, or None) names the emulated device."""
     if isinstance(device, bool) or device is None:
@@ -132,8 +146,7 @@ class EmulatedTensors(TorchFunctionMode):
         if emulated and name in _ATTRIBUTES and is_emulated(args[0]):
             return _ATTRIBUTES[name](*args, **kwargs)
 
-        if name == "__set__" and len(inputs) == 2:  # parameter.data = tensor
-            mark(args[0], is_emulated(args[1]))
+        if _is_torchs(name, inputs):
             return func(*args, **kwargs)
 
         if name == "cuda":

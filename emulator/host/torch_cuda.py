@@ -96,7 +96,7 @@ def install(patches: Patches, captures: Captures, tensors: EmulatedTensors) -> N
     patches.set(Current, "captures", captures)
     # torch checks the stream's type before any mode sees the call
     patches.set(torch.Tensor, "record_stream", lambda tensor, stream: tensors.record_stream(tensor, stream))
-    version = PROPERTIES.driver_version
+    version = PROPERTIES.runtime_version
     patches.set(torch.version, "cuda", f"{version // 1000}.{version % 1000 // 10}")
     extensions = partial(
         patches.set, name="_join_cuda_home", value=unsupported("an extension of torch in CUDA", _EXTENSION)

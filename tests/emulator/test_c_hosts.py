@@ -32,7 +32,7 @@ mul.wide.u32 %at, %i, 4; add.u64 %x, %x, %at;
 ld.global.u32 %v, [%x]; add.u32 %v, %v, %v; st.global.u32 [%x], %v; ret;
 """,
 )
-NOT_FOUND, NO_BINARY, ILLEGAL_ADDRESS, LAUNCH_FAILED = 500, 209, 700, 719
+NO_DEVICE, NOT_FOUND, NO_BINARY, ILLEGAL_ADDRESS, LAUNCH_FAILED = 100, 500, 209, 700, 719
 
 
 @pytest.fixture
@@ -188,7 +188,42 @@ def test_functions_by_name(cuda) -> None:
     assert ask(b"cuDeviceGetCount") == 0
     ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(found.value)(ctypes.addressof(count))
     assert count.value == 1
-    assert ask(b"cuMulticastCreate") == NOT_FOUND and (found.value, status.value) == (0, 1)
+    assert ask(b"cuNoSuchFunction") == NOT_FOUND and (found.value, status.value) == (0, 1)
+
+
+def test_a_function_that_is_not_emulated_is_found_and_says_so_when_it_is_called(cuda, device) -> None:
+    found = ctypes.c_uint64()
+    assert cuda.cuGetProcAddress_v2(b"cuMulticastCreate", ctypes.byref(found), 12000, ctypes.c_uint64(0), None) == 0
+    assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(found.value)(None, None) != 0
+    assert "cuMulticastCreate is not emulated" in str(device.error)
+    device.error = None
+
+
+def test_what_a_session_held_can_be_released_after_it() -> None:
+    with emulated_host(), emulator.emulate():
+        cuda = ctypes.CDLL("libcuda.so.1")
+        pointer = ctypes.c_uint64()
+        assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(16)) == 0
+    assert cuda.cuMemFree_v2(pointer) == 0 and cuda.cuModuleUnload(None) == 0
+    assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(16)) == NO_DEVICE
+
+
+def test_nvcc_writes_ptx_where_it_is_asked_for_machine_code_alone(tmp_path, monkeypatch) -> None:
+    (tmp_path / "nvcc").write_text('#!/bin/sh\necho "$NVCC_APPEND_FLAGS" "$@"\n')
+    (tmp_path / "nvcc").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    compiled = lambda *options: subprocess.run(["nvcc", *options], capture_output=True, text=True).stdout  # noqa: E731
+    with emulated_host():
+        assert compiled("--cubin", "-arch=sm_100a", "-o", "a b", "x.cu").split() == [
+            "-ptx",
+            "-arch=sm_100a",
+            "-o",
+            "a",
+            "b",
+            "x.cu",
+        ]
+        assert compiled("-c", "x.cu").startswith("-gencode=arch=compute_100a")
+    assert compiled("--cubin") == " --cubin\n"
 
 
 def test_pointers_of_the_device(cuda, memory) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_impls import fast_detach
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from emulator import NotEmulated
 from emulator.host.memory import ALIGNMENT
@@ -127,6 +129,14 @@ def test_alignment_keeps_values_strides_and_gradients():
     assert transposed.stride() == (1, 3)
     assert transposed.tolist() == [[0, 3], [1, 4], [2, 5]]
     (parameter * 2).sum().backward()
+
+
+def test_tensors_without_memory_know_their_device():
+    real = torch.ones(2, 3, device="cuda")
+    with FakeTensorMode() as mode:
+        fake, made = mode.from_tensor(real), torch.empty(3, 2, device="cuda")
+        assert [t.device for t in (fake, made, fake @ made, fake.cpu())] == [real.device] * 3 + [torch.device("cpu")]
+        assert fast_detach(mode, fake).device == real.device
 
 
 def test_a_module_moves():
