@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .clock.conditions import Conditions
     from .clock.trace import Trace
     from .debug.recording import LaunchRecorder
-    from .viewer.pages import Pages
+    from .viewer.page import Pages
 
 
 @dataclass
@@ -90,7 +90,7 @@ class EmulatedDevice(LaunchingDevice):
 
         launches: their numbers, counted from 1 from now on; None for all. They are recorded, as by `record`.
         """
-        from .viewer.pages import Pages
+        from .viewer.page import Pages
 
         self.pages = Pages(folder, chip.NAME, self.record(launches))
         self._attach(self.pages.run)

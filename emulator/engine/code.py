@@ -9,9 +9,9 @@ from itertools import groupby
 from ..errors import Decoding
 from ..isa.registry import Lowering
 from ..native.builder import Builder
+from ..native.code import Step
 from ..native.compile import StepLists, runner
 from ..native.load_store import LoadStoreStep
-from ..native.recorder import Step
 from ..ptx.flow import Flow
 from ..ptx.syntax import Reg
 from .blocks import BlockFunction, BlockWriter, Instructions

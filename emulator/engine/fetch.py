@@ -13,8 +13,8 @@ from ..isa import special_registers
 from ..isa.ld_st import MemoryOp
 from ..isa.special_registers import MEMORY
 from ..native.builder import Slot
+from ..native.code import Row
 from ..native.load_store import LoadStore, LoadStoreStep
-from ..native.recorder import Row
 from ..ptx.syntax import ALL_BYTES, Address, Dual, Imm, Instr, Not, Operand, Reg, Sink, Special, TensorAddress, Vector
 from .effects import Effect
 

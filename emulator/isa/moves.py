@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..chip import LOCAL_BASE, RANK_SHIFT, SHARED_BASE, WINDOW_BYTES
-from ..native.body import Body
 from ..native.builder import INTEGER_OF, Builder, Cell
+from ..native.code import Body
 from ..native.vector import Vec, helper
 from ..ptx.kinds import FIXED_PARAMETER
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vector

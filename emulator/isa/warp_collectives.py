@@ -12,8 +12,8 @@ from ..chip import ALL_LANES, LANES
 from ..errors import UnknownInstruction
 from ..machine.convergence import lane_bits
 from ..machine.topology import Warp
-from ..native.body import Body
 from ..native.builder import Builder
+from ..native.code import Body
 from ..native.vector import Vec, helper, template
 from ..ptx.syntax import Dual, Imm, Instr, Operand
 from .lane_values import active_lanes, per_lane

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..chip import LANES
 from ..ptx.syntax import Imm, Not, Operand, Reg, Sink, Special, Vector
-from .recorder import Recorder, Row, Step
+from .code import Recorder, Row, Step
 from .vector import BITS, FLOATS, Vec, helper
 
 INTEGER_OF: dict[str, str] = {"pred": "i1", "b8": "i8", "b16": "i16", "b32": "i32", "b64": "i64"}

@@ -12,10 +12,9 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 
-from .body import Body, link
+from .code import STEP_WORDS, Body, Operation, Row, Step, link
 from .load_store import LoadStoreStep, operations
 from .machine import DECLARED, builtin, host_machine, lookup, optimised, wrapper
-from .recorder import STEP_WORDS, Operation, Row, Step
 from .vector import BITS, FLOATS, Vec
 
 _LOOP = """

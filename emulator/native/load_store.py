@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Final
 
 from ..chip import ALL_LANES, LANES, RANK_SHIFT
+from .code import Row
 from .machine import machine_code
 from .memory_layout import (
     COMPONENT_BITS,
@@ -38,7 +39,6 @@ from .memory_layout import (
     component_of,
     offset_of,
 )
-from .recorder import Row
 from .words import i32, i64, u8, u16, u32
 
 DATA, ADDRESS, ADDEND, NUMBER, MEMORY, GUARD, FORM = range(7)

@@ -11,7 +11,7 @@ from ptx_launch import kernel
 
 ROOT: Final = Path(__file__).parents[2]
 PARTS: Final = {
-    *("chip", "errors", "leniency", "garbage", "html", "patching", "children"),
+    *("chip", "errors", "leniency", "garbage", "html", "patching", "children", "progress"),
     *("ptx", "native", "machine", "isa", "engine", "lowering", "program", "modules", "tensors"),
     *("bridge", "emulation", "launching", "findings", "baseline", "host"),
 }

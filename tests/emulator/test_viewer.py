@@ -17,8 +17,7 @@ from wgmma_program import WINDOW, Form
 
 import emulator
 from emulator.errors import Deadlock, EmulatorError
-from emulator.viewer.accesses import accesses
-from emulator.viewer.memory import maps
+from emulator.viewer.memory import accesses, maps
 from tests.browser import Browser
 
 ROOT = Path(__file__).parents[2]
