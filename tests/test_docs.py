@@ -3,10 +3,12 @@
 import ast
 import importlib.util
 import inspect
+import math
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +16,18 @@ import pytest
 
 import emulator
 from emulator import errors
+from emulator.chip import SMS
+from emulator.commands import mcp
+from emulator.debug.report import ROUNDING
+from emulator.exploration import explorer
+from emulator.machine.execution.scheduler import QUANTUM
+from harness.host import phase
 from harness.host.verdict import Verdict
+from harness.judge.predict import MOST_LONGER
+from harness.report.record import load
+from kernel import disk
 from lab import pages
-from stages.catalog import CATALOG
+from stages.catalog import CATALOG, COMPILE_S
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("remote/*.md"), *ROOT.glob("emulator/*.md")])
@@ -177,6 +188,36 @@ def test_the_counts_of_the_survey_fit_together() -> None:
 def test_the_page_of_the_options_has_the_options_of_emulate() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/reference/options.md").read_text(), re.MULTILINE)
     assert rows[: rows.index("schedule") + 1] == list(inspect.signature(emulator.emulate).parameters)
+
+
+LIMITS = (
+    ("docs/howto/coding-assistants.md", f"(default {mcp.PATIENCE_S})"),
+    ("docs/howto/engines.md", f"At most {disk.MOST} configurations are kept"),
+    ("docs/howto/find-a-wrong-value.md", f"(default 2^{math.log2(ROUNDING):.0f})"),
+    ("docs/explanation/memory-model.md", f"2^{math.log2(QUANTUM):.0f} instructions"),
+    ("docs/explanation/memory-model.md", f"the shared memory of {SMS}"),
+    ("docs/explanation/judge.md", f"takes more than {MOST_LONGER} times as long"),
+    ("docs/explanation/judge.md", f"has more than {phase.MOST_PROCESSES} processes"),
+    ("docs/reference/milestones.md", f"may take {COMPILE_S:.0f} s of CPU time"),
+    ("docs/reference/options.md", f"if {explorer.RUNS:,} runs or {explorer.SECONDS:.0f} s do not suffice"),
+    ("README.md", "accepted on all twenty milestones"),
+)
+"""Pages, and what they say with a constant of the code in it."""
+
+
+@pytest.mark.parametrize(("page", "said"), LIMITS)
+def test_a_limit_that_a_page_names_is_that_of_the_code(page: str, said: str) -> None:
+    assert said in (ROOT / page).read_text() and len(CATALOG) == 20
+
+
+def test_the_run_that_the_readme_shows_is_the_sample() -> None:
+    """Its figures are those of results/sample, and its predicted cycles are pinned."""
+    record, shown = load(ROOT / "results/sample"), (ROOT / "README.md").read_text()
+    rejected = sum(control.refused for control in record.negative_controls)
+    assert f"negative controls: {rejected} of {len(record.negative_controls)} rejected" in shown
+    assert record.prediction is not None and f"predicted, not measured: {record.prediction}" in shown
+    pinned = tomllib.loads((ROOT / "stages/cycles.toml").read_text())["D1.1"]
+    assert f"{pinned:,} cycles" in shown
 
 
 def test_the_variables_of_make_are_listed() -> None:
