@@ -1,7 +1,10 @@
 """The page of a run: text from records is escaped, and the page has no links to other sites."""
 
 import re
+import shutil
 from pathlib import Path
+
+import pytest
 
 from harness.host.repository import Repository
 from harness.host.subject import Subject
@@ -18,6 +21,7 @@ from harness.report.record import (
     Tree,
     Wait,
 )
+from tests.browser import Browser
 from tests.system import ROOT
 
 EVIL = "<script>alert(1)</script>"
@@ -110,6 +114,29 @@ def test_a_slower_candidate_is_shown_beside_the_accepted_one(tmp_path: Path) -> 
     rows = re.findall(r"<tr><td class=\"text\">(.*?)</tr>", text)
     assert len(rows) == 3 and all("500" in row and "720" in row and "+220, +44.0%" in row for row in (rows[0], rows[2]))
     assert "kernel/m.py:10 in gemm -&gt; kernel/m.py:14 in gemm" in rows[2] and "wait(p_full)" in rows[2]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_both_timelines_have_one_scale_and_follow_the_mode(opened: Browser, tmp_path: Path, dark: bool) -> None:
+    """As a browser draws them: widths as cycles, and white paper as dark as the page in dark mode."""
+    for folder, cycles in (("earlier", 1000.0), ("run", 1200.0)):
+        record = recorded(Case("n=128", "passed", 1.0))
+        record.run, record.prediction = folder, predicted(cycles, 0.5, "kernel/m.py:10 in gemm")
+        (tmp_path / folder).mkdir()
+        record.save(tmp_path / folder)
+        shutil.copy(ROOT / "docs/images/timeline.png", tmp_path / folder / "clock.png")
+    accepted = {"D1.1": tmp_path / "earlier"}
+    run = Run(about(), "2026-11-22", "REJECT_GATE", "slower: D1.1", tmp_path / "run", accepted)
+    opened.look(1000, dark)
+    opened.open(page.write(run, Repository(ROOT)))
+    pictures = "[...document.querySelectorAll('.scaled img')]"
+    widths = opened.ask(f"{pictures}.map(each => each.getBoundingClientRect().width)")
+    assert widths[0] / widths[1] == pytest.approx(1000 / 1200, rel=0.01)
+    assert opened.ask(f"{pictures}.every(each => each.naturalWidth > 0)"), "both are loaded"
+    filters = set(opened.ask(f"{pictures}.map(each => getComputedStyle(each).filter)"))
+    assert filters == ({"invert(0.91) hue-rotate(180deg)"} if dark else {"none"})
+    assert opened.errors == []
 
 
 def test_a_slower_candidate_without_an_accepted_run(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_the_report_is_read_at_any_width_and_in_the_dark(
         ink = opened.ask(f"{lightness.format('color')}(document.querySelector({part!r}))")
         assert abs(ink - paper) > 0.35, f"{part}: {ink:.2f} on {paper:.2f}"
     assert (paper < 0.2) is dark
+    assert ("invert" in opened.ask("getComputedStyle(document.querySelector('.case img')).filter")) is dark
     assert "REJECT_GATE the hd=64 gate does not hold" in text and "1 of 2 negative controls rejected" in text
 
 
