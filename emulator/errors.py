@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from .html import preformatted
 from .leniency import Grade, Leniency
@@ -296,11 +296,11 @@ class CollectorError(Fault):
 
 
 class Stopped(EmulatorError):
-    """A launch that did not end by itself. `table` has one line per warp."""
+    """A launch that did not end by itself. `table` has one line per warp; `at` is where the first waiting warp is."""
 
-    def __init__(self, what: str, table: tuple[str, ...]) -> None:
+    def __init__(self, what: str, table: tuple[str, ...], at: tuple[Instr, Any] | None = None) -> None:
         super().__init__("\n".join((what, *table)))
-        self.what, self.table = what, table
+        self.what, self.table, self.at = what, table, at
 
 
 class Deadlock(Stopped):

@@ -92,6 +92,10 @@ class Finding:
             }
         if isinstance(error, Stopped):
             found["warps"] = list(error.table)
+        if isinstance(error, Stopped) and error.at is not None:
+            instr, warp = error.at
+            source = _source(warp.cta.launch.source_place(instr))
+            found |= {"ptx_line": instr.line, "instruction": instr.text.strip(), "source": source, "by": str(warp)}
         return found
 
 

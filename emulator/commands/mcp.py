@@ -9,7 +9,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from ..findings import findings_in
+from .sarif import version
 from .scripts import InvalidInput
 
 LONGEST: Final = 30_000
@@ -99,7 +100,7 @@ class Tools:
 
         base, head: commits of the script's repository, or two scripts (then without `script`).
         """
-        return _said(["time", "--compare", base, head, *([script] if script else []), *arguments], timeout_s)
+        return _said(["time", "--compare", base, head, *([script] if script else []), *arguments], timeout_s, (2, 3))
 
     def debug(
         self,
@@ -178,6 +179,7 @@ def _serve(_options: argparse.Namespace) -> int:
         raise InvalidInput("mcp needs the package mcp, version 2: pip install 'ptx-emulator[mcp]'")
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.server.mcpserver.tools import Tool
 
     def with_reasons(tool: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(tool)
@@ -189,11 +191,17 @@ def _serve(_options: argparse.Namespace) -> int:
 
         return answer
 
-    server = MCPServer("ptx-emulator", instructions=INSTRUCTIONS)
-    tools = Tools()
-    for name in NAMES:
-        server.tool()(with_reasons(getattr(tools, name)))
-    server.run()
+    def strict(tool: Tool) -> Tool:
+        """Make a tool reject arguments that it does not have, which the package ignores."""
+        model = tool.fn_metadata.arg_model
+        model.model_config["extra"] = "forbid"
+        model.model_rebuild(force=True)
+        tool.parameters = model.model_json_schema(by_alias=True)
+        return tool
+
+    answering = Tools()
+    tools = [strict(Tool.from_function(with_reasons(getattr(answering, name)))) for name in NAMES]
+    MCPServer("ptx-emulator", instructions=INSTRUCTIONS, version=version(), tools=tools).run()
     return 0
 
 
@@ -219,10 +227,10 @@ def _command(arguments: Sequence[str], timeout_s: int) -> tuple[int, str]:
     return done.returncode, text
 
 
-def _said(arguments: Sequence[str], timeout_s: int) -> str:
-    """Output of a command. Raises NoAnswer with it if the command rejects its arguments."""
+def _said(arguments: Sequence[str], timeout_s: int, failed: Collection[int] = (2,)) -> str:
+    """Output of a command. Raises NoAnswer with it for an exit code of `failed`; 2: it rejects its arguments."""
     code, text = _command(arguments, timeout_s)
-    if code == 2:
+    if code in failed:
         raise NoAnswer(text)
     return text if code == 0 else f"{text}\nexit code {code}"
 

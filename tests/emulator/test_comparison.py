@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ptx_launch import kernel
 
 from emulator.commands.comparison.differences import Change, line_changes, pairs, role_changes
 from emulator.commands.comparison.measured import of_working_tree, timeline
@@ -178,6 +179,19 @@ def test_a_script_that_compares_results_is_told_why_it_fails(
         (tmp_path / name).write_text("raise AssertionError('not close')\n")
     assert compared(str(tmp_path / "old.py"), str(tmp_path / "new.py")) == 3
     assert "leave comparisons of results out of the script" in capsys.readouterr().err
+
+
+def test_a_check_that_fails_after_the_last_launch_is_no_obstacle(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Launches compute nothing under a clock, so every script that checks its results fails."""
+    ptx = kernel("work", ".param .u64 x", ".reg .b64 %rd<2>; ld.param.b64 %rd1, [x]; st.global.b32 [%rd1], 7; ret;")
+    for name, check in (("old.py", "assert x[0] == 8"), ("new.py", "raise SystemExit('wrong')")):
+        launch = f"x = np.zeros(4, np.int32)\nemulator.launch({ptx!r}, None, [x], block=32)\n"
+        (tmp_path / name).write_text(f"import numpy as np, emulator\n{launch}{check}\n")
+    assert compared(str(tmp_path / "old.py"), str(tmp_path / "new.py")) == 0
+    said = capsys.readouterr()
+    assert "(the same PTX)" in said.out and said.err.count("failed after its launches, which are compared") == 2
 
 
 def test_launches_in_order_or_by_name() -> None:

@@ -23,7 +23,7 @@ PTX = """
 .address_size 64
 .visible .entry work(.param .u64 x)
 {
-.reg .f32 %f<3>; .reg .b64 %rd<2>; .reg .b32 %r<2>;
+.reg .f32 %f<3>; .reg .pred %p<2>; .reg .b64 %rd<2>; .reg .b32 %r<2>;
 .shared .align 4 .f32 sums[64];
 ld.param.b64 %rd1, [x];
 mov.u32 %r1, sums;
@@ -35,6 +35,7 @@ ret;
 o = np.zeros(4, np.float32)
 emulator.launch(PTX, None, [o], block=32)
 '''
+STUCK = "mbarrier.init.shared.b64 [%r1], 1; w: mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0; @!%p1 bra w;"
 CLIENT = """
 import asyncio, json, sys
 from mcp import ClientSession, StdioServerParameters
@@ -44,6 +45,7 @@ async def main():
     server = StdioServerParameters(command=sys.executable, args=["-m", "emulator", "mcp"], env=json.loads(sys.argv[1]))
     async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
+        assert session.server_info.version, "the emulator's"
         answers = [[tool.name, tool.description] for tool in (await session.list_tools()).tools]
         for name, arguments in json.loads(sys.argv[2]):
             answer = await session.call_tool(name, arguments)
@@ -64,6 +66,8 @@ def test_the_tools_answer_the_official_client(tmp_path: Path) -> None:
     there = tmp_path / "mcp"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(there), "mcp>=2"], check=True)
     (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "stuck.py").write_text(SCRIPT.replace("ld.shared.f32 %f1, [%r1];", STUCK))
+    (tmp_path / "empty.py").write_text("raise ValueError('empty')\n")
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{there}"}
     asked = [
         ["findings", {}],
@@ -76,6 +80,10 @@ def test_the_tools_answer_the_official_client(tmp_path: Path) -> None:
         ["time", {"script": "script.py"}],
         ["time", {"script": "gone.py"}],
         ["compare", {"base": "script.py", "head": "script.py"}],
+        ["compare", {"base": "script.py", "head": "empty.py"}],
+        ["run", {"script": "script.py", "levels": "formal"}],
+        ["run", {"script": "script.py", "seed": "many"}],
+        ["run", {"script": "stuck.py"}],
     ]
     command = [sys.executable, "-c", CLIENT, json.dumps(dict(environment)), json.dumps(asked)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
@@ -83,7 +91,7 @@ def test_the_tools_answer_the_official_client(tmp_path: Path) -> None:
     tools, answers = said[: -len(asked)], said[-len(asked) :]
     assert {name for name, _ in tools} == {"run", "findings", "time", "compare", "debug", "blame", "coverage"}
     assert all(len(about) > 40 for _, about in tools)
-    early, run, whole, unknown, debug, blame, coverage, time, gone, compare = answers
+    early, run, whole, unknown, debug, blame, coverage, time, gone, compare, failed, extra, wrong, stuck = answers
     assert early[0] and "call the tool `run` first" in early[1][0]
     verdict = json.loads(run[1][0])
     assert verdict["verdict"] == "fault" and verdict["exit_code"] == 3
@@ -96,3 +104,9 @@ def test_the_tools_answer_the_official_client(tmp_path: Path) -> None:
     assert "predicted" in time[1][0] and "nothing was measured" in time[1][0]
     assert gone[0] and "there is no file 'gone.py'" in gone[1][0]
     assert "(the same PTX)" in compare[1][0]
+    assert failed[0] and "empty" in failed[1][0]
+    assert extra[0] and "levels" in extra[1][0]
+    assert wrong[0] and "seed" in wrong[1][0]
+    (finding,) = json.loads(stuck[1][0])["findings"]
+    line = SCRIPT.partition('PTX = """')[2].splitlines().index("ld.shared.f32 %f1, [%r1];") + 1
+    assert (finding["class"], finding["ptx_line"]) == ("Deadlock", line)

@@ -24,6 +24,8 @@ from .sides import NotPredicted, Side
 PTX_LINE: Final = "PTX line "
 NARROW: Final = 1 / 1000
 """Gaps narrower than this share of a launch are closed in its timeline."""
+LATE: Final = 4
+"""The exit code of a version whose script failed after it had launched, as a check of results does."""
 LAST: Final = 25
 """Lines of a failed script's output that are shown."""
 HERE: Final = Path(__file__).parents[2]
@@ -51,7 +53,9 @@ def start(side: Side, arguments: Sequence[str], conditions: Json, out: Path) -> 
 def finished(side: Side, process: subprocess.Popen[str], out: Path) -> list[Json]:
     """Wait for a version and return the figures of its launches. Raises NotPredicted."""
     said, _ = process.communicate()
-    if process.returncode or not out.exists():
+    if process.returncode == LATE and out.exists():
+        print(f"{side.label} failed after its launches, which are compared. {NO_OUTPUTS}", file=sys.stderr)
+    elif process.returncode or not out.exists():
         lines = "\n".join(said.rstrip().splitlines()[-LAST:])
         hint = f"\n{NO_OUTPUTS}" if "AssertionError" in lines else ""
         raise NotPredicted(f"{side.label} was not predicted to its end:\n{lines}{hint}")
@@ -82,7 +86,9 @@ def main() -> int:
         end = partial(_end, device, asked)
         try:
             run_script(Path(asked["script"]), asked["arguments"], end)
-        except SystemExit as left:
+        except (Exception, SystemExit) as left:
+            if isinstance(left, Exception) and not device.launches:
+                raise
             return end(exit_code(left))
         return end(0)
 
@@ -99,7 +105,7 @@ def _end(device: EmulatedDevice, asked: Json, code: int) -> int:
         )
         return 3
     Path(asked["out"]).write_text(json.dumps([figures(launch) for launch in device.launches]))
-    return code
+    return LATE if code and device.launches else code
 
 
 def moved(entry: str, repository: Path, checkout: Path) -> str:

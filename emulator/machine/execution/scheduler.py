@@ -328,8 +328,13 @@ def leave(warp: Warp) -> None:
     warp.cta.cluster.barrier.complete_if_due()
 
 
-def stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[str, tuple[str, ...]]:
-    """Return the headline of a report, and lines: each warp's position and wait, and each mbarrier waited for."""
+def stopped(
+    clusters: Sequence[Cluster], program: Program, what: str
+) -> tuple[str, tuple[str, ...], tuple[Instr, Warp] | None]:
+    """Return the headline of a report, its lines, and the instruction and warp of the first wait.
+
+    The lines are each warp's position and wait, and each mbarrier waited for.
+    """
     first, *others = clusters
     mode = first.agents.completion
     shown = first.index if not others else f"{first.index} and {len(others)} more"
@@ -342,7 +347,9 @@ def stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[s
     arrivals = {barrier: barrier.arrivals_by_address() for barrier in barriers}
     causes_first = sorted(arrivals.items(), key=lambda item: bool(item[1][0]))
     states = [line for barrier, found in causes_first for line in _state(barrier, *found)]
-    return headline, tuple(rows + [f"  and {left} more warps"] * (left > 0) + states)
+    first_wait = next(((warp.waiting.instr, warp) for warp in warps if warp.waiting is not None), None)
+    polling = next(((warp.polled[0], warp) for warp in warps if warp.polled is not None and not warp.done), None)
+    return headline, tuple(rows + [f"  and {left} more warps"] * (left > 0) + states), first_wait or polling
 
 
 def _state(barrier: MBarrier, places: Sequence[str], unknown: Sequence[int]) -> Iterator[str]:
