@@ -22,7 +22,7 @@ from .conditions import USUAL, Conditions
 from .operations import find, operation
 from .predict import predict
 from .registers import Registers
-from .segment import FLOATS
+from .segment import FLOATS, Latencies
 from .skeleton import Skeleton, skeleton
 from .trace import Trace
 
@@ -57,11 +57,14 @@ class Clock:
         return {"prediction": prediction}
 
 
-def skeleton_of(kernel: LoadedKernel, chip: Chip) -> tuple[Skeleton, Program]:
-    """Make the part of a kernel that a chip's clock executes, and its lowered program, once for all launches."""
-    module, key = kernel.module, (skeleton_of, kernel.name, chip)
+def skeleton_of(kernel: LoadedKernel, chip: Chip, latencies: Latencies) -> tuple[Skeleton, Program]:
+    """Make the part of a kernel that a chip's clock executes, and its lowered program, once for all launches.
+
+    latencies: of its loads from memory.
+    """
+    module, key = kernel.module, (skeleton_of, kernel.name, chip, frozenset(latencies.items()))
     if key not in module.registry:
-        left = skeleton(kernel.syntax, module.variables, chip)
+        left = skeleton(kernel.syntax, module.variables, chip, latencies)
         left = replace(left, registers=partial(_registers, kernel, left.registers))
         module.registry[key] = left, Program(left.kernel, module.variables, find)
     found: tuple[Skeleton, Program] = module.registry[key]

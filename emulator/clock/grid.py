@@ -24,12 +24,13 @@ from ..program import Program
 from ..ptx.kinds import Kind
 from .chips import Chip
 from .conditions import Conditions
+from .origins import POINTER_BYTES, Origin
 from .outcomes import Outcomes
 from .registers import Registers
 from .reuse import Loads, reused
-from .segment import LSU
+from .segment import LSU, Latencies
 from .skeleton import Skeleton
-from .timeline import Timeline
+from .timeline import Ordinary, Timeline
 from .trace import Trace
 from .uncertainty import BY_WARPS, GATHERS, NARROW, STORES
 from .walk import Walk
@@ -47,7 +48,6 @@ SAMPLES_IN_ORDER: Final = 16
 """The same numbers for clusters all of whose warps have to run."""
 MAX_EXECUTED: Final = 5
 """The maximum number of distinct amounts of work to execute; times between them are interpolated."""
-POINTER_BYTES: Final = 8
 MEMORY_MATTERS: Final = 0.5
 """The use of L2's or HBM's bandwidth below which clusters are not faster if fewer SMs share it."""
 
@@ -127,7 +127,7 @@ class Grid:
         self._misses: dict[int, float] = {}
         self._first_misses: dict[int, float] = {}
         self._merged: dict[int, float] = {}
-        self._ordinary = 1.0, 1.0, 1.0
+        self._ordinary: dict[Origin, Ordinary] = {}
         self._shares: dict[str, float] = {}
         self.registers: Registers | None = None
         """The registers of a thread, if something else does not limit an SM to one CTA."""
@@ -151,7 +151,7 @@ class Grid:
         loader = min(loaders, key=lambda w: w.executed).index
         clusters = len(self._indices)
         touched = float(clusters * whole.stored)
-        everything = whole.stored + whole.loaded_by_warps + sum(whole.loaded.values())
+        everything = whole.stored + sum(whole.loaded_by_warps.values()) + sum(whole.loaded.values())
         self._shares = {name: whole.moved[name] / max(everything, 1) for name in (GATHERS, NARROW, STORES, BY_WARPS)}
         for tensor, loaded in whole.loaded.items():
             distinct = len(whole.gathered.get(tensor, ())) * tensor.box_bytes or loaded
@@ -159,14 +159,13 @@ class Grid:
             touched += clusters * missed
             self._misses[tensor.address], self._first_misses[tensor.address] = missed / loaded, missed / distinct
             self._merged[tensor.address] = (distinct - missed) / loaded
-        if whole.loaded_by_warps:
-            total = clusters * whole.loaded_by_warps
-            there = min(self._accessible(()), float(sum(a.size for a in self._launch.memory.allocations)))
-            self._ordinary = self._misses_of_warps(total, there, occupancy.slots / clusters)
+        for origin, size in whole.loaded_by_warps.items():
+            total, there = clusters * size, self._loadable(origin)
+            self._ordinary[origin] = self._misses_of_warps(total, there, occupancy.slots / clusters)
             touched += min(total, there)
         self.touched = min(touched, self._accessible(whole.loaded))
         if self._warm and self.touched <= self._chip.l2_bytes:
-            self._ordinary = self._ordinary[0], 0.0, 0.0
+            self._ordinary = {origin: Ordinary(each.l2, 0.0, 0.0) for origin, each in self._ordinary.items()}
             self._holds = True
             self._misses = dict.fromkeys(self._misses, 0.0)
             self._first_misses = dict.fromkeys(self._first_misses, 0.0)
@@ -267,14 +266,21 @@ class Grid:
         self._probed  # noqa: B018
         return self._holds
 
-    def loading(self, chip: Chip) -> Chip:
-        """Return a chip for segments, with the mean latency of this launch's loads."""
+    def latencies(self) -> Latencies:
+        """Return the mean latencies of the launch's ordinary loads that do not all wait for HBM."""
         self._probed  # noqa: B018
-        l2, _, wait = self._ordinary
-        return replace(chip, global_latency=chip.load_latency(l2, wait))
+        found = self._ordinary.items()
+        return {origin: self._chip.load_latency(each.l2, each.waits) for origin, each in found if each.waits < 1}
 
-    def _misses_of_warps(self, total: float, there: float, a_wave: float) -> tuple[float, float, float]:
-        """Return shares of the bytes of warps' ordinary loads: from L2, from HBM, and in loads that wait for HBM.
+    def _loadable(self, origin: Origin) -> float:
+        """Return the bytes of the allocations that parameters point to; if none does, of all that may be read."""
+        memory, words = self._launch.memory, self._launch.param_bytes
+        at = [int.from_bytes(words[i : i + POINTER_BYTES], "little") for i in origin]
+        found = {known.address: known.size for each in at if (known := memory.known(each, each + 1)) is not None}
+        return sum(found.values()) or min(self._accessible(()), float(sum(a.size for a in memory.allocations)))
+
+    def _misses_of_warps(self, total: float, there: float, a_wave: float) -> Ordinary:
+        """Return the shares of the bytes of warps' own loads from L2 and from HBM, and of those that wait for HBM.
 
         Each SM reads each byte from L2 at most once. The clusters of a wave read the same bytes at the same time, so
         that all of them wait for HBM. Later waves wait only for bytes that no earlier wave has read. total: the bytes
@@ -282,7 +288,7 @@ class Grid:
         """
         clusters, once = len(self._indices), min(1.0, there / total)
         l2 = min(1.0, min(self._chip.sms, clusters * self._size) * there / total)
-        return l2, once, min(l2, there * clusters / total, max(once, a_wave))
+        return Ordinary(l2, once, min(l2, there * clusters / total, max(once, a_wave)))
 
     @property
     def shares(self) -> dict[str, float]:
@@ -290,10 +296,10 @@ class Grid:
         self._probed  # noqa: B018
         return self._shares
 
-    def on(self, chip: Chip, program: Program, skeleton: Skeleton) -> Grid:
-        """Return this grid on a chip with other figures. The work of its clusters is known already."""
+    def on(self, program: Program, skeleton: Skeleton) -> Grid:
+        """Return this grid with another skeleton. The work of its clusters is known already."""
         other = copy(self)
-        other._chip, other._program, other._skeleton = chip, program, skeleton
+        other._program, other._skeleton = program, skeleton
         return other
 
     def _with_memory(self, time: GridTime, ghz: float) -> GridTime:
@@ -321,7 +327,7 @@ class Grid:
             "first_misses": self._first_misses,
             "merged": self._merged,
             "holds": self._holds,
-            "ordinary_misses": self._ordinary,
+            "ordinary": self._ordinary,
             "outcomes": self.outcomes,
         }
 

@@ -16,7 +16,7 @@ from .grid import Grid, GridTime
 from .power import Pace, balanced, frequency, paced
 from .prediction import Prediction, Roofline, bound
 from .profile import Places, issued, lines, roles
-from .segment import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, WARP_MMA
+from .segment import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, WARP_MMA, Latencies
 from .skeleton import Skeleton
 from .trace import Trace
 from .uncertainty import BY_WARPS, GATHERS, LAUNCH, never_compared, range_of
@@ -25,8 +25,8 @@ READ_ONCE: Final = "each tensor that TMA loads is read from HBM once; repeated l
 HBM_MATTERS: Final = 0.25
 """HBM use below which HBM does not bound a launch; at a lower clock HBM is even less busy."""
 
-Skeletons = Callable[[Chip], tuple["Skeleton", "Program"]]
-"""Returns a kernel's skeleton on a chip, and its lowered program."""
+Skeletons = Callable[[Chip, Latencies], tuple["Skeleton", "Program"]]
+"""Returns a kernel's skeleton on a chip with the latencies of its loads, and its lowered program."""
 
 
 @dataclass
@@ -70,15 +70,15 @@ def predict(
     conditions: Conditions = USUAL,
 ) -> Prediction:
     """Predict the time of a launch."""
-    skeleton, program = skeletons(chip)
+    skeleton, program = skeletons(chip, {})
     places = Places(launch)
     if trace is not None:
         trace.source = places.source
     recording, figures = reading(chip)
     grid = Grid(recording, launch, program, skeleton, conditions)
-    if (loading := grid.loading(chip)) != chip:
-        skeleton, program = skeletons(loading)
-        grid = grid.on(recording, program, skeleton)
+    if latencies := grid.latencies():
+        skeleton, program = skeletons(chip, latencies)
+        grid = grid.on(program, skeleton)
     timed = Timed(recording, grid, conditions)
     time = timed.grid.time(timed.ghz, trace)
     pace, fastest = timed.pace(time), timed.fastest(time)

@@ -10,6 +10,7 @@ inputs are ready, while other instructions fill the latencies. They cut the sche
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from math import ceil, inf
@@ -22,6 +23,7 @@ from ..ptx.syntax import Reg
 from .chips import Chip
 from .lane_addresses import LaneAddresses
 from .operations import waits_at_first_use
+from .origins import NOWHERE, Origin
 from .segment import (
     BUSY_PIPES,
     FIXED_LATENCY,
@@ -35,6 +37,7 @@ from .segment import (
     TMEM,
     Folding,
     LineCost,
+    Loading,
     Segment,
     Slice,
 )
@@ -61,6 +64,7 @@ class Node:
     load: the line of the load whose arrival this node is, if a warp waits for it at the first use.
     due: the first operation that needs this node.
     loaded, wasted: the bytes of global memory that it loads, and those of them that no lane asked for.
+    origin: the parameters that their address follows from.
     conflicts: the cycles that bank conflicts add.
     flops: of mma.sync.
     slack: the cycles by which its result may be late before anything waits for it.
@@ -78,6 +82,7 @@ class Node:
     rank: float = 0.0
     due: int = NEVER
     loaded: float = 0.0
+    origin: Origin = NOWHERE
     wasted: float = 0.0
     conflicts: float = 0.0
     flops: float = 0.0
@@ -109,8 +114,8 @@ Between = Sequence[Segment | AwaitedLoad]
 class Scheduler:
     """A scheduler of a kernel's blocks, in program order. operations: identities of the effects that are operations."""
 
-    def __init__(self, found: Sequence[Effect], operations: Set[int], chip: Chip) -> None:
-        self._operations, self._chip, self._lanes = operations, chip, LaneAddresses(found)
+    def __init__(self, found: Sequence[Effect], operations: Set[int], chip: Chip, loading: Loading) -> None:
+        self._operations, self._chip, self._lanes, self._loading = operations, chip, LaneAddresses(found), loading
         self._loaded = {
             register: frozenset({-effect.instr.line})
             for effect in found
@@ -171,7 +176,7 @@ class Scheduler:
         arrivals: dict[int, int] = {}
         behind: dict[int, float | None] = {}
         """The last operation, and the memory accesses after it."""
-        folding = Folding(effects, self._chip, self._lanes)
+        folding = Folding(effects, self._chip, self._lanes, self._loading)
 
         def node(of: int) -> int:
             if of >= 0:
@@ -226,6 +231,8 @@ def _node(effect: Effect, after: dict[int, float | None], operation: bool, foldi
     """Return the node of an instruction that remains."""
     node = Node(*folding.cost(effect, operation), after, operation, line=effect.instr.line)
     node.loaded, node.wasted = folding.loaded(effect)
+    if node.loaded:
+        node.origin = folding.origin(effect)
     node.flops = folding.flops(effect)
     if not operation:
         node.remote, node.conflicts = folding.is_remote(effect), folding.conflicts(effect, node.width)
@@ -271,14 +278,17 @@ def segments(
     count = ceil((end - start) / SLICE)
     parts = [[0.0] * len(PIPES) for _ in range(count)]
     over = [[0.0] * len(PIPES) for _ in range(count)]
-    loaded, flops = [0.0] * count, 0.0
+    loaded, flops = [defaultdict[Origin, float](float) for _ in range(count)], 0.0
+    whole = defaultdict[Origin, float](float)
     slack = [inf] * count
     for at, node in pending:
         i = min(int(at - start) // SLICE, count - 1)
         ends = min(start + SLICE * (i + 1), end)
         if node.pipe == LSU:
             slack[i] = min(slack[i], node.slack)
-        loaded[i] += node.loaded
+        if node.loaded:
+            loaded[i][node.origin] += node.loaded
+            whole[node.origin] += node.loaded
         flops += node.flops
         for pipe, cycles in {ISSUE: 1.0, node.pipe: node.width}.items():
             parts[i][pipe] += cycles
@@ -288,13 +298,13 @@ def segments(
         Slice(
             min(SLICE, end - start - SLICE * i),
             tuple((p, c, o) for p, (c, o) in enumerate(zip(part, over[i], strict=True)) if c),
-            loaded[i],
+            tuple(loaded[i].items()),
             0.0 if slack[i] == inf else slack[i],
             tuple(_within(waits, start + SLICE * i, min(start + SLICE * (i + 1), end))),
         )
         for i, part in enumerate(parts)
     )
-    return [Segment(first, slices, end - start, tuple(demand), sum(loaded), flops, tuple(lines))]
+    return [Segment(first, slices, end - start, tuple(demand), tuple(whole.items()), flops, tuple(lines))]
 
 
 Waits = list[tuple[float, float, int]]

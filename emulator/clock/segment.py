@@ -6,7 +6,7 @@ machine has it, and tests eight bits of a word at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -19,6 +19,7 @@ from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg
 from .chips import Chip
 from .lane_addresses import LINE_BYTES, SECTOR_BYTES, LaneAddresses, lines, sectors, wavefronts
+from .origins import Origin, Origins
 
 SLICE: Final = 16
 """The cycles of a schedule that are reserved at once: the granularity at which warps share a sub-partition's pipes.
@@ -51,6 +52,8 @@ FIXED_LATENCY: Final = "fixed latency"
 BUSY_PIPES: Final = "busy pipes"
 """Reasons of stalls, named as Nsight Compute names them where it has them: waits for values of L2 or HBM, of shared
 memory and the MUFU, and of other arithmetic; and for a pipe."""
+Latencies = Mapping[Origin, float]
+"""The mean latency of a launch's loads from memory, by the parameters that their addresses follow from."""
 WIDTHS: Final = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 
 
@@ -59,7 +62,7 @@ class Slice:
     """At most SLICE cycles of a schedule.
 
     demands: (pipe, cycles of use, how many of these may lie after the slice's end) for each pipe.
-    loaded: bytes of global memory that a warp's loads read.
+    loaded: bytes of global memory that a warp's loads read, by the parameters that their addresses follow from.
     slack: cycles of the schedule after the slice before the first use of what its LSU instructions load.
     awaited: the waits in the slice for values from L2 or HBM: (PTX line of the instruction that waits, cycles, whether
     the wait begins here).
@@ -67,7 +70,7 @@ class Slice:
 
     cycles: float
     demands: tuple[tuple[int, float, float], ...]
-    loaded: float = 0.0
+    loaded: tuple[tuple[Origin, float], ...] = ()
     slack: float = 0.0
     awaited: tuple[tuple[int, float, bool], ...] = ()
 
@@ -93,24 +96,32 @@ class LineCost:
 class Segment:
     """A straight-line run of ordinary instructions, scheduled.
 
-    line: its first PTX line; demand: cycles of use by pipe; loaded: bytes of global memory; flops: of mma.sync; lines:
-    the costs of its PTX lines.
+    line: its first PTX line; demand: cycles of use by pipe; loaded: bytes of global memory, as in its slices; flops: of
+    mma.sync; lines: the costs of its PTX lines.
     """
 
     line: int
     slices: tuple[Slice, ...]
     cycles: float
     demand: tuple[float, ...]
-    loaded: float = 0.0
+    loaded: tuple[tuple[Origin, float], ...] = ()
     flops: float = 0.0
     lines: tuple[LineCost, ...] = ()
+
+
+@dataclass(frozen=True)
+class Loading:
+    """A kernel's loads of global memory. latencies: by origin, that of HBM if it is not known."""
+
+    origins: Origins
+    latencies: Latencies
 
 
 class Folding:
     """The instructions that ptxas folds into others. Query them in program order."""
 
-    def __init__(self, effects: Sequence[Effect], chip: Chip, lanes: LaneAddresses) -> None:
-        self._chip, self._lanes, self._uses = chip, lanes, _uses(effects)
+    def __init__(self, effects: Sequence[Effect], chip: Chip, lanes: LaneAddresses, loading: Loading) -> None:
+        self._chip, self._lanes, self._loading, self._uses = chip, lanes, loading, _uses(effects)
         self._joined: set[Reg] = set()
         self._tested: set[Reg] = set()
         self._tests = 0
@@ -155,7 +166,7 @@ class Folding:
             return WARP_MMA, *self._warp_mma(effect.instr)
         scales = timing is Timing.ADD and not self._joined.isdisjoint(effect.reads)
         if timing is Timing.MEMORY:
-            return _memory_cost(effect.instr, self._chip, self._lanes)
+            return _memory_cost(effect.instr, self._chip, self._lanes, self._loading)
         return _product(self._chip) if scales else _cost(effect.instr, timing, self._chip)
 
     def loaded(self, effect: Effect) -> tuple[float, float]:
@@ -174,6 +185,10 @@ class Folding:
             return float(asked), 0.0
         read = SECTOR_BYTES * sectors(addresses, count * width)
         return float(read), float(max(read - asked, 0))
+
+    def origin(self, effect: Effect) -> Origin:
+        """Return the parameters that the address of a load follows from."""
+        return self._loading.origins.of(effect.instr.operands[1])
 
     def is_remote(self, effect: Effect) -> bool:
         """Return True for an access whose value comes from L2 or HBM."""
@@ -293,7 +308,7 @@ def _shape(instr: Instr) -> tuple[int, int]:
     return count, 4 if instr.kind in MATRIX_ACCESSES else width
 
 
-def _memory_cost(instr: Instr, chip: Chip, lanes: LaneAddresses) -> tuple[int, float, float]:
+def _memory_cost(instr: Instr, chip: Chip, lanes: LaneAddresses, loading: Loading) -> tuple[int, float, float]:
     """Return the cost of a memory access. Without known addresses there are no bank conflicts.
 
     An access to another CTA's shared memory has a longer latency and less bandwidth. An access to global memory takes a
@@ -315,7 +330,7 @@ def _memory_cost(instr: Instr, chip: Chip, lanes: LaneAddresses) -> tuple[int, f
         return LSU, cycles, cycles
     if peer:
         return LSU, cycles, chip.peer_latency
-    far = chip.global_latency
+    far = loading.latencies.get(loading.origins.of(addressed), chip.global_latency)
     if instr.kind is not Kind.LOAD or not PAST_L1.isdisjoint(instr.modifiers):
         far = max(far, chip.l2_latency)
     latency = chip.shared_latency if near or local else far

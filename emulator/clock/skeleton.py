@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from ..engine.effects import Effect, effects, registers
 from ..isa.registry import Handler
@@ -18,11 +19,12 @@ from .chips import Chip, reading
 from .early_waits import with_early_waits
 from .lane_addresses import LaneAddresses
 from .operations import AWAIT_LOAD, OUTCOME, SEGMENT, SPIN, is_global_store, operation, waits_at_first_use
+from .origins import Origins
 from .outcomes import Recording
 from .polls import without_polls
 from .registers import Registers, estimated
 from .schedule import AwaitedLoad, Between, Scheduler
-from .segment import FLOATS, Segment, touched
+from .segment import FLOATS, Latencies, Loading, Segment, touched
 from .spins import repeats
 
 PREDICATED = 8
@@ -54,8 +56,10 @@ class Skeleton:
     registers: Callable[[], Registers]
 
 
-def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skeleton:
-    """Reduce a kernel to its skeleton. variables: host addresses of the module's variables."""
+def skeleton(
+    kernel: Kernel, variables: Mapping[str, int], chip: Chip, latencies: Latencies = MappingProxyType({})
+) -> Skeleton:
+    """Reduce a kernel to its skeleton. variables: host addresses of the module's variables. latencies: of its loads."""
     kernel, found, polls = without_polls(kernel, variables)
     kernel, found = _changed(with_early_waits(kernel, found), kernel, found, variables)
     lanes = LaneAddresses(found)
@@ -68,7 +72,8 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     }
     flow = Flow(kernel, lambda instr: id(instr) in alone)
     recording_chip, figures = reading(chip)
-    before, after = _listed(flow, found, operations.keys(), alone, recording_chip)
+    loading = Loading(Origins(found), latencies)
+    before, after = _listed(flow, found, operations.keys(), alone, recording_chip, loading)
     recording = Recording(kernel, sliced.compared, variables)
     instrs: list[Instr] = []
     segments: list[Segment] = []
@@ -131,10 +136,10 @@ def _with_named_stores(kernel: Kernel, found: Sequence[Effect], lanes: LaneAddre
 
 
 def _listed(
-    flow: Flow, found: Sequence[Effect], operations: Set[int], alone: Set[int], chip: Chip
+    flow: Flow, found: Sequence[Effect], operations: Set[int], alone: Set[int], chip: Chip, loading: Loading
 ) -> tuple[Mapping[int, Between], Mapping[int, Between]]:
     """List schedules of a kernel's regions: (the costs before each instruction, those after it), by its index."""
-    scheduler = Scheduler(found, {id(found[i]) for i in operations}, chip)
+    scheduler = Scheduler(found, {id(found[i]) for i in operations}, chip, loading)
     before: dict[int, Between] = {}
     after: dict[int, Between] = {}
     for region in _regions(flow, alone, operations):

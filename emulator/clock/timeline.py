@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..program import Program
     from ..ptx.syntax import Instr
     from .barriers import TimedBarrier, TimedMBarrier
+    from .origins import Origin
     from .outcomes import Outcomes
 
 INFINITY = float("inf")
@@ -52,6 +53,18 @@ class Route:
     width: float
 
 
+@dataclass(frozen=True)
+class Ordinary:
+    """The shares of the bytes of warps' own loads that come from L2 and from HBM, and of those that wait for HBM."""
+
+    l2: float
+    hbm: float
+    waits: float
+
+
+EVERYTHING: Final = Ordinary(1.0, 1.0, 1.0)
+
+
 class Timeline:
     """Runs clusters of a launch, `resident` at a time on one set of SMs, with one SM per CTA of a cluster.
 
@@ -61,8 +74,7 @@ class Timeline:
     first_misses: the L2 miss rate of a cluster's first load of bytes, by tensor address, default 1.
     merged: the share of a tensor's loaded bytes that another SM is fetching from HBM at the same time, default 0.
     holds: L2 holds all that the launch reads and writes.
-    ordinary_misses: the shares of the bytes of warps' own loads that come from L2 and from HBM, and of those that wait
-    for HBM.
+    ordinary: where the bytes of warps' own loads come from, by the parameters that their addresses follow from.
     outcomes: of comparisons of data; without them they are false.
     has_code: earlier clusters have run on the SMs, so that their instruction caches hold the code.
     """
@@ -80,7 +92,7 @@ class Timeline:
         first_misses: Mapping[int, float] = MappingProxyType({}),
         merged: Mapping[int, float] = MappingProxyType({}),
         holds: bool = False,
-        ordinary_misses: tuple[float, float, float] = (1.0, 1.0, 1.0),
+        ordinary: Mapping[Origin, Ordinary] = MappingProxyType({}),
         outcomes: Outcomes | None = None,
         has_code: bool = False,
     ) -> None:
@@ -88,13 +100,16 @@ class Timeline:
         self.misses, self.first_misses, self.merged = misses, first_misses, merged
         self.trace, self.holds, self.outcomes = trace, holds, outcomes
         self.fetch_cycles = 0.0 if has_code else chip.fetch_cycles
-        self.ordinary_l2, self.ordinary_hbm, self.ordinary_wait = ordinary_misses
+        self.burst_cycles = INFINITY if has_code else chip.burst_cycles
+        self.ordinary = ordinary
         self.ghz = ghz or chip.max_clock_ghz
         self.hbm_share = min(chip.hbm_share(sharers, self.ghz), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
         self._sharers = sharers
         self._during_mma = {FMA: chip.fma_during_mma, ALU: chip.alu_during_mma, MUFU: chip.mufu_during_mma}
         self.sms = [Sm() for _ in range(prod(launch.cluster))]
+        for sm in self.sms:
+            sm.hbm = -INFINITY if has_code else 0.0
         self.finished: list[TimedCluster] = []
         self.tensors: dict[int, Tensor] = {}
         """The tensor of each tensor map, by the map's address."""
@@ -296,18 +311,21 @@ class Timeline:
             warp.segment = None
         return now
 
-    def _load_by_warp(self, sm: Sm, now: float, size: float) -> float:
+    def _load_by_warp(self, sm: Sm, now: float, loaded: Iterable[tuple[Origin, float]]) -> float:
         """Load bytes by ordinary loads; return when the warp may continue.
 
         Their latency is part of the segment. A warp is held up if the bytes take longer than that.
         """
-        chip = self.chip
-        in_l2, in_hbm = size * self.ordinary_l2, size * self.ordinary_hbm
-        sm.l2 = max(sm.l2, now - chip.burst_cycles) + in_l2 / self.l2_share
-        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + in_hbm / self.hbm_share
-        sm.use("L2 bytes", in_l2)
-        sm.use("HBM bytes", in_hbm)
-        return max(sm.l2, sm.hbm if in_hbm else 0.0) - chip.load_latency(self.ordinary_l2, self.ordinary_wait)
+        chip, over = self.chip, 0.0
+        for origin, size in loaded:
+            share = self.ordinary.get(origin, EVERYTHING)
+            in_l2, in_hbm = size * share.l2, size * share.hbm
+            sm.l2 = max(sm.l2, now - chip.burst_cycles) + in_l2 / self.l2_share
+            sm.hbm = max(sm.hbm, now - self.burst_cycles) + in_hbm / self.hbm_share
+            sm.use("L2 bytes", in_l2)
+            sm.use("HBM bytes", in_hbm)
+            over = max(over, max(sm.l2, sm.hbm if in_hbm else 0.0) - chip.load_latency(share.l2, share.waits))
+        return over
 
     def _multiply_by_warp(self, sm: Sm, flops: float) -> None:
         """Count the products of mma.sync."""
@@ -443,7 +461,7 @@ class Timeline:
         sm.to_l2 = max(sm.to_l2, now) + size / chip.store_bytes_per_cycle
         sm.out = max(sm.out, sm.to_l2)
         to_hbm = 0.0 if self.holds else size if asked is None else asked
-        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + to_hbm / self.hbm_share
+        sm.hbm = max(sm.hbm, now - self.burst_cycles) + to_hbm / self.hbm_share
         sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.store_share
         sm.use("L2 bytes", size * self.l2_share / self.store_share)
         sm.use("HBM bytes", to_hbm)

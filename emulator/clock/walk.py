@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import Deadlock
 from .barriers import TimedMBarrier
+from .origins import Origin
 from .timeline import Timeline
 from .uncertainty import BY_WARPS
 from .warps import Tensor, TimedCluster, TimedCta, TimedWarp
@@ -32,8 +33,8 @@ class Walk(Timeline):
         super().__init__(*arguments, **options)
         self.loaded: Counter[Tensor] = Counter()
         """Bytes that copies load of each tensor."""
-        self.loaded_by_warps = 0.0
-        """Bytes that ordinary loads of warps load from global memory."""
+        self.loaded_by_warps = defaultdict[Origin, float](float)
+        """Bytes that ordinary loads of warps load from global memory, by the parameters that addresses follow from."""
         self.stored = 0
         """Bytes that are stored to global memory."""
         self.moved = defaultdict[str, float](float)
@@ -110,8 +111,9 @@ class Walk(Timeline):
         self.moved[how] += size
 
     def issues_segment(self, number: int) -> None:
-        self.loaded_by_warps += self.segments[number].loaded
-        self.moved[BY_WARPS] += self.segments[number].loaded
+        for origin, size in self.segments[number].loaded:
+            self.loaded_by_warps[origin] += size
+            self.moved[BY_WARPS] += size
 
     def loads_shared(self, warp: TimedWarp, line: int, stored_by: np.ndarray) -> None:
         others = (stored_by != 0) & (stored_by != warp.number)

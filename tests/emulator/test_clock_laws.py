@@ -587,3 +587,43 @@ def test_stores_to_generic_addresses_cost_what_global_ones_cost() -> None:
     named, generic = (predicted(storing(4, address), [data], 148) for address in ("global", ""))
     assert (generic.cycles, generic.busy) == (named.cycles, named.busy)
     assert generic.busy["L2"] > 0
+
+
+def streamed(ctas: int, table: bool = False, chain: int = 0) -> Prediction:
+    """Predict CTAs of 1,024 threads that each load 64 KiB, and as much of a table, and store it.
+
+    chain: of dependent products of a warp between barriers of all, before the stores, of which there is then one.
+    """
+    pieces = [(n, 16384 * n) for n in range(4)]
+
+    def registers(first: int) -> str:
+        return "{" + ", ".join(f"%r{first + i}" for i in range(4)) + "}"
+
+    loads = [f"ld.global.v4.u32 {registers(4 + 4 * n)}, [%d1+{at}];" for n, at in pieces]
+    loads += [f"ld.global.v4.u32 {registers(20 + 4 * n)}, [%d3+{at}];" for n, at in pieces if table]
+    stores = [f"st.global.v4.u32 [%d2+{at}], {registers(4 + 4 * n)};" for n, at in pieces]
+    text = bench.entry(
+        "u64 from,u64 to,u64 table",
+        "ld.param.u64 %d1, [from]; ld.param.u64 %d2, [to]; ld.param.u64 %d3, [table]; mov.u32 %r1, %ctaid.x; "
+        "mov.u32 %r2, %tid.x; mul.wide.u32 %d4, %r1, 65536; mul.wide.u32 %d5, %r2, 16; add.u64 %d4, %d4, %d5; "
+        "add.u64 %d1, %d1, %d4; add.u64 %d2, %d2, %d4; add.u64 %d3, %d3, %d5;"
+        f"{''.join(loads)} bar.sync 0; setp.ge.u32 %p1, %r2, 32; @%p1 bra LAST; "
+        f"{'mad.lo.u32 %r4, %r4, %r4, %r4;' * chain} LAST: bar.sync 0; "
+        f"{''.join(stores[: 1 if chain else None])} ret;",
+    )
+    arrays = [np.zeros(size << 16, np.uint8) for size in (ctas, ctas, 1)]
+    return predicted(text, [*arrays], ctas, 1024)
+
+
+def test_each_array_is_read_from_hbm_once() -> None:
+    """A table that all CTAs read costs no HBM bandwidth, and an array that is only stored is not read."""
+    without, beside = streamed(148 * 6), streamed(148 * 6, table=True)
+    assert without.busy["HBM"] > 0.9
+    assert beside.cycles < 1.1 * without.cycles
+
+
+def test_sms_share_hbm_as_each_needs_it_after_the_first_wave() -> None:
+    """Computation of one SM overlaps with loads of others, once they are out of step."""
+    one, many = streamed(148 * 2, chain=700), streamed(148 * 16, chain=700)
+    assert one.waves <= 1 < many.waves
+    assert one.busy["HBM"] + 0.12 < many.busy["HBM"]
