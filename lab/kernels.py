@@ -10,9 +10,9 @@ import csv
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import combinations
+from itertools import combinations, groupby
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import fmean, stdev
@@ -25,6 +25,7 @@ from lab import fa4, nvcc
 
 DATA: Final = Path(__file__).parent / "data"
 FIGURES: Final = DATA / "kernels.csv"
+LIGER: Final = DATA / "liger.csv"
 LADDER: Final = DATA / "b200" / "thunderkittens.csv"
 H200: Final = Path(__file__).parents[1] / "results" / "sample" / "silicon-h200" / "times.csv"
 DIFFERENT: Final = 1.1
@@ -36,6 +37,15 @@ CHIPS: Final = 0.08
 are of few chips, so that their own deviation has too little of it."""
 STUDENT: Final = ((4, 2.35), (5, 2.13), (6, 2.02), (8, 1.90), (11, 1.81), (16, 1.75), (31, 1.70))
 """Student's t for 90% between both ends, by the number of points from which it holds."""
+HEAD: Final = (
+    ("fitted", 7),
+    ("points", 7),
+    ("mean", 7),
+    ("worst", 7),
+    ("in order", 12),
+    ("in range", 10),
+    ("others", 10),
+)
 LAUNCH: Final = Path(__file__).parent / "thunderkittens.cu"
 DRIVER: Final = ("cuTensorMapEncodeTiled", "cuGetErrorString")
 """The functions of libcuda that the ladder links."""
@@ -70,10 +80,15 @@ class Point:
         return self.predicted_us / self.measured_us - 1
 
     @property
-    def inside(self) -> bool:
-        """True if the range of the prediction holds the measured time."""
-        low, high = range_of(self.kind, 0.0, 0.0).of(self.predicted_us)
-        return low <= self.measured_us <= high
+    def family(self) -> str:
+        """The kernels that the set belongs to."""
+        return self.name.split(":")[0]
+
+    def inside(self, ranges: Mapping[str, tuple[int, float, float]]) -> bool:
+        """Return True if the range of its kind, or else the widest one, holds the measured time."""
+        widest = max(ranges.values(), key=lambda each: each[2] / each[1])
+        _, low, high = ranges.get(range_of(self.kind, 0.0, 0.0).kind, widest)
+        return low <= self.measured_us / self.predicted_us <= high
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -100,11 +115,17 @@ def on_h200() -> list[Point]:
 
 
 def table(points: Iterable[Point]) -> Iterator[str]:
-    """Yield a line for each set: its points, mean and worst error, pairs in order, and points inside the range."""
+    """Yield a line for each set: its points, mean and worst error, pairs in order, and points inside the range.
+
+    others: points inside the ranges that follow from the other kernels alone.
+    """
+    points = list(points)
+    everything = derived(points)
     sets: dict[tuple[str, str], list[Point]] = {}
     for each in points:
         sets.setdefault((each.name, each.fitted), []).append(each)
-    yield f"{'whole kernels':<44}{'fitted':>7}{'points':>7}{'mean':>7}{'worst':>7}{'in order':>12}{'in range':>10}"
+    head = "".join(f"{name:>{width}}" for name, width in HEAD)
+    yield f"{'whole kernels':<44}{head}"
     for (name, fitted), some in sets.items():
         pairs = [
             (a.measured_us - b.measured_us) * (a.predicted_us - b.predicted_us) > 0
@@ -112,13 +133,17 @@ def table(points: Iterable[Point]) -> Iterator[str]:
             if max(a.measured_us, b.measured_us) > DIFFERENT * min(a.measured_us, b.measured_us)
         ]
         worst = max((each.error for each in some), key=abs)
-        inside = f"{sum(each.inside for each in some)} of {len(some)}" if some[0].kind else ""
+        held_out = derived([each for each in points if each.family != some[0].family])
+        inside, others = (
+            f"{sum(each.inside(known) for each in some)} of {len(some)}" if some[0].kind and known else ""
+            for known in (everything, held_out)
+        )
         mean, order = fmean(abs(each.error) for each in some), f"{sum(pairs)} of {len(pairs)}"
-        yield f"{name:<44}{fitted:>7}{len(some):>7}{mean:>7.0%}{worst:>+7.0%}{order:>12}{inside:>10}"
+        yield f"{name:<44}{fitted:>7}{len(some):>7}{mean:>7.0%}{worst:>+7.0%}{order:>12}{inside:>10}{others:>10}"
 
 
-def ranges(points: Sequence[Point]) -> str:
-    """Return the text of ranges.toml.
+def derived(points: Sequence[Point]) -> dict[str, tuple[int, float, float]]:
+    """Return (points, low, high) of each kind's range, from the points that were not fitted.
 
     The logarithms of measured over predicted times are assumed to be normally distributed; a further one lies in the
     range in 90% of the cases.
@@ -127,13 +152,21 @@ def ranges(points: Sequence[Point]) -> str:
     for each in points:
         if each.fitted == "no":
             kinds.setdefault(range_of(each.kind, 0.0, 0.0).kind, []).append(log(each.measured_us / each.predicted_us))
-    text = "".join(line for line in RANGES.read_text().splitlines(keepends=True) if line.startswith("#"))
+    ranges = {}
     for kind, found in kinds.items():
         if (count := len(found)) < FEWEST:
             continue
         student = max((at, t) for at, t in STUDENT if at <= count)[1]
         middle, half = fmean(found), student * sqrt(stdev(found) ** 2 * (1 + 1 / count) + CHIPS**2)
-        text += f'\n["{kind}"]\npoints = {count}\nlow = {exp(middle - half):.2f}\nhigh = {exp(middle + half):.2f}\n'
+        ranges[kind] = count, round(exp(middle - half), 2), round(exp(middle + half), 2)
+    return ranges
+
+
+def ranges(points: Sequence[Point]) -> str:
+    """Return the text of ranges.toml."""
+    text = "".join(line for line in RANGES.read_text().splitlines(keepends=True) if line.startswith("#"))
+    for kind, (count, low, high) in derived(points).items():
+        text += f'\n["{kind}"]\npoints = {count}\nlow = {low:.2f}\nhigh = {high:.2f}\n'
     return text
 
 
@@ -152,7 +185,22 @@ def thunderkittens(checkout: Path) -> Iterator[Point]:
             subprocess.run([compiler, *paths, "-o", program, source, *OPTIONS], check=True)
             (last,) = nvcc.predicted(program, "b200", options=("--l2", "warm"))
         us = 1e-6 * FLOPS / float(row["tflops"])
-        yield Point("ThunderKittens' ladder", f"level {row['level']}", last["bound"], "no", us, 1e6 * last["seconds"])
+        kind = last["range"]["kind"]
+        yield Point("ThunderKittens' ladder", f"level {row['level']}", kind, "no", us, 1e6 * last["seconds"])
+
+
+def liger(version: str) -> Iterator[Point]:
+    """Predict the kernels of an installed release of Liger-Kernel, all sizes of a kernel in one run."""
+    measured = [row for row in rows(LIGER) if row["version"] == version]
+    for (chip_name, kernel), some in groupby(measured, key=lambda row: (row["chip"], row["kernel"])):
+        sizes = {row["size"]: float(row["measured_us"]) for row in some}
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "liger.py"
+            script.write_bytes((Path(__file__).parent / "liger.py").read_bytes())
+            found = nvcc.predicted(script, chip_name, kernel, *sizes)
+        for (size, us), last in zip(sizes.items(), found, strict=True):
+            name = f"Liger-Kernel: {chip_name.upper()}, {kernel}"
+            yield Point(name, size, last["range"]["kind"], "no", us, 1e6 * last["seconds"])
 
 
 def flash_attention() -> Iterator[Point]:
@@ -202,9 +250,13 @@ def main() -> int:
     parser.add_argument(
         "--write", action="store_true", help="write lab/data/kernels.csv and emulator/clock/ranges.toml"
     )
+    parser.add_argument(
+        "--liger", metavar="VERSION", help="predict its kernels again; it needs that liger-kernel, and triton"
+    )
     given = parser.parse_args()
     new = [] if given.thunderkittens is None else list(thunderkittens(given.thunderkittens.resolve()))
     new += flash_attention() if given.flash_attention else ()
+    new += [] if given.liger is None else list(liger(given.liger))
     names = {each.name for each in new}
     print(*table([*(each for each in known() if each.name not in names), *new, *on_h200()]), sep="\n")
     if given.write:

@@ -19,8 +19,13 @@ def test_the_ranges_follow_from_the_points_that_were_not_fitted() -> None:
 
 
 def test_a_line_of_the_table() -> None:
-    some = [Point("set", "a", "latency", "no", 100.0, 90.0), Point("set", "b", "latency", "no", 200.0, 80.0)]
-    assert list(table(some))[1].split() == ["set", "no", "2", "35%", "-60%", "0", "of", "1", "1", "of", "2"]
+    """The last column counts the points inside ranges that follow from the other kernels alone."""
+    times = ("a", 100.0, 90.0), ("b", 200.0, 80.0), ("c", 300.0, 280.0), ("d", 400.0, 390.0)
+    some = [Point("set", point, "latency", "no", *each) for point, *each in times]
+    near = [Point("other: a chip", point, "latency", "no", each, each) for point, each, _ in times]
+    lines = [line.split() for line in table([*some, *near])]
+    assert lines[1] == ["set", "no", "4", "20%", "-60%", "5", "of", "6", "3", "of", "4", "3", "of", "4"]
+    assert lines[2][-6:] == ["4", "of", "4", "4", "of", "4"]
 
 
 def test_points_of_one_deviation_have_its_range() -> None:

@@ -1,0 +1,42 @@
+"""Calls of Liger-Kernel's operations, as its benchmark makes them: `ptx-emulator time lab/liger.py KERNEL SIZE...`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+import torch
+
+BF16: Final = torch.bfloat16
+
+
+def gpu(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Return an uninitialised tensor on the device."""
+    return torch.empty(*shape, device="cuda", dtype=dtype)
+
+
+CALLS: Final[Mapping[str, tuple[str, Callable[[int], tuple[Any, ...]]]]] = {
+    "layer_norm": ("LigerLayerNormFunction", lambda n: (gpu(4096, n), gpu(n), gpu(n), 1e-6)),
+    "rms_norm": ("LigerRMSNormFunction", lambda n: (gpu(4096, n, dtype=BF16), gpu(n, dtype=BF16), 1e-6)),
+    "fused_add_rms_norm": ("LigerFusedAddRMSNormFunction", lambda n: (gpu(2048, n), gpu(2048, n), gpu(n), 1e-6)),
+    "group_norm": ("LigerGroupNormFunction", lambda n: (gpu(128, n, 512), gpu(n), gpu(n), n, n // 4, 1e-6)),
+    "relu_squared": ("LigerReLUSquaredFunction", lambda n: (gpu(4096, n, dtype=BF16),)),
+    "swiglu": ("LigerSiLUMulFunction", lambda n: (gpu(8192, n, dtype=BF16), gpu(8192, n, dtype=BF16))),
+    "tvd": ("LigerTVDLossFunction", lambda n: (gpu(16384, n), gpu(16384, n), None, "batchmean")),
+}
+"""By kernel: its autograd function, and the arguments for a size."""
+
+
+def main() -> None:
+    """Call the operation that the command line names, once for each size."""
+    kernel, *sizes = sys.argv[1:]
+    function, arguments = CALLS[kernel]
+    operation = getattr(import_module(f"liger_kernel.ops.{kernel}"), function)
+    for size in map(int, sizes):
+        operation.apply(*arguments(size))
+
+
+if __name__ == "__main__":
+    main()
