@@ -11,12 +11,13 @@ from ..machine.launch.launch import Dim3
 
 COOPERATIVE: Final = 2
 PROGRAMMATIC: Final = 6
+PROGRAMMATIC_EVENT: Final = 7
 CLUSTER_DIMENSION: Final = 4
 PREFERRED_CLUSTER: Final = 11
 UNDERSTOOD: Final = frozenset(range(13)) | {14, 16, 17, 18}
 """Supported launch attributes: all but 13, a graph node that a device can update.
 
-Most are hints. Events of launches need nothing, because each launch ends before the next begins.
+Most are hints. The event of a launch's completed start is not recorded.
 """
 _ATTRIBUTE_BYTES: Final = 72
 _VALUE_OFFSET: Final = 8
@@ -40,7 +41,7 @@ class LaunchConfig:
     cluster: the preferred cluster shape if the grid is a multiple of it, else the regular one; None if neither is
     given. attributes: ids of the given launch attributes. cooperative: all CTAs must be resident at the same time.
     programmatic: it may start before the stream's previous launch has ended (programmatic dependent launch).
-    values: id and bytes of each attribute.
+    values: id and bytes of each attribute. event: recorded when dependent launches may start.
     """
 
     grid: Dim3
@@ -52,6 +53,7 @@ class LaunchConfig:
     cooperative: bool = False
     values: tuple[tuple[int, bytes], ...] = ()
     programmatic: bool = False
+    event: int = 0
 
     @classmethod
     def read(cls, address: int) -> LaunchConfig:
@@ -62,6 +64,7 @@ class LaunchConfig:
         ids = []
         values = []
         cooperative = programmatic = False
+        event = 0
         for i in range(raw.attribute_count):
             at = raw.attributes + i * _ATTRIBUTE_BYTES
             ids.append(ctypes.c_int.from_address(at).value)
@@ -70,6 +73,8 @@ class LaunchConfig:
                 cooperative = ctypes.c_int.from_address(at + _VALUE_OFFSET).value != 0
             if ids[-1] == PROGRAMMATIC:
                 programmatic = ctypes.c_int.from_address(at + _VALUE_OFFSET).value != 0
+            if ids[-1] == PROGRAMMATIC_EVENT:
+                event = ctypes.c_uint64.from_address(at + _VALUE_OFFSET).value
             if ids[-1] in (CLUSTER_DIMENSION, PREFERRED_CLUSTER):
                 clusters[ids[-1]] = _dim3((ctypes.c_uint * 3).from_address(at + _VALUE_OFFSET))
         cluster = clusters.get(CLUSTER_DIMENSION)
@@ -78,7 +83,7 @@ class LaunchConfig:
             cluster = preferred
         shared, stream = raw.dynamic_shared_bytes & 0xFFFF_FFFF, raw.stream or 0
         block, given = _dim3(raw.block), tuple(values)
-        return cls(grid, block, cluster, shared, tuple(ids), stream, cooperative, given, programmatic)
+        return cls(grid, block, cluster, shared, tuple(ids), stream, cooperative, given, programmatic, event)
 
 
 def _dim3(values: ctypes.Array[ctypes.c_uint]) -> Dim3:

@@ -29,6 +29,7 @@ from ..ptx.syntax import (
 )
 
 RELEASING: Final = frozenset({Kind.STORE, Kind.ATOMIC, Kind.REDUCTION})
+_PUBLISHING: Final = frozenset({"release", "acq_rel", "relaxed", "volatile"})
 Source = Reg | Special
 Result = tuple[Reg, tuple[Source, ...] | None]
 Find = Callable[[Instr], Handler | Lowering]
@@ -82,7 +83,7 @@ class Effect:
     @property
     def publishes(self) -> Publishes:
         """The way in which it publishes earlier accesses of its warp."""
-        if self.instr.kind in RELEASING and not {"release", "acq_rel"}.isdisjoint(self.instr.modifiers):
+        if self.instr.kind in RELEASING and not _PUBLISHING.isdisjoint(self.instr.modifiers):
             return Publishes.ARRIVAL
         return self.entry.publishes if self.entry is not None else Publishes.NOTHING
 

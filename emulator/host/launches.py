@@ -22,7 +22,8 @@ def install(patches: Patches, memory: Allocations, captures: Captures) -> None:
     patches.set(LaunchingDevice, "launch", _capturing(LaunchingDevice.launch, captures, memory))
     patches.set(LaunchingDevice, "memory", _with_host_memory(LaunchingDevice.memory, memory))
     patches.set(LaunchingDevice, "surroundings", _surroundings(captures.order))
-    patches.set(LaunchingDevice, "ended", lambda device, launch, config: captures.order.end(launch, config.stream))
+    end = captures.order.end
+    patches.set(LaunchingDevice, "ended", lambda device, launch, config: end(launch, config.stream, config.event))
     patches.set(LaunchingDevice, "call", _without_cpu_tensors(LaunchingDevice.call, memory))
 
 

@@ -75,6 +75,7 @@ class Allocations:
         self._freed: deque[Piece] = deque(maxlen=FREED_KEPT)
         self._variable = variable
         self._gone: Sequence[Piece] = ()
+        self._of_graphs: dict[int, Piece] = {}
         self.on_free: Callable[[Piece], None] = lambda piece: None
         self.report: Callable[[UseAfterFree], None] = lambda error: None
 
@@ -88,11 +89,26 @@ class Allocations:
     def free(self, pointer: Any, by: str = "cudaFree") -> bool:
         """Free an allocation and return True; return False if there is none. Freeing a null pointer does nothing."""
         address = address_of(pointer)
-        if address in self._buffers:
+        if address in self._of_graphs and address in self._live:
+            self._end(address, by)
+            return True
+        if address in self._buffers and address in self._live:
             self._live[address].freed = by
         elif address:
             self._report_freed(address, f"{by} of {address:#x}")
         return address == 0 or self._buffers.pop(address, None) is not None
+
+    def keep(self, address: int) -> None:
+        """Let a graph own an allocation: `free` keeps its buffer, and `renew` makes it live again."""
+        self._of_graphs[address] = self._live[address]
+
+    def renew(self, address: int) -> None:
+        """Allocate memory of a graph again."""
+        piece = self._live[address] = self._of_graphs[address]
+        piece.freed = ""
+        if piece in self._freed:
+            self._freed.remove(piece)
+        self._buffers[address].fill(POISON)
 
     def storage(self, size: int, host: bool = False, stream: int | None = None) -> torch.UntypedStorage:
         """Allocate `size` uninitialised bytes for a torch storage, which owns them."""
@@ -199,10 +215,12 @@ class Allocations:
         weakref.finalize(piece, self._end, address).atexit = False
         return piece
 
-    def _end(self, address: int) -> None:
+    def _end(self, address: int, by: str = "the end of its last tensor") -> None:
         """Record that an allocation is gone: freed by CUDA's call, or by the end of its last tensor."""
+        if address not in self._live:  # of a graph, and freed before
+            return
         piece = self._live.pop(address)
-        piece.freed, piece.at = piece.freed or "the end of its last tensor", caller()
+        piece.freed, piece.at = piece.freed or by, caller()
         self._freed.append(piece)
         self.on_free(piece)
 

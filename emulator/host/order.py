@@ -224,8 +224,8 @@ class Order:
                 missing.append("griddepcontrol.wait")
         return Surroundings(operations, missing, begun, waited)
 
-    def end(self, launch: Launch, stream: int) -> None:
-        """Remember a launch that has run."""
+    def end(self, launch: Launch, stream: int, event: int = 0) -> None:
+        """Remember a launch that has run. event: recorded when its dependents may start."""
         around, shadow, tail = launch.surroundings, GlobalShadow.of(launch), self._tail(stream)
         name, before = f"kernel {launch.kernel.name}", self._before(stream)
         if around is None:
@@ -235,6 +235,8 @@ class Order:
             whole = self._add(name, stream, lambda: written)
             self._on_host |= whole * self._is_on_host(written)
             tail.follow(before | whole)
+            if event:
+                self._events[event] = tail.submitted
             return
         made = shadow.accessed()
         late = np.array([by.late for by in made.by], bool)[made.which] if made.by else made.writes
@@ -249,6 +251,8 @@ class Order:
         tail.begun = tail.done
         if around.triggered:
             tail.begun = first | (around.waited if around.triggers_waited else around.begun)
+        if event:
+            self._events[event] = tail.begun
 
     def _is_on_host(self, accessed: Runs) -> bool:
         return any(accessed.within(piece.address, piece.end).starts.size for piece in self.pinned())

@@ -72,10 +72,18 @@ class DriverState:
         self._submit(stream, work)
 
     def allocate_in_order(self, size: int, stream: int) -> int:
-        """Allocate memory in the order of a stream, and return its address."""
+        """Allocate memory in the order of a stream, or whenever its graph is replayed, and return its address."""
         address, name, at = self.allocations.allocate(size), "cudaMallocAsync", caller()
-        whole = footprint_of(name, at, writes=[(address, 0, size, 1)])
-        self._submit(stream, lambda: self.order.submit(stream, name, lambda: whole, at))
+        whole, captured = footprint_of(name, at, writes=[(address, 0, size, 1)]), self.captures.capturing(stream)
+
+        def work() -> None:
+            if captured:
+                self.allocations.renew(address)
+            self.order.submit(stream, name, lambda: whole, at)
+
+        if captured:
+            self.allocations.keep(address)
+        self._submit(stream, work)
         return address
 
     def free(self, pointer: Any, by: str, stream: Any = None) -> bool:
@@ -83,8 +91,15 @@ class DriverState:
         if stream is None:
             self.order.synchronize()
         elif (piece := self.allocations.containing(address_of(pointer))) is not None:
-            whole = footprint_of(by, caller(), writes=[(piece.address, 0, piece.size, 1)])
-            self.order.submit(int(stream), by, lambda: whole)
+            at, address = caller(), piece.address
+            whole = footprint_of(by, at, writes=[(address, 0, piece.size, 1)])
+
+            def work() -> None:
+                self.order.submit(int(stream), by, lambda: whole, at)
+                self.allocations.free(address, by)
+
+            self._submit(stream, work)
+            return True
         return self.allocations.free(pointer, by)
 
     @property

@@ -323,8 +323,9 @@ class Warp(Issuer):
         """
         met = self.clock.at(self.component + 1)
         later = {self.component: met} | {p.component: p.waited_before(met) for p in (self.loads, self.stores)}
-        whole, whole_after_sync = self.clock, self.after_sync
+        whole, whole_after_sync, fenced = self.clock, self.after_sync, self.fenced
         self.clock = whole.without(later, instr, uncovered)
+        self.fenced = [clock and clock.without(later, instr, uncovered) for clock in fenced]
         unsynced = self.clock.unsynced
         if whole_after_sync is not None:
             self.after_sync = whole_after_sync.without(later, instr, uncovered)
@@ -334,7 +335,7 @@ class Warp(Issuer):
             if self.clock.unsynced is unsynced:  # the warp acquired nothing meanwhile
                 self.clock.unsynced = whole.unsynced
             whole.merge(self.clock)
-            self.clock, self.after_sync = whole, whole_after_sync
+            self.clock, self.after_sync, self.fenced = whole, whole_after_sync, fenced
 
     def knows_started(self, cta: Cta) -> bool:
         """Return whether this warp is ordered after the start of a CTA of its cluster."""

@@ -15,6 +15,8 @@ FLAGS = {
     "st": "st.release.gpu.global.u32 [%a0], 1;",
     "red": "red.release.gpu.global.add.u32 [%a0], 1;",
     "atom": "atom.acq_rel.gpu.global.add.u32 %r5, [%a0], 1;",
+    "fence, st": "st.volatile.global.u32 [%a0], 1;",
+    "fence, red": "red.relaxed.gpu.global.add.u32 [%a0], 1;",
 }
 PUBLISHED = """setp.ne.u32 %p0, WHO, 0; @%p0 bra C; setp.eq.u32 %p2, %t, 0;
 add.u64 %q1, %a0, %b; st.global.u32 [%q1+128], %t; SYNC @%p2 FLAG bra E;
@@ -36,7 +38,8 @@ def found(body: str, *arrays: np.ndarray, grid: int = 1, block: int = 32, cluste
 @pytest.mark.parametrize("flag", FLAGS)
 def test_one_lane_releases_what_others_stored(flag: str, reader: str) -> None:
     begin, grid, block = READERS[reader]
-    for sync, right in (("bar.warp.sync -1;", True), ("", False)):
+    fence = "membar.gl;" if "fence" in flag else ""
+    for sync, right in ((f"{fence} bar.warp.sync -1;", True), (fence, False)):
         body = PUBLISHED.replace("WHO", "%r9").replace("FLAG", FLAGS[flag]).replace("SYNC", sync)
         faults = found(begin + body, np.zeros(128, np.uint32), grid=grid, block=block)
         assert bool(faults) != right
@@ -47,7 +50,7 @@ def test_one_lane_releases_what_others_stored(flag: str, reader: str) -> None:
 @pytest.mark.parametrize("flag", FLAGS)
 def test_a_lane_releases_its_own_stores(flag: str) -> None:
     body = READERS["another CTA"][0] + PUBLISHED.replace("WHO", "%r9").replace("FLAG", FLAGS[flag])
-    alone = body.replace("st.global.u32 [%q1+128], %t; SYNC", "@%p2 st.global.u32 [%q1+128], %t;")
+    alone = body.replace("st.global.u32 [%q1+128], %t; SYNC", "@%p2 st.global.u32 [%q1+128], %t; membar.gl;")
     read = alone.replace("ld.global.u32 %r2, [%q1+128]", "ld.global.u32 %r2, [%a0+128]")
     assert not found(read, np.zeros(128, np.uint32), grid=2)
 

@@ -22,6 +22,7 @@ TRIGGER, WAIT = "griddepcontrol.launch_dependents;", "griddepcontrol.wait;"
 USE = "setp.eq.u32 %p, %v, 99; @%p ret;"
 LOAD, STORE = f"ld.global.u32 %v, [%x]; {USE}", "st.global.u32 [%x], %v;"
 LOAD_FLAG, STORE_FLAG = f"ld.relaxed.gpu.global.u32 %v, [%x]; {USE}", "st.relaxed.gpu.global.u32 [%x], %v;"
+ADD = f"atom.global.add.u32 %w, [%x], 1; red.relaxed.gpu.global.add.u32 [%x], 1; {STORE_FLAG}"
 COPY = """
 .shared .align 16 .b8 tile[256]; .shared .b64 full;
 mbarrier.init.shared.b64 [full], 1; {fence} mbarrier.arrive.expect_tx.shared.b64 _, [full], 256;
@@ -66,10 +67,11 @@ class Gpu:
     def stream(self, flags: int = 1) -> int:
         return self.new("cuStreamCreate", flags)
 
-    def run(self, body: str, stream: int, x: int | None = None, after: bool = False) -> None:
-        """Launch 64 threads. after: as a programmatic dependent of the launch before."""
+    def run(self, body: str, stream: int, x: int | None = None, after: bool = False, event: int = 0) -> None:
+        """Launch 64 threads. after: as a programmatic dependent of the launch before. event: of their trigger."""
         function = self.new("cuModuleGetFunction", self.new("cuModuleLoadData", ptx(body)), b"k")
-        attribute = ctypes.create_string_buffer(struct.pack("<I4xI", 6, after), 72)
+        value = struct.pack("<I4xQ", 7, event) if event else struct.pack("<I4xI", 6, after)
+        attribute = ctypes.create_string_buffer(value, 72)
         given = (ctypes.POINTER(LONG) * 1)(ctypes.pointer(LONG(self.x if x is None else x)))
         config = struct.pack("<7I4xQQI4x", 1, 1, 1, N, 1, 1, 0, stream, ctypes.addressof(attribute), 1)
         self.call("cuLaunchKernelEx", config, function, given, None)
@@ -277,6 +279,17 @@ def test_the_hosts_own_code_writes_pinned_memory(waits: bool, gpu: Gpu, device: 
     assert by_the_host(device) == ["writes"] * (not waits)
 
 
+@pytest.mark.parametrize(
+    ("body", "ordered"), [(STORE + PUBLISHED, True), (STORE, True), (TRIGGER + STORE, False), (STORE + TRIGGER, False)]
+)
+def test_the_event_of_a_launchs_trigger(body: str, ordered: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    one, two, event = gpu.stream(), gpu.stream(), gpu.new("cuEventCreate", 0)
+    gpu.run(body, one, event=event)
+    gpu.call("cuStreamWaitEvent", two, event, 0)
+    gpu.run(LOAD, two)
+    assert bool(found(device)) != ordered
+
+
 CALLED, CALLED_BACK = ctypes.CFUNCTYPE(None, LONG), ctypes.CFUNCTYPE(None, LONG, ctypes.c_int, LONG)
 ACCESSES = {"reads": lambda data: ctypes.string_at(data, 4), "writes": lambda data: ctypes.memset(data, 0, 4)}
 
@@ -358,6 +371,39 @@ def test_memory_exists_in_the_order_of_its_stream(ordered: bool, gpu: Gpu, devic
     assert [str(error).count("after cudaMallocAsync on stream") for error in found(device)] == [1] * (not ordered)
 
 
+@pytest.mark.parametrize("freed_early", [False, True])
+def test_memory_of_a_graph(freed_early: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    stream = gpu.stream()
+
+    def capture() -> None:
+        x = gpu.new("cuMemAllocAsync", 4 * N, stream)
+        gpu.run(STORE, stream, x)
+        if freed_early:
+            gpu.call("cuMemFreeAsync", x, stream)
+        gpu.run(LOAD, stream, x)
+        if not freed_early:
+            gpu.call("cuMemFreeAsync", x, stream)
+
+    graph = gpu.graph(stream, capture)
+    for _ in range(2):
+        gpu.call("cuGraphLaunch", graph, stream)
+    assert all("was freed" in str(error) for error in found(device)) and bool(found(device)) == freed_early
+
+
+@pytest.mark.parametrize("freed", [False, True])
+def test_memory_that_a_graph_leaves(freed: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    stream, made = gpu.stream(), list[int]()
+    graph = gpu.graph(stream, lambda: made.append(gpu.new("cuMemAllocAsync", 4 * N, stream)))
+    for _ in range(2):
+        gpu.call("cuGraphLaunch", graph, stream)
+        gpu.run(STORE, stream, made[0])
+        gpu.call("cuMemFreeAsync", *made, stream)
+    assert found(device) == []
+    if freed:
+        gpu.run(LOAD, stream, made[0])
+    assert bool(found(device)) == freed
+
+
 FREED: dict[str, Callable[[Gpu, int], None]] = {
     "copied": lambda gpu, x: gpu.call("cuMemcpyDtoDAsync_v2", gpu.x, x, 4 * N, 0),
     "filled": lambda gpu, x: gpu.call("cuMemsetD8_v2", x, 0, 4 * N),
@@ -420,6 +466,9 @@ FENCED, UNFENCED = (COPY.format(fence=fence) for fence in ("fence.proxy.async;",
         ((STORE + PUBLISHED, UNFENCED), "fence.proxy.async"),
         ((STORE + PUBLISHED, FENCED), ""),
         ((TRIGGER + STORE_FLAG, LOAD_FLAG), ""),
+        ((TRIGGER + STORE, WAIT + ADD), ""),
+        ((TRIGGER + STORE, ADD + WAIT), "griddepcontrol.wait before PTX line"),
+        ((TRIGGER + LOAD + ADD, WAIT + ADD, WAIT + ADD + LOAD), ""),
         # The launch between the two: its wait orders what comes after its trigger, its end, or nothing.
         ((TRIGGER + STORE, WAIT + TRIGGER, LOAD), ""),
         ((TRIGGER + STORE, TRIGGER + WAIT, LOAD), "griddepcontrol.wait before PTX line"),

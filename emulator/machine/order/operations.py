@@ -19,7 +19,13 @@ _SEEN: Final = np.ones((ROWS, 1), np.int32)
 _UNFENCED: Final = _SEEN.copy()
 """Clock rows of an operation that happens before, without a proxy fence for what it did through the generic proxy."""
 _UNFENCED[ORDERED + 1 :] = 0
-_NOBODY: Final[Any] = SimpleNamespace(time=0, cta=SimpleNamespace(cluster_id=None))
+
+
+class _Nobody:
+    """The issuer of an access that no warp of the launch made."""
+
+    time = 0
+    cta = SimpleNamespace(cluster_id=None)
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,7 @@ class EarlierAccess(GlobalAccess):
     """An access of an operation around the launch, in the launch's shadow."""
 
     def __init__(self, operation: Operation, by: By, missing: str) -> None:
-        super().__init__(0, 1, by.generic, None, _NOBODY, by.what)  # type: ignore[arg-type]
+        super().__init__(0, 1, by.generic, None, _Nobody(), by.what)  # type: ignore[arg-type]
         self.strong, self.cluster_id = by.strong, operation
         self.operation, self.by, self.missing = operation, by, missing
 
