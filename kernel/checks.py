@@ -229,7 +229,7 @@ def check_alignment(name: str, tensor: torch.Tensor) -> None:
             raise ArgumentError(f"{name}.stride({i})", stride, f"a positive multiple of {unit}")
 
 
-def check_apart(name: str, tensor: torch.Tensor) -> None:
+def check_disjoint(name: str, tensor: torch.Tensor) -> None:
     """Check that no two elements of a result share memory, as those of an expanded tensor do."""
     span = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):

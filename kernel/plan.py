@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from kernel.arguments import Arguments, Operands, Spec, filled
-from kernel.checks import check_apart, check_device
+from kernel.checks import check_device, check_disjoint
 from kernel.chips import Config, chip_of
 from kernel.compiled import compile
 from kernel.errors import ArgumentError
@@ -95,7 +95,7 @@ class Plan:
         check_device(self._device, self._chip)
         for name, result in zip(RESULTS, stand_ins[-len(RESULTS) :], strict=True):
             if result is not None:
-                check_apart(f"out.{name}", result)
+                check_disjoint(f"out.{name}", result)
         if (config, self._device) not in _loaded and self._device.type == "cuda":
             if torch.cuda.is_current_stream_capturing():
                 allowed = "a call with the same shapes and options before the capture, which loads its kernel"

@@ -31,7 +31,7 @@ from ..machine.formats.descriptors import (
 from ..machine.formats.scales import QUARTER, Scales
 from ..machine.formats.scales import columns as scale_columns
 from ..machine.formats.zero_columns import ZeroColumns
-from ..machine.memory.collectors import BUFFER_OF_A, Kept, Operand
+from ..machine.memory.collectors import BUFFER_OF_A, Buffered, Operand
 from ..machine.memory.tmem import GROUP, named, rectangle
 from ..machine.order.access import Access
 from ..machine.order.cells import Cells, pieces
@@ -179,7 +179,7 @@ class Queued:
     step: KStep
 
 
-def _keep(ins: Instr, warp: Warp, op: MmaOp, cta: Cta, shape: Shape, step: KStep) -> Kept | None:
+def _keep(ins: Instr, warp: Warp, op: MmaOp, cta: Cta, shape: Shape, step: KStep) -> Buffered | None:
     """Execute the collector operation, and return the operand to keep or to compare at completion, if any.
 
     cta: the one that has the buffers. Raises CollectorError.
@@ -187,7 +187,7 @@ def _keep(ins: Instr, warp: Warp, op: MmaOp, cta: Cta, shape: Shape, step: KStep
     collectors = cta.collectors
     if op.use == "discard" and not collectors.valid:
         return None
-    me = Kept(ins, warp, op.buffer, _operand(op, shape, step))
+    me = Buffered(ins, warp, op.buffer, _operand(op, shape, step))
     fault = collectors.issue(op.use, me)
     if fault is not None:
         _check_queued(warp)

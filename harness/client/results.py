@@ -10,7 +10,7 @@ from typing import IO, cast
 from harness.host.evidence import KINDS, OF_CLIENTS
 from harness.host.files import is_plain
 from harness.host.journal import one_line
-from harness.host.ruling import Kept
+from harness.host.ruling import ResultFile
 from remote.errors import Untrusted
 from remote.link import CHUNK, Stream, bounded
 
@@ -19,7 +19,7 @@ MAX_BYTES = 256 << 20
 SILENCE_S = 60.0
 
 
-def bring_in(stream: Stream, files: dict[str, Kept], into: Path) -> None:
+def bring_in(stream: Stream, files: dict[str, ResultFile], into: Path) -> None:
     """Write the files of a tar stream into the folder `into`, after checking size and hash of each.
 
     A file of another kind than a run leaves becomes a text file, with .txt added to its name: a browser must not run
@@ -57,7 +57,7 @@ def check_path(path: str) -> str:
     return path
 
 
-def _keep(data: bytes, kept: Kept, into: Path, name: str) -> None:
+def _keep(data: bytes, kept: ResultFile, into: Path, name: str) -> None:
     if hashlib.sha256(data).hexdigest() != kept.sha256:
         raise Untrusted(f"result {name!r} was altered after the verdict")
     target = into / (name if Path(name).suffix in KINDS else f"{name}.txt")

@@ -18,7 +18,7 @@ from harness.host.job import Job, RunFolder, Step
 from harness.host.journal import last_line, one_line
 from harness.host.phase import Ended, Stop
 from harness.host.record_requirements import Beyond, Requirements, objects
-from harness.host.ruling import RULING_NAME, Kept
+from harness.host.ruling import RULING_NAME, ResultFile
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 
 RECORD_NAME = "record.json"
@@ -145,13 +145,13 @@ def planted(out: Path, steps: Sequence[Step]) -> list[Path]:
     return [path for path in named if path not in records]
 
 
-def manifest(out: Path, steps: Sequence[Step]) -> dict[str, Kept]:
+def manifest(out: Path, steps: Sequence[Step]) -> dict[str, ResultFile]:
     """Return size and SHA-256 of the plain files among the results, up to MAX_FILES and MAX_RESULT_BYTES in total.
 
     Records come first. Planted files stay on the host, and files of other kinds than a run leaves (KINDS): a browser
     would run what is in some of them. So do files whose name is not plain: a client would reject the verdict with them.
     """
-    found: dict[str, Kept] = {}
+    found: dict[str, ResultFile] = {}
     budget = MAX_RESULT_BYTES
     without = frozenset(planted(out, steps))
     for path in sorted(_files(out), key=lambda path: path.name != RECORD_NAME):
@@ -161,7 +161,7 @@ def manifest(out: Path, steps: Sequence[Step]) -> dict[str, Kept]:
         if path.is_symlink() or not path.is_file() or size > budget or len(found) >= MAX_FILES:
             continue
         budget -= size
-        found[path.relative_to(out).as_posix()] = Kept(size, digest(path))
+        found[path.relative_to(out).as_posix()] = ResultFile(size, digest(path))
     return found
 
 

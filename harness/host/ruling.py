@@ -22,7 +22,7 @@ class RulingError(ValueError):
 
 
 @dataclass(frozen=True)
-class Kept:
+class ResultFile:
     """A result file: size in bytes and SHA-256."""
 
     bytes: int
@@ -46,7 +46,7 @@ class Ruling:
     before: dict[str, str] = field(default_factory=dict)
     after: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    files: dict[str, Kept] = field(default_factory=dict)
+    files: dict[str, ResultFile] = field(default_factory=dict)
     judge: str = ""
     walls: list[str] = field(default_factory=list)
     schema: int = SCHEMA
@@ -93,7 +93,7 @@ def _typed(fields: dict[str, Any]) -> Ruling:
     for name in ("before", "after"):
         fields[name] = {str(k): str(v) for k, v in fields[name].items()}
     fields["seconds"] = {str(k): float(v) for k, v in fields["seconds"].items()}
-    fields["files"] = {str(p): Kept(int(k["bytes"]), str(k["sha256"])) for p, k in fields["files"].items()}
+    fields["files"] = {str(p): ResultFile(int(k["bytes"]), str(k["sha256"])) for p, k in fields["files"].items()}
     if any(kept.bytes < 0 for kept in fields["files"].values()):
         raise ValueError("a file has a negative size")
     fields["verdict"] = Verdict[fields["verdict"]]

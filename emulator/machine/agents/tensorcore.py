@@ -21,7 +21,7 @@ from ..formats.numbers import from_columns, widen
 from ..formats.scales import Scales, factors_of_a, factors_of_b
 from ..formats.truncation import truncated_sum
 from ..formats.zero_columns import ZeroColumns
-from ..memory.collectors import BUFFER_OF_A, Kept
+from ..memory.collectors import BUFFER_OF_A, Buffered
 from ..memory.tmem import GROUP
 from ..order.access import Access, Issuer
 from ..order.completion import AsyncOperation
@@ -100,7 +100,7 @@ class KStep:
     b: int
     a_in_tmem: bool
     scales: Scales | None = None
-    kept: Kept | None = None
+    kept: Buffered | None = None
     """The operand that it keeps in a collector buffer or reads from there."""
 
 

@@ -51,14 +51,14 @@ class Operand(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
+class Buffered:
     """The operand of one instruction that fills a collector buffer or uses it. fill: the instruction that filled it."""
 
     instr: Instr
     warp: Issuer
     buffer: str
     operand: Operand
-    fill: Kept | None = None
+    fill: Buffered | None = None
     contents: list[np.ndarray] | None = None
     """The operand in each participating CTA, once a fill is complete."""
 
@@ -89,11 +89,11 @@ class Collectors:
     """The fills of a CTA's buffers that are valid, in the order in which instructions were issued."""
 
     def __init__(self) -> None:
-        self.valid: dict[str, Kept] = {}
-        self.ended: dict[str, tuple[Kept, Instr, Issuer]] = {}
+        self.valid: dict[str, Buffered] = {}
+        self.ended: dict[str, tuple[Buffered, Instr, Issuer]] = {}
         """For each emptied buffer its last fill and the instruction that emptied it."""
 
-    def issue(self, use: str, me: Kept) -> CollectorError | None:
+    def issue(self, use: str, me: Buffered) -> CollectorError | None:
         """Execute an instruction's collector operation. Return the fault if it does not find its operand."""
         for buffer in [name for name in self.valid if (name == BUFFER_OF_A) != (me.buffer == BUFFER_OF_A)]:
             self._empty(buffer, me)
@@ -105,12 +105,12 @@ class Collectors:
             self._empty(me.buffer, me)
         return fault
 
-    def _empty(self, buffer: str, by: Kept) -> None:
+    def _empty(self, buffer: str, by: Buffered) -> None:
         fill = self.valid.pop(buffer, None)
         if fill is not None:
             self.ended[buffer] = fill, by.instr, by.warp
 
-    def _find(self, me: Kept) -> CollectorError | None:
+    def _find(self, me: Buffered) -> CollectorError | None:
         """Find the fill that `me` relies on. Return the fault if there is no fill, or one of another operand."""
         me.fill = self.valid.get(me.buffer)
         if me.fill is None:

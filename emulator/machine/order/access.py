@@ -106,7 +106,8 @@ class Issuer:
 
     def sync_lanes(self) -> None:
         """Execute bar.warp.sync: each lane sees the accesses of all lanes."""
-        # bar.warp.sync: "guarantees memory ordering among participating threads".
+        # bar.warp.sync: "guarantees memory ordering among participating threads"
+        # (test_with_bar_warp_sync_all_is_well).
         self.tick()
         self.clock.v[ORDERED, self.component + 1] = self.time - 1
 

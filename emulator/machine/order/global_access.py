@@ -53,7 +53,7 @@ class GlobalAccess(Access):
         return made
 
     def complete(self, perform: Callable[[], None]) -> None:
-        """Perform an agent's write, then judge its overlaps with writes that are complete."""
+        """Perform an agent's write, then check its overlaps with complete writes for races."""
         due = [overlap for overlap in self.overlaps if overlap.is_last()]
         before = [overlap.bits() for overlap in due]
         perform()

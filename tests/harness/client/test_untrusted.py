@@ -19,7 +19,7 @@ from harness.client.run_store import Entry
 from harness.host import evidence
 from harness.host.job import JobError, check_run_id
 from harness.host.job import decode as decode_job
-from harness.host.ruling import Kept, Ruling, RulingError, decode
+from harness.host.ruling import ResultFile, Ruling, RulingError, decode
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from remote.errors import LinkLost, Untrusted
@@ -135,7 +135,7 @@ def test_a_browser_runs_no_file_of_a_host(opened, tmp_path):
             archive.addfile(member, io.BytesIO(data))
     sent = tmp_path / "sent.tar"
     sent.write_bytes(packed.getvalue())
-    kept = {name: Kept(len(data), hashlib.sha256(data).hexdigest()) for name, data in contents.items()}
+    kept = {name: ResultFile(len(data), hashlib.sha256(data).hexdigest()) for name, data in contents.items()}
     into = tmp_path / "into"
     into.mkdir()
     stream = LocalLink().open(["cat", str(sent)])

@@ -11,7 +11,7 @@ from harness.host import evidence
 from harness.host.evidence import MAX_FILES, manifest, planted, read_record
 from harness.host.files import LONGEST_PATH, remove
 from harness.host.job import Step
-from harness.host.ruling import MAX_BYTES, Kept, Ruling
+from harness.host.ruling import MAX_BYTES, ResultFile, Ruling
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 
@@ -59,7 +59,7 @@ def test_files_with_names_that_a_client_rejects_stay_on_the_host(tmp_path: Path,
 
 
 def test_the_most_and_longest_names_fit_in_a_verdict_file(tmp_path: Path) -> None:
-    kept = {f"{'n' * (LONGEST_PATH - 4)}{number:04}": Kept(MAX_BYTES, "0" * 64) for number in range(MAX_FILES)}
+    kept = {f"{'n' * (LONGEST_PATH - 4)}{number:04}": ResultFile(MAX_BYTES, "0" * 64) for number in range(MAX_FILES)}
     about = Subject(run="r", commit="c", milestones=["D1.1"], target="sim", user="ada", pins="p")
     assert len(Ruling(about, Verdict.REJECT_GATE, "", "gate", "t", "t", files=kept).encode()) < MAX_BYTES
 
