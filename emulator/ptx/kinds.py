@@ -44,14 +44,14 @@ FAMILIES: Final[frozenset[str]] = frozenset(
     }.items()
     for rest in rests
 )
-TWO_WORDS: Final[frozenset[str]] = frozenset({"mbarrier", "tcgen05", "wgmma"})
+TWO_WORDS: Final[frozenset[str]] = frozenset({"mbarrier", "tcgen05", "wgmma", "wmma"})
 
 
 @cache
 def split(spelling: str) -> tuple[str, tuple[str, ...]]:
     """Split an instruction's dotted spelling into (family, modifiers).
 
-    The first two parts of mbarrier, tcgen05 and wgmma instructions are the family. Otherwise the longest entry of
+    The first two parts of mbarrier, tcgen05, wgmma and wmma are the family. Otherwise the longest entry of
     `FAMILIES` wins. The qualifier `.cta` of a barrier is dropped: it is the default.
     """
     parts = spelling.split(".")

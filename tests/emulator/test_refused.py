@@ -9,9 +9,9 @@ import emulator
 from emulator.errors import EmulatorError
 from tests.emulator.ptx_kernel import source
 
-FOUR, EIGHT = "{%r0, %r1, %r2, %r3}", "{%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}"
+FOUR = "{%r0, %r1, %r2, %r3}"
 NOT_HERE = {
-    "'wmma'": f"wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {EIGHT}, [%a0], %r8;",
+    "'.m8n8k32'": "wmma.load.a.sync.aligned.row.m8n8k32.global.s4 %r0, [%a0], 32;",
     "'.sp::ordered_metadata'": "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 "
     f"{FOUR}, {FOUR}, {FOUR}, {FOUR}, %r4, 0x0;",
     "'.m8n8k4'": f"mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {FOUR}, {{%r4, %r5}}, {{%r6, %r7}}, {FOUR};",
