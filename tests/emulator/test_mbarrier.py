@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import signal
 
 import numpy as np
@@ -298,3 +299,25 @@ def test_the_state_of_an_arrival_holds_what_was_pending() -> None:
     later = "mbarrier.test_wait.shared.b64 %p5, [%r3], %rd9; selp.b32 %r9, 1, 0, %p5; st.global.b32 [%rd1+12], %r9;"
     out = run(f"{init(6)} @!%p1 ret; {arrivals} {later}")
     assert out[:4].tolist() == [6, 5, 3, 1]
+
+
+def test_a_race_names_an_mbarrier_whose_count_is_too_small() -> None:
+    """Three warps write and arrive, and a fourth reads what the third wrote after a phase that ended without it."""
+    body = """
+        .reg .b32 %r<6>; .reg .pred %p<4>; .shared .b32 words[128]; .shared .align 8 .b64 full;
+        mov.u32 %r1, %tid.x; mov.u32 %r2, full; mov.u32 %r3, words; setp.ne.u32 %p1, %r1, 0;
+        @!%p1 mbarrier.init.shared.b64 [%r2], 2; bar.sync 0;
+        setp.ge.u32 %p2, %r1, 96; @%p2 bra reader;
+        mad.lo.u32 %r4, %r1, 4, %r3; st.shared.b32 [%r4], %r1; and.b32 %r5, %r1, 31; setp.ne.u32 %p3, %r5, 0;
+        bar.warp.sync -1; @!%p3 mbarrier.arrive.shared.b64 _, [%r2]; ret;
+        reader: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @!%p3 bra reader;
+        mad.lo.u32 %r4, %r1, 4, %r3; ld.shared.b32 %r5, [%r4-128]; st.shared.b32 [%r4], %r5; ret;
+    """
+    found = list[errors.Fault]()
+    launch(kernel("counted", "", body), [], block=(128, 1, 1), findings=found)
+    (race,) = found
+    text = r"warp 3 .* waited for phase 0 of full .*warp 2 .* came in phase 1: is a count of 2 too small"
+    assert isinstance(race, errors.DataRace) and re.search(text, race.missing)
+    right = list[errors.Fault]()
+    launch(kernel("counted", "", body.replace("[%r2], 2;", "[%r2], 3;")), [], block=(128, 1, 1), findings=right)
+    assert not right

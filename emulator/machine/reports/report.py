@@ -142,6 +142,7 @@ def _race(
         if isinstance(other.via, Pipe) and other.via.lacks_fence(other, me.warp.clock):
             level = Leniency.TCGEN05_FENCE
         missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
+        missing += _ended_without(other, me)
         if verb == "reads" and other.compiled:
             missing += (
                 f"; or, if PTX line {me.instr.line} should read the value before that, an arrival of {me.warp} after "
@@ -343,6 +344,19 @@ def _unordered(other: Access, me: Access) -> str:
         f"a barrier that {other.warp} arrives on after PTX line {other.instr.line} "
         f"and {me.warp} waits for before PTX line {me.instr.line}"
     )
+
+
+def _ended_without(other: Access, me: Access) -> str:
+    """Name an mbarrier whose phase ended without an arrival that came in a later one; empty if there is none."""
+    for barrier, seen in me.warp.phases.items():
+        late = barrier.last
+        phase = barrier.phase - (barrier.pending == barrier.expected)
+        if late is not None and late.warp is other.warp and phase >= seen:
+            return (
+                f"; {me.warp} waited for phase {seen - 1} of {barrier}, and {late} came in phase {phase}: "
+                f"is a count of {barrier.expected} too small?"
+            )
+    return ""
 
 
 def _special(
