@@ -39,7 +39,7 @@ def merge(branches: Sequence[Attention], sink: torch.Tensor | None = None) -> At
 def merge_outputs(
     parts: Sequence[tuple[torch.Tensor, torch.Tensor]], sink: torch.Tensor | None = None, empty_lse: float = NEG_INF
 ) -> Attention:
-    """Compute one softmax over the keys of all parts and a sink from outputs and lse alone, as of context parallelism.
+    """Compute one softmax over the keys of all parts and a sink from outputs and lse alone, as in context parallelism.
 
     parts: at least one pair of o [..., H, D], bf16 or fp32, and lse [..., H] fp32, natural logarithm, of calls without
     sink, such as those of the ranks among which keys are divided. A row that saw no key has an lse of -inf, as here and

@@ -46,7 +46,8 @@ def balanced(
 
     At a lower rate HBM delivers more bytes per cycle, so a launch takes fewer cycles. That raises the utilisation,
     which lowers the rate further. Cycles are taken to be linear in the rate.
-    rate_of: the rate of a launch that takes some cycles; fast, slow: two rates with their cycles; least: of all rates.
+    rate_of: returns the rate of a launch by its cycles; fast, slow: two rates with their cycles; least: the lowest
+    rate.
     """
     each = (fast[1] - slow[1]) / (fast[0] - slow[0])
 

@@ -44,7 +44,7 @@ class Skeleton:
     decided: floating-point comparisons that decide a branch. recording: executes a cluster to record their outcomes;
     without these they are taken to be false.
     figures: the names of the chip's figures that the segments depend on.
-    registers: returns those of a thread.
+    registers: returns the registers of a thread.
     """
 
     kernel: Kernel

@@ -159,8 +159,8 @@ class Timeline:
         """Record a load by TMA or cp.async.
 
         rows: the (column, row) of each gathered row, or (0, address) of each lane's cp.async. box: the coordinates of
-        a box, counted in boxes, so that boxes which mostly overlap are one. how: the kind of a load that may never have
-        been compared with the chip.
+        a box, counted in boxes, so that boxes which mostly overlap are one. how: the kind of load, for kinds whose
+        times may never have been compared with the chip.
         """
 
     def issues_store(self, size: int, how: str) -> None:

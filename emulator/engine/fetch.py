@@ -238,7 +238,7 @@ def load_store(effect: Effect, fetcher: Fetcher, number: int, cell: int) -> Load
 
 
 def _together(items: Sequence[Operand], fetcher: Fetcher) -> Slot | None:
-    """Return the first slot of adjacent registers of one type, or None if they are not."""
+    """Return the slot of the first of some registers, or None unless they are adjacent and of one type."""
     slots = [fetcher.slots.get(item) for item in items if isinstance(item, Reg | Special)]
     first = slots[0] if slots else None
     if first is None or first.type not in _BITS or len(slots) < len(items):

@@ -68,7 +68,8 @@ class SharingWarp(ConvertingWarp):
     def share(self, slot: cute.Tensor, ring: Ring, stage: Any) -> None:
         """Copy the warp's keys in a slot to the other CTA, and arrive at stage `stage` of the ring's mbarrier.
 
-        The mbarrier of a CTA counts its own warps, each with the bytes of a warp of the other CTA.
+        A phase of a CTA's mbarrier counts arrivals of its own warps. Each expects the bytes that a warp of the other
+        CTA copies.
         """
         full, peer = self.cta.bars.at(ring.full, stage), cute.arch.block_idx_in_cluster() ^ 1
         rows, chunks = self.steps * KEYS * SWIZZLE_BYTES, ring.box[1] // CHUNK
