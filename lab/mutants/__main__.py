@@ -3,7 +3,9 @@
 Each mutant is one edit of one line of kernel/. It is killed if a milestone that uses the line would not be accepted,
 and is a hole otherwise, unless it compiles to the same code as the kernel in every configuration of the stages, or
 equivalent.toml says why no input can tell it from the kernel. Results are in results/mutants, so that a run that was
-stopped goes on; those that last are in kept.csv, in this folder. The exit status is 0 if there is no hole.
+stopped goes on; those that last are in kept.csv, in this folder, or in kept.h200.csv for the emulated H200, which
+CUTE_DSL_ARCH=sm_90a chooses: kernel/sm90 is judged there, and kernel/device on both. The exit status is 0 if there is
+no hole.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from harness.paths import RESULTS, ROOT
 from lab.mutants import baseline, plan, pool, results, table, trial
 from lab.mutants.operators import Mutant
 from lab.mutants.results import Result
-from lab.mutants.sources import ALWAYS, COMPILED, CONFIGURATION, HOST, digest, generated, meaning, original
+from lab.mutants.sources import ALWAYS, CHIP, COMPILED, CONFIGURATION, HOST, digest, generated, meaning, original
 
-FOLDER = RESULTS / "mutants"
+FOLDER = RESULTS / "mutants" / CHIP
 PAGE = ROOT / "docs/reference/mutants.md"
 
 
@@ -39,7 +41,9 @@ def main() -> int:
         "-j", type=int, default=os.cpu_count(), metavar="N", help="number of processes (default: one per core)"
     )
     parser.add_argument("--only", action="append", metavar="PATTERN", help="mutants by id or file, as in '*mma.py*'")
-    parser.add_argument("--case", metavar="PATTERN", help="run these cases alone, as in 'D5d*'; keeps no results")
+    parser.add_argument(
+        "--milestone", action="append", default=[], metavar="ID", help="run this one alone; keeps what it kills"
+    )
     parser.add_argument("--all", action="store_true", help="every mutant, not a sample of the less likely bugs")
     parser.add_argument("--list", action="store_true", help="print the mutants and run none")
     parser.add_argument("--show", metavar="ID", help="print a mutant as a diff, and its cases if they are known")
@@ -85,21 +89,19 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
 
     warm()
     stages = digest("kernel", "stages")
-    path, folder = FOLDER / "results.jsonl", FOLDER / "baseline" / stages
-    known = baseline.find(folder, args.j, lambda line: print(line, file=sys.stderr, flush=True))
-    if args.case:
-        known = baseline.Baseline([each for each in known.cases if fnmatch(each.key, args.case)], [])
+    path, folder = FOLDER / "results.jsonl", FOLDER / "baseline" / "-".join((stages, *args.milestone))
+    chosen = tuple(args.milestone)
+    known = baseline.find(folder, args.j, lambda line: print(line, file=sys.stderr, flush=True), chosen)
     had, listed = results.load(path), {} if args.equivalent else results.equivalents()
     todo = [each for each in mutants if each.id not in listed]
-    if not args.case:
-        accepted = () if args.rerun_holes else ("hole",)
-        todo = [each for each in todo if not done(each, had.get(each.id), stages, accepted)]
+    accepted = () if args.rerun_holes else ("hole",)
+    todo = [each for each in todo if not done(each, had.get(each.id), stages, accepted)]
     todo.sort(key=lambda each: each.operator not in ALWAYS or each.path in HOST)
     print(f"{len(mutants)} mutants, {len(todo)} to run", file=sys.stderr, flush=True)
     for mutant, result in results_of(todo, known, folder, had, stages, args):
         result.function, result.stages = meaning(mutant.path, mutant.function), stages
-        had[result.id] = result
-        if not args.case:
+        if not chosen or result.outcome == "killed":
+            had[result.id] = result
             results.append(path, [result])
     results.keep(had[each.id] for each in generated(True) if done(each, had.get(each.id), stages, ()))
     had = {each.id: had[each.id] for each in mutants if done(each, had.get(each.id), stages, ("hole", "suspect"))}
@@ -109,7 +111,7 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
     )
     ends["not run"] = len(mutants) - ends.total()
     print(f"{len(mutants)} mutants: " + ", ".join(f"{count} {end}" for end, count in ends.items() if count))
-    if not args.only and not args.all and not args.case:
+    if not args.only and not args.all:
         table.update(PAGE, table.render(mutants, had, listed))
     return 1 if ends["hole"] + ends["suspect"] + ends["not run"] else 0
 
@@ -133,7 +135,7 @@ def results_of(
 
     Shows progress on a terminal, and prints holes.
     """
-    reached = {} if args.case else {each.id: each for each in had.values() if done_rounds(each, stages)}
+    reached = {} if args.milestone else {each.id: each for each in had.values() if done_rounds(each, stages)}
     killers = {each.id: each.case for each in had.values() if each.outcome == "killed"}
     console = Console(stderr=True)
     with Progress(

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import msgspec
 
+from emulator.chip import NAME as CHIP
 from harness.host.files import write_atomically
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-KEPT = Path(__file__).with_name("kept.csv")
+KEPT = Path(__file__).with_name("kept.csv" if CHIP == "b200" else f"kept.{CHIP}.csv")
 """Results that last: of mutants that are killed or compile to the same code, while their function stays as it is."""
 LASTING = ("killed", "same code")
 COLUMNS = ("id", "outcome", "how", "case", "function")
@@ -44,19 +45,21 @@ class Result(msgspec.Struct):
 class Equivalent(msgspec.Struct, frozen=True):
     """A mutant that is not run: its id, the text of its line, and why no case can tell it from the kernel.
 
-    limit: what the emulator does not model, where a GPU could tell; empty where the mutant computes the same.
+    limit: what the emulator does not model, where a GPU could tell; empty where the mutant computes the same. chip: the
+    only one for which that holds; empty for all.
     """
 
     id: str
     line: str
     reason: str
     limit: str = ""
+    chip: str = ""
 
 
 def load(path: Path) -> dict[str, Result]:
     """Return the newest result of each mutant: those kept in the tree, then those of `path`."""
-    with KEPT.open(newline="") as kept:
-        found = {row["id"]: msgspec.convert(row, Result) for row in csv.DictReader(kept)}
+    kept = KEPT.read_text().splitlines() if KEPT.exists() else ()
+    found = {row["id"]: msgspec.convert(row, Result) for row in csv.DictReader(kept)}
     if path.exists():
         lines = [msgspec.json.decode(line, type=Result) for line in path.read_bytes().splitlines() if line]
         found |= {each.id: each for each in lines}
@@ -81,9 +84,7 @@ def append(path: Path, results: Iterable[Result]) -> None:
             file.write(msgspec.json.encode(each) + b"\n")
 
 
-def equivalents(path: Path = EQUIVALENT) -> dict[str, Equivalent]:
-    """Return the mutants that are listed as equivalent."""
-    if not path.exists():
-        return {}
-    listed = msgspec.convert(tomllib.loads(path.read_text()).get("equivalent", []), list[Equivalent])
-    return {each.id: each for each in listed}
+def equivalents(chip: str = CHIP) -> dict[str, Equivalent]:
+    """Return the mutants that are listed as equivalent on a chip."""
+    listed = msgspec.convert(tomllib.loads(EQUIVALENT.read_text())["equivalent"], list[Equivalent])
+    return {each.id: each for each in listed if each.chip in ("", chip)}

@@ -7,27 +7,42 @@ import hashlib
 from collections.abc import Iterator
 from functools import cache
 
+from emulator.chip import NAME as CHIP
 from harness.paths import ROOT
 from lab.mutants.operators import Mutant, mutants
 
-SHARED = "barriers", "combine", "convert", "cta", "dequantise", "load", "operands", "softmax", "tiles"
-BLACKWELL = (
-    *("barriers", "combine", "epilogue", "fmha", "load", "mma", "operands", "pair_load", "softmax"),
+
+def _files(folder: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"kernel/{folder}/{name}.py" for name in names)
+
+
+SHARED = _files(
+    *("device", "barriers", "combine", "convert", "cta", "dequantise", "load", "operands", "softmax", "tiles")
+)
+BLACKWELL = _files(
+    *("sm100", "barriers", "combine", "epilogue", "fmha", "load", "mma", "operands", "pair_load", "softmax"),
     *("swapped", "swapped_load", "swapped_mma", "swapped_softmax"),
 )
-DEVICE = (*(f"kernel/device/{name}.py" for name in SHARED), *(f"kernel/sm100/{name}.py" for name in BLACKWELL))
+HOPPER = _files(
+    *("sm90", "combine", "consumer", "dequantise", "epilogue", "fmha", "load", "operands", "softmax", "wide")
+)
 HOST = (
     *(f"kernel/{name}.py" for name in ("host", "dsv4", "checks", "merge")),
     *(f"kernel/serving/{name}.py" for name in ("caches", "host")),
 )
-"""Files that the compiled kernel does not depend on: their mutants run with the kernel as it is."""
-CONFIGURATION = (
-    *("kernel/problem.py", "kernel/device/config.py"),
-    *(f"kernel/sm100/{name}.py" for name in ("choice", "config", "memory", "roles", "variants")),
-)
-COMPILED = (*DEVICE, "kernel/fmha.py")
+"""Files that the compiled kernel does not depend on: their mutants run with the kernel of a B200 as it is."""
+CHOICES = {
+    "b200": ("kernel/device/config.py", *_files("sm100", "choice", "config", "memory", "roles", "variants")),
+    "h200": ("kernel/device/config.py", *_files("sm90", "choice", "config")),
+}
+CONFIGURATION = ("kernel/problem.py", *CHOICES["b200"], *CHOICES["h200"])
+COMPILED = (*SHARED, *BLACKWELL, *HOPPER, "kernel/fmha.py")
 """Files of which only the compiled code matters: a mutant that compiles to the same code is the kernel."""
-FILES = (*COMPILED, *CONFIGURATION, *HOST)
+FILES = {
+    "b200": (*SHARED, *BLACKWELL, "kernel/fmha.py", "kernel/problem.py", *CHOICES["b200"], *HOST),
+    "h200": (*SHARED, *HOPPER, "kernel/fmha.py", *CHOICES["h200"]),
+}
+"""Files that are mutated and judged on a chip."""
 
 #: Operators of which a run takes every mutant: of synchronisation, clamps, selects, scales and thresholds.
 ALWAYS = frozenset(
@@ -50,15 +65,15 @@ ALWAYS = frozenset(
 #: A run takes one of this many of the other mutants of a file; 12 if the file is not listed.
 SAMPLED = dict.fromkeys(CONFIGURATION, 20) | {"kernel/device/tiles.py": 4, "kernel/checks.py": 8, "kernel/merge.py": 2}
 #: Functions and operators of which every mutant is taken, whatever the file.
-WHOLE_FUNCTIONS = frozenset({"FmhaConfig.barriers", "RowTile.first_and_last_token"})
+WHOLE_FUNCTIONS = frozenset({"FmhaConfig.barriers", "HopperConfig.barriers", "RowTile.first_and_last_token"})
 WHOLE = frozenset({("kernel/checks.py", "allow"), ("kernel/dsv4.py", "keyword"), ("kernel/dsv4.py", "integer")})
 
 DEFINITION = ast.ClassDef | ast.FunctionDef
 
 
-def generated(everything: bool = False) -> list[Mutant]:
-    """Return the mutants of the kernel's sources, or those of them that a run takes."""
-    return [each for path in FILES for each in mutants(path, original(path)) if everything or taken(each)]
+def generated(everything: bool = False, chip: str = CHIP) -> list[Mutant]:
+    """Return the mutants of the kernel's sources for a chip, or those of them that a run takes."""
+    return [each for path in FILES[chip] for each in mutants(path, original(path)) if everything or taken(each)]
 
 
 def taken(mutant: Mutant) -> bool:

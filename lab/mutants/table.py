@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from emulator.chip import NAME as CHIP
 from harness.host.files import write_atomically
 from lab.mutants.operators import Mutant
 from lab.mutants.results import Equivalent, Result
 
-BEGIN = "<!-- mutants: begin, written by `make mutants` -->"
-END = "<!-- mutants: end -->"
+BEGIN = f"<!-- mutants of {CHIP}: begin, written by `make mutants` -->"
+END = f"<!-- mutants of {CHIP}: end -->"
 #: Columns of the table, and what killed a mutant that counts there.
 KILLED = {
     "wrong result": ("figure", "bits", "guard", "test", "error"),

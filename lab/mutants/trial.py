@@ -186,13 +186,14 @@ def _clock(milestones: Sequence[str], report: pool.Report) -> None:
     from stages.catalog import find
     from stages.tolerances import most_cycles
 
-    margin = mean_error("b200")
+    device = Emulated()
+    margin = mean_error(device.chip)
     for milestone in milestones:
-        case, most = find(milestone).load().CASES[0], most_cycles(milestone, margin)
+        case, most = find(milestone).load().CASES[0], most_cycles(milestone, margin, device.chip)
         report({"case": f"{milestone} clock"})
         pool.limit_cpu(COMPILE_S)
         try:
-            cycles = sum(each.cycles for each in predicted(Emulated(), launching(case), case.config.mbarriers))
+            cycles = sum(each.cycles for each in predicted(device, launching(case), case.config.mbarriers))
         except Exception as error:
             raise Killed("clock", str(case), _said(error)) from error
         if cycles > most:

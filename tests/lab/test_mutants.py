@@ -103,18 +103,20 @@ def test_a_result_lasts_until_its_own_function_changes(monkeypatch: pytest.Monke
 
 
 @pytest.mark.long
-def test_every_mutant_of_the_kernel_is_a_program_and_has_an_id_of_its_own() -> None:
-    found = generated()
+@pytest.mark.parametrize("chip", FILES)
+def test_every_mutant_of_the_kernel_is_a_program_and_has_an_id_of_its_own(chip: str) -> None:
+    found = generated(chip=chip)
     assert len(found) >= 400 and len({each.id for each in found}) == len(found)
-    assert {each.path for each in found} == set(FILES)
+    assert {each.path for each in found} == set(FILES[chip])
     for each in found:
         ast.parse(each.source(original(each.path)))
 
 
-def test_every_synchronisation_call_of_the_device_can_be_left_out() -> None:
-    dropped = {(each.path, each.line) for each in generated() if each.operator == "drop"}
+@pytest.mark.parametrize("chip", FILES)
+def test_every_synchronisation_call_of_the_device_can_be_left_out(chip: str) -> None:
+    dropped = {(each.path, each.line) for each in generated(chip=chip) if each.operator == "drop"}
     words = (".wait(", "arrive", ".commit(", "fence", "sync_", ".barrier(", "wait_group", "commit_group")
-    for path in FILES:
+    for path in FILES[chip]:
         for node in ast.walk(ast.parse(original(path))):
             if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
                 continue
@@ -122,9 +124,21 @@ def test_every_synchronisation_call_of_the_device_can_be_left_out() -> None:
                 assert (path, node.lineno) in dropped, f"{path}:{node.lineno}"
 
 
-def test_every_equivalent_is_generated_and_has_a_reason() -> None:
-    found = {each.id: each for each in generated(everything=True)}
-    for each in equivalents().values():
+def test_the_device_code_of_a_chip_is_mutated_and_judged_there() -> None:
+    """Files of kernel/device are judged on both chips, and so are mutated lines of those of one chip on that one."""
+    folders = {"b200": "sm100", "h200": "sm90"}
+    for chip, folder in folders.items():
+        listed = {path.removesuffix(".py") for path in FILES[chip]}
+        device = {f"kernel/device/{path.stem}" for path in (ROOT / "kernel/device").glob("*.py")}
+        own = {f"kernel/{folder}/{path.stem}" for path in (ROOT / "kernel" / folder).glob("*.py")}
+        assert device - listed == {"kernel/device/__init__"}
+        assert own - listed <= {f"kernel/{folder}/{name}" for name in ("__init__", "hardware", "budget")}
+
+
+@pytest.mark.parametrize("chip", FILES)
+def test_every_equivalent_is_generated_and_has_a_reason(chip: str) -> None:
+    found = {each.id: each for each in (*generated(True, "b200"), *generated(True, chip))}
+    for each in equivalents(chip).values():
         assert each.id in found, f"{each.id}: no such mutant; was the line changed? then reason again"
         assert each.line == found[each.id].text and each.reason, each.id
 
