@@ -152,7 +152,7 @@ def results_of(
                 result = result_of(ended, number)
                 progress.advance(bar)
                 if result.outcome == "hole":
-                    progress.print(f"hole  {result.id}", highlight=False)
+                    progress.print(f"{'survives' if args.milestone else 'hole'}  {result.id}", highlight=False)
                 reached[result.id] = result
                 yield ended.task.mutant, result
 
