@@ -316,7 +316,9 @@ class LibCuda(CLibrary):
     @entry("cuGraphLaunch")
     def launch_graph(self, graph: int, stream: int) -> None:
         captures = self.session.captures
-        captures.submit(stream, lambda: captures.graphs[graph].replay(captures.order, stream))
+        if (found := captures.graphs.get(graph)) is None:
+            raise CudaError(INVALID_VALUE)
+        captures.submit(stream, lambda: found.replay(captures.order, stream))
 
     @entry("cuStreamGetCaptureInfo_v2")
     def capture_info(self, stream: int, status: int, number: int, graph: int, before: int, count: int) -> None:
@@ -458,15 +460,18 @@ class LibCuda(CLibrary):
 
     @entry("cuTensorMapEncodeTiled")
     def tensor_map(self, *fields: int) -> None:
-        _encode(code.device().encode_tensor_map, fields)
+        _encode(code.device().encode_tensor_map, fields, (0, 4, 6, 7))
 
     @entry("cuTensorMapEncodeIm2col")
     def im2col_map(self, *fields: int) -> None:
-        _encode(code.device().encode_im2col_map, fields)
+        _encode(code.device().encode_im2col_map, fields, (0, 4, 6, 7, 10))
 
 
-def _encode(encode: Callable[..., None], fields: Sequence[int]) -> None:
-    """Write a tensor map. Raises CudaError if a map cannot hold the fields."""
+def _encode(encode: Callable[..., None], fields: Sequence[int], pointers: Sequence[int]) -> None:
+    """Write a tensor map. Raises CudaError if a map cannot hold the fields, or one of the `pointers` is null."""
+    rank, strides = fields[2], fields[5]
+    if not all(fields[i] for i in pointers) or (rank > 1 and not strides):
+        raise CudaError(INVALID_VALUE)
     try:
         encode(*fields)
     except ValueError as error:

@@ -86,7 +86,7 @@ class LibCudart(CLibrary):
     versioned = True
     quiet = (
         *("__cudaRegisterFatBinaryEnd", "__cudaInitModule", "cudaDeviceReset", "cudaSetDeviceFlags"),
-        *("cudaStreamDestroy", "cudaEventDestroy", "cudaFuncSetAttribute", "cudaFuncSetCacheConfig"),
+        *("cudaStreamDestroy", "cudaEventDestroy"),
         *("cudaGraphDestroy", "cudaGraphExecDestroy", "cudaGraphUpload", "cudaDeviceSetCacheConfig"),
         *("cudaDeviceSetLimit", "cudaDeviceEnablePeerAccess", "cudaProfilerStart", "cudaProfilerStop"),
         *("cudaMemPrefetchAsync", "cudaMemAdvise", "cudaCtxResetPersistingL2Cache", "cudaStreamSetAttribute"),
@@ -190,6 +190,11 @@ class LibCudart(CLibrary):
         driver_numbers = (1, 2, 3, 0, 4, 5, 6, 7, 8)
         values = [code.attribute(handle, number) for number in driver_numbers]
         ctypes.memmove(attributes, struct.pack("<QQQ6i", *values).ljust(144, b"\0"), 144)
+
+    @entry("cudaFuncSetAttribute", "cudaFuncSetCacheConfig")
+    def set_attribute(self, function: int) -> None:
+        """Accept an attribute of a kernel: none has an effect. Raises CudaError if it is no kernel."""
+        self._kernel(function)
 
     @entry("cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags")
     def active_blocks(self, count: int, function: int, threads: int, shared: int) -> None:

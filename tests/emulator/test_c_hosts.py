@@ -454,3 +454,23 @@ def test_ptxas_leaves_ptx_as_it_is(device, tmp_path: Path) -> None:
     subprocess.run([ptxas, "-v", "--gpu-name=sm_100a", "k.ptx", "-o", "k.cubin"], cwd=tmp_path, check=True)
     assert (tmp_path / "k.cubin").read_text() == DOUBLE
     assert "release 13.0" in subprocess.run([ptxas, "--version"], capture_output=True, text=True).stdout
+
+
+INVALID_VALUE, INVALID_FUNCTION = 1, 98
+NO_MAP = (0, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "arguments", "error"),
+    [
+        ("libcudart.so.13", "cudaFuncSetAttribute", (64, 8, 1024), INVALID_FUNCTION),
+        ("libcudart.so.13", "cudaFuncSetCacheConfig", (64, 0), INVALID_FUNCTION),
+        ("libcuda.so.1", "cuGraphLaunch", (64, 0), INVALID_VALUE),
+        ("libcuda.so.1", "cuTensorMapEncodeTiled", NO_MAP, INVALID_VALUE),
+        ("libcuda.so.1", "cuTensorMapEncodeIm2col", (*NO_MAP, 0, 0, 0), INVALID_VALUE),
+    ],
+)
+def test_handles_of_nothing_and_null_pointers(
+    library: str, name: str, arguments: tuple[int, ...], error: int, device
+) -> None:
+    assert getattr(ctypes.CDLL(library), name)(*map(ctypes.c_size_t, arguments)) == error and device.error is None
