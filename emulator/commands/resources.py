@@ -17,7 +17,7 @@ from ..bridge.result import LaunchResult
 from ..errors import AssemblerError
 from ..machine_code import Resources, assembler, resources
 from ..modules import load
-from .scripts import InvalidInput, add_script, is_program, prepare
+from .scripts import InvalidInput, add_script, is_program, new_file, prepare
 
 OVER: Final = 3
 LIMITS: Final = ("registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "barriers", "instructions")
@@ -44,9 +44,9 @@ def add_command(commands: Any) -> None:
         f"stand for any text: {', '.join(LIMITS)}",
     )
     command.add_argument(
-        "--write-budget", type=Path, metavar="FILE.toml", help="write what the kernels need as their budget"
+        "--write-budget", type=new_file, metavar="FILE.toml", help="write what the kernels need as their budget"
     )
-    command.add_argument("--report", type=Path, metavar="FILE.json", help="write the table as JSON")
+    command.add_argument("--report", type=new_file, metavar="FILE.json", help="write the table as JSON")
     add_script(command, "the chip (default: %(default)s)")
     command.set_defaults(do=_resources)
 

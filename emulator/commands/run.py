@@ -69,7 +69,7 @@ def add_command(commands: Any) -> None:
     )
     command.add_argument(
         "--report",
-        type=Path,
+        type=scripts.new_file,
         metavar="FILE",
         help="write the verdict and all findings to FILE: as SARIF if it ends in .sarif, else as JSON",
     )

@@ -45,6 +45,15 @@ def add_script(parser: argparse.ArgumentParser, device: str = "the emulated chip
     parser.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
 
 
+def new_file(text: str) -> Path:
+    """Return a file that a command will write, for argparse. Its folder is made when it is written."""
+    path = Path(text)
+    parent = next(each for each in path.absolute().parents if each.exists())
+    if path.is_dir() or not parent.is_dir() or not os.access(path if path.exists() else parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written; give a file in a folder that you may write")
+    return path
+
+
 def run_on_another_chip(device: str) -> int | None:
     """Run this command line again for another chip and return its exit code; None if this process emulates `device`.
 

@@ -556,6 +556,27 @@ def test_time_predicts_each_launch_and_computes_nothing(tmp_path, capsys, monkey
     assert (tmp_path / "traces" / "1.json").is_file()
 
 
+@pytest.mark.parametrize(
+    "command", [["run", "--report"], ["time", "--json"], ["time", "--compare", "a", "b", "--html"]], ids=" ".join
+)
+def test_a_file_that_cannot_be_written_is_rejected_before_the_run(command, tmp_path, capsys):
+    script = tmp_path / "script.py"
+    script.write_text("print('it ran')")
+    for path in (tmp_path, script / "below.json"):
+        with pytest.raises(SystemExit, match="2"):
+            main([*command, str(path), str(script)])
+        said = capsys.readouterr()
+        assert f"{str(path)!r} cannot be written" in said.err and said.out == ""
+
+
+def test_time_writes_into_a_new_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "script.py").write_text("")
+    assert main(["time", "--json", str(tmp_path / "new/found.json"), str(tmp_path / "script.py")]) == 0
+    assert json.loads((tmp_path / "new/found.json").read_text()) == []
+
+
 def test_time_names_its_chips(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["time", "--chip", "b400", "script.py"])
