@@ -17,7 +17,7 @@ from ..bridge.result import LaunchResult
 from ..errors import AssemblerError
 from ..machine_code import Resources, assembler, resources
 from ..modules import load
-from .scripts import InvalidInput, add_script, is_program, new_file, prepare
+from .scripts import InvalidInput, add_script, is_program, new_file, prepare, write
 
 OVER: Final = 3
 LIMITS: Final = ("registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "barriers", "instructions")
@@ -67,9 +67,9 @@ def _resources(options: argparse.Namespace) -> int:
     for line in over:
         print(line)
     if options.report is not None:
-        options.report.write_text(json.dumps(as_json(found, version, over), indent=2) + "\n")
+        write(options.report, json.dumps(as_json(found, version, over), indent=2) + "\n")
     if options.write_budget is not None:
-        options.write_budget.write_text(as_budget(found, version))
+        write(options.write_budget, as_budget(found, version))
     return OVER if over else 0
 
 

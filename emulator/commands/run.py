@@ -189,7 +189,6 @@ def _end_run(
     if report is not None:
         verdict["verdict"] = worst(one["verdict"] for one in everyone)
         verdict["exit_code"] = code
-        report.parent.mkdir(parents=True, exist_ok=True)
-        report.write_text(as_text(verdict, report))
+        scripts.write(report, as_text(verdict, report))
     device.error = None
     return code

@@ -46,12 +46,18 @@ def add_script(parser: argparse.ArgumentParser, device: str = "the emulated chip
 
 
 def new_file(text: str) -> Path:
-    """Return a file that a command will write, for argparse. Its folder is made when it is written."""
+    """Return a file that a command will write, for argparse. `write` makes its folder."""
     path = Path(text)
     parent = next(each for each in path.absolute().parents if each.exists())
     if path.is_dir() or not parent.is_dir() or not os.access(path if path.exists() else parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"{text!r} cannot be written; give a file in a folder that you may write")
     return path
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that `new_file` returned, and make its folder if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 def run_on_another_chip(device: str) -> int | None:

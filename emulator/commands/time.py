@@ -18,7 +18,7 @@ from ..emulation import EmulatedDevice, emulate
 from ..errors import EmulatorError
 from ..findings import report_lines
 from ..progress import doing
-from .scripts import NO_OUTPUTS, InvalidInput, exit_code, has_torch, new_file, prepare, run_script
+from .scripts import NO_OUTPUTS, InvalidInput, exit_code, has_torch, new_file, prepare, run_script, write
 
 FAILED: Final = 3
 NOTHING: Final = (
@@ -131,9 +131,9 @@ def _compare(options: argparse.Namespace) -> int:
         return FAILED if isinstance(why, NotPredicted) else 2
     print(*text(found), sep="\n")
     if options.json is not None:
-        _write(options.json, json.dumps(found.as_json(), indent=2) + "\n")
+        write(options.json, json.dumps(found.as_json(), indent=2) + "\n")
     if options.html is not None:
-        _write(options.html, page(found))
+        write(options.html, page(found))
         print(f"page: {options.html}")
     return 0
 
@@ -199,7 +199,7 @@ def _end(device: EmulatedDevice, traces: Path | None, file: Path | None, code: i
     if assumed := dict.fromkeys(text for prediction in predictions for text in prediction.assumptions):
         print("assumed:", *assumed, sep="\n  ")
     if file is not None:
-        _write(file, json.dumps([prediction.as_json() for prediction in predictions], indent=2) + "\n")
+        write(file, json.dumps([prediction.as_json() for prediction in predictions], indent=2) + "\n")
     sys.stdout.flush()
     failed = bool(device.failures or device.error)
     if not device.launches and not failed:
@@ -210,14 +210,9 @@ def _end(device: EmulatedDevice, traces: Path | None, file: Path | None, code: i
     return FAILED if failed else code
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
 def _write_trace(path: Path, launch: LaunchResult) -> None:
     assert launch.prediction is not None and launch.prediction.trace is not None
-    _write(path, launch.prediction.trace.json())
+    write(path, launch.prediction.trace.json())
     ptx = path.with_suffix(".ptx")
     ptx.write_text(launch.ptx)
     print(f"  trace: {path}, of PTX lines in {ptx}")

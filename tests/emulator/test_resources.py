@@ -84,7 +84,7 @@ def test_the_command_with_the_assembler_of_pypi(tmp_path: Path) -> None:
     subprocess.run([*pip, "nvidia-cuda-nvcc", "nvidia-cuda-nvdisasm"], check=True)
     (tmp_path / "script.py").write_text(SCRIPT.format(ptx=spilling(64)))
     (tmp_path / "budget.toml").write_text("[spills]\nregisters = 32\nspill_store_bytes = 0\n")
-    command = [sys.executable, "-m", "emulator", "resources", "--budget", "budget.toml", "--report", "found.json"]
+    command = [sys.executable, "-m", "emulator", "resources", "--budget", "budget.toml", "--report", "new/found.json"]
     done = subprocess.run(
         [*command, "script.py"],
         cwd=tmp_path,
@@ -95,6 +95,6 @@ def test_the_command_with_the_assembler_of_pypi(tmp_path: Path) -> None:
     )
     assert done.returncode == 3, done.stderr
     assert "over budget: spills needs spill_store_bytes" in done.stdout
-    (found,) = json.loads((tmp_path / "found.json").read_text())["kernels"]
+    (found,) = json.loads((tmp_path / "new/found.json").read_text())["kernels"]
     assert found["registers"] <= 32 and found["spill_store_bytes"] >= 4 * (64 - 32)
     assert found["instructions"]["STL"] > 0 and "NOP" not in found["instructions"]
