@@ -7,10 +7,8 @@ import pytest
 from stages.case import Case, Compressed
 from stages.check import compare, failing
 from stages.device import Device
-from stages.error_model import ErrorModel, tensor_core
-from stages.expected import outputs_of, reference
-from stages.inputs import draw
-from stages.verify import launched
+from stages.expected import outputs_of
+from stages.verify import expected, launched
 
 #: By sequence: keys in both branches; no compressed key; no window key; no key.
 LENS, PAST = (150, 3, 0, 0), (100, 0, 300, 0)
@@ -75,7 +73,6 @@ def test_one_launch_per_branch_gives_the_same(case: Case, seed: int, device: Dev
     """
     merged = replace(case, partials=False, merged=True)
     apart = outputs_of(merged, launched(merged, seed, device))
-    inputs = draw(case, seed)
-    model = ErrorModel(case, inputs, tensor_core(device.is_gpu))
-    outside = failing(compare(case, apart, reference(case, inputs), model, ("O", "lse")))
+    _, want, model = expected(case, seed, device.is_gpu)
+    outside = failing(compare(case, apart, want, model, ("O", "lse")))
     assert not outside, f"{case.milestone} {case.name} seed={seed}: {', '.join(map(str, outside))}"

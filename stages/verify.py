@@ -64,7 +64,7 @@ def verify(case: Case, seed: int, device: Device, recorder: Recorder, once: bool
     Raises the error of the first launch that failed, with a note on the other modes. Raises AssertionError if a figure
     lies outside its pin or two modes differ in bits.
     """
-    inputs, want, _ = _expected(case, seed, device.is_gpu)
+    inputs, want, _ = expected(case, seed, device.is_gpu)
     trials, got, figures = _compared(case, seed, device, once)
     recorder.result(Result(case, seed, trials, figures, got, want))
 
@@ -84,7 +84,7 @@ def figures_of(case: Case, seed: int, device: Device) -> tuple[tuple[Trial, ...]
 
 
 @lru_cache(maxsize=4)  # seeds of one case: its negative controls are compared with the first one again
-def _expected(case: Case, seed: int, is_gpu: bool) -> tuple[Inputs, Outputs, ErrorModel]:
+def expected(case: Case, seed: int, is_gpu: bool) -> tuple[Inputs, Outputs, ErrorModel]:
     """Return the inputs of a case, the reference and the error model. None of them may be modified."""
     inputs = draw(case, seed)
     return inputs, reference(case, inputs), ErrorModel(case, inputs, tensor_core(is_gpu))
@@ -94,7 +94,7 @@ def _compared(
     case: Case, seed: int, device: Device, once: bool = False
 ) -> tuple[tuple[Trial, ...], Outputs | None, tuple[Figure, ...]]:
     """Launch a case in every mode or once. Return the trials, and the outputs and figures of the first that ended."""
-    inputs, want, model = _expected(case, seed, device.is_gpu)
+    inputs, want, model = expected(case, seed, device.is_gpu)
     trials = launch_in_modes(case, inputs, device, seed, once)
     attention = next((each.attention for each in trials if each.attention is not None), None)
     if attention is None:
@@ -136,7 +136,7 @@ def reject_negative_controls(case: Case, seed: int, device: Device, recorder: Re
     Controls that equal the correct output (such as two swapped rows that are equal) are left out. Raises AssertionError
     if the comparison accepts a negative control, or rejects the correct output.
     """
-    inputs, want, model = _expected(case, seed, device.is_gpu)
+    inputs, want, model = expected(case, seed, device.is_gpu)
     correct = stored(want)
     outside = failing(compare(case, correct, want, model))
     assert not outside, f"the comparison rejects the rounded reference: {', '.join(map(str, outside))}"
