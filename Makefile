@@ -123,7 +123,7 @@ trust: $(READY) ## show the key of a target's host, and pin it after you confirm
 	@$(PY) -m harness trust $(TARGETED)
 
 provision: $(READY) ## build the environment of a target in its work folder
-	@$(PY) -m harness provision $(TARGETED)
+	@$(PY) -m harness provision $(TARGETED) $(if $(WHEELS),--wheels $(call quoted,$(WHEELS)))
 
 ##@ Understand the kernel
 milestones: $(READY) ## list the milestones, and whether each is built

@@ -90,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="remove the mark that says that the device is broken; check the device first",
     )
+    carried = _option("--wheels", dest="carried", default="", metavar="FOLDER", help="copy the packages from here")
     judging = (target, unpin, because)
 
     top = argparse.ArgumentParser(
@@ -117,7 +118,7 @@ def parser() -> argparse.ArgumentParser:
     add("clean-runs", run_commands.clean_runs, keep)
     add("doctor", run_commands.doctor, target, clear)
     add("trust", run_commands.trust, target)
-    add("provision", run_commands.provision, target)
+    add("provision", run_commands.provision, target, carried)
     add("milestones", milestones)
     add("report", report)
     add("notes", update_notes)

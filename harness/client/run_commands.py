@@ -19,7 +19,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from harness.client import acceptance, candidate, cleaning, vouched
+from harness.client import acceptance, candidate, cleaning, vouched, wheels
 from harness.client.doctor import examine
 from harness.client.driver import Driver, NothingToDo
 from harness.client.gather import gather
@@ -194,17 +194,23 @@ def _confirmed(question: str) -> bool:
         return False
 
 
-def provision(target: str) -> int:
+def provision(target: str, carried: str) -> int:
     """Install the packages of requirements.lock in the work folder of a target; if interrupted, run it again."""
     chosen = targets.load().find(target)
     if not chosen.provisionable:
         raise TargetError(f"target {chosen.name!r} is this machine: make setup installs its packages")
     if chosen.python:
         raise TargetError(f"target {chosen.name!r} has its own python, {chosen.python}: set base_python in its place")
-    pip = {name: os.environ[name] for name in MIRRORS if name in os.environ}
-    asked = {"workdir": chosen.workdir, "lock": (ROOT / "requirements.lock").read_text(), "pip": pip}
+    lock, place = ROOT / "requirements.lock", {"workdir": chosen.workdir}
+    pip = {name: os.environ[name] for name in MIRRORS if name in os.environ and not carried}
     with closing(chosen.connect()) as link, console.status("connecting") as status:
-        made = send(chosen, link, PROVISION, "provision", asked, Terminal(console, status).doing, DOWNLOAD_S)
+        doing = Terminal(console, status).doing
+        if carried:
+            there = send(chosen, link, PROVISION, "needs", place, doing)
+            wheels.download(lock, Path(carried), there, doing)
+            wheels.carry(chosen, link, Path(carried), there, doing)
+        asked = place | {"lock": lock.read_text(), "pip": pip, "carried": bool(carried)}
+        made = send(chosen, link, PROVISION, "provision", asked, doing, DOWNLOAD_S)
     machine = one_line(str(made.get("machine")), 20)
     console.print(
         f"{chosen.name} has the packages of requirements.lock for {machine}; next: make doctor TARGET={chosen.name}",

@@ -34,10 +34,10 @@ def has_pip(python: Path) -> bool:
         return False
 
 
-def provision(workdir: str, lock: str, pip: dict[str, str]) -> dict[str, str]:
-    """Install the packages of `lock` into `workdir`/env. Return the architecture of the machine.
+def prepare(workdir: str) -> tuple[Path, dict[str, str]]:
+    """Make the environment in the work folder unless it has pip; return it and the variables of its commands.
 
-    pip: variables of pip, such as PIP_INDEX_URL.
+    The lock of the environment is held until this program ends.
     """
     if sys.version_info < (3, 11):  # noqa: UP036  the interpreter there is not known to be ours
         fix = "install 3.11 or newer, or name one there as base_python in targets.toml"
@@ -51,12 +51,42 @@ def provision(workdir: str, lock: str, pip: dict[str, str]) -> dict[str, str]:
         except BlockingIOError:
             raise SystemExit(f"{path.stem} is in use there: try again when it is free") from None
     env = os.environ | {"PIP_CACHE_DIR": str(root / "cache/pip"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    env |= {"TMPDIR": str(root / "cache"), "PYTHONUNBUFFERED": "1"} | pip
-    (root / "cache").mkdir(exist_ok=True)
-    python = root / "env/bin/python"
-    if not has_pip(python):  # absent, or an interrupted `venv` left it without pip
+    env |= {"TMPDIR": str(root / "cache"), "PYTHONUNBUFFERED": "1"}
+    (root / "cache/wheels").mkdir(parents=True, exist_ok=True)
+    if not has_pip(root / "env/bin/python"):  # absent, or an interrupted `venv` left it without pip
         step(sys.executable, "-m", "venv", "--clear", str(root / "env"), env=env)
+    return root, env
+
+
+def needs(workdir: str) -> dict[str, object]:
+    """Return what decides which wheels fit here, where they belong, and the sizes of those that are there."""
+    root, _ = prepare(workdir)
+    version = "import sys; print('%d.%d' % sys.version_info[:2])"
+    python = subprocess.run([root / "env/bin/python", "-Ic", version], capture_output=True, text=True, check=True)
+    folder = root / "cache/wheels"
+    return {
+        "python": python.stdout.strip(),
+        "machine": platform.machine(),
+        "glibc": os.confstr("CS_GNU_LIBC_VERSION"),
+        "wheels": str(folder),
+        "sizes": {wheel.name: wheel.stat().st_size for wheel in folder.glob("*.whl")},
+    }
+
+
+def provision(workdir: str, lock: str, pip: dict[str, str], carried: bool) -> dict[str, str]:
+    """Install the packages of `lock` into `workdir`/env. Return the architecture of the machine.
+
+    pip: variables of pip, such as PIP_INDEX_URL. carried: take the wheels in `workdir`/cache/wheels and no others.
+    """
+    root, env = prepare(workdir)
+    if carried:
+        env |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": (root / "cache/wheels").as_uri()}
     wanted = root / "env/requirements.lock"
     wanted.write_text(lock)
-    step(str(python), "-m", "pip", "install", "--progress-bar=off", "--requirement", str(wanted), env=env)
+    install = (str(root / "env/bin/python"), "-m", "pip", "install", "--progress-bar=off", "--requirement", str(wanted))
+    try:
+        step(*install, env=env | pip)
+    except SystemExit as error:
+        wheels = "" if carried else "; if no index can be reached from there: make provision WHEELS=folder"
+        raise SystemExit(f"{error}{wheels}") from None
     return {"machine": platform.machine()}

@@ -142,3 +142,23 @@ def test_interpreter_there_is_named(command, sshd):
     assert "set base_python" in command("provision").output
     targets.OWN.write_text(targets.OWN.read_text() + f'base_python = "{sshd.account.python}"\n')
     assert fixes(command("doctor").output) == ["packages"], "the programs of the harness run"
+
+
+@pytest.mark.long
+def test_host_without_an_index_gets_wheels_over_the_link(command, sshd, project, tmp_path, monkeypatch):
+    (sshd.folder / "pip.conf").write_text("[global]\nno-index = true\n")
+    done = command("provision")
+    assert done.exit_code == Verdict.INFRA.exit_code and "make provision WHEELS=folder" in done.output
+    here, sent = tmp_path / "index", sshd.folder / "work/cache/wheels/tiny-1.0-py3-none-any.whl"
+    here.mkdir()
+    wheel(here, "1.0")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(sshd.folder / "pip.conf"))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(here))
+    assert command("provision", "--wheels", str(tmp_path / "wheels")).exit_code == 0
+    assert fixes(command("doctor").output) == [] and sent.exists()
+    shutil.rmtree(sshd.folder / "work/env")
+    sent.write_bytes(sent.read_bytes()[:100])  # as if the connection had been lost during the copy
+    assert command("provision", "--wheels", str(tmp_path / "wheels")).exit_code == 0
+    assert fixes(command("doctor").output) == []
+    project.write("requirements.lock", "tiny==2.0\n")
+    assert "pip download here: ERROR: No matching distribution" in command("provision", "--wheels", str(here)).output
