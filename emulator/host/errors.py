@@ -52,7 +52,7 @@ class CudaError(RuntimeError):
     """A CUDA error. CUDA's functions return its code; torch raises it with the same message."""
 
     def __init__(self, code: int, more: str = "") -> None:
-        super().__init__(f"CUDA error: {ERRORS[code][1]}{more}")
+        super().__init__(f"CUDA error: {ERRORS[code][1] if code in ERRORS else code}{more}")
         self.code = code
 
 

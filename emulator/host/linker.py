@@ -1,13 +1,15 @@
 """libnvJitLink.so, the linker of device code, which returns PTX where it is asked for machine code.
 
-PTX is returned as it is. Link-time intermediate code is linked to PTX by NVIDIA's own library.
+PTX is returned as it is, with the functions of device_runtime.ptx if it is linked to CUDA's device runtime. Link-time
+intermediate code is linked to PTX by NVIDIA's own library.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +22,9 @@ from .errors import CudaError, not_emulated
 
 _PTX, _INTERMEDIATE = 2, 3
 """Values of nvJitLinkInputType."""
+_DEVICE_RUNTIME = Path(__file__).with_name("device_runtime.ptx")
+_DECLARED = re.compile(rb"\.extern\s+\.func[^;{]*\bcudaCG(?:GetIntrinsicHandle|Synchronize)\b[^;{]*;")
+_HEADER = re.compile(rb"\.address_size\s+64")
 
 
 @dataclass
@@ -33,27 +38,38 @@ class _Link:
 
     def complete(self) -> None:
         """Make the code. Raises NotEmulated for modules that cannot be linked to PTX, CudaError if they have errors."""
-        kinds = {kind for kind, _ in self.modules}
-        if kinds == {_PTX} and len(self.modules) == 1:
-            self.code = self.modules[0][1].rstrip(b"\0") + b"\0"
+        modules = [each for each in self.modules if not _is_device_runtime(each[1])]
+        kinds = {kind for kind, _ in modules}
+        if kinds == {_PTX} and len(modules) == 1:
+            code = modules[0][1].rstrip(b"\0") + b"\0"
         elif kinds == {_INTERMEDIATE}:
-            self.code = self._linked_by_nvidia(_library())
+            code = self._linked_by_nvidia(_library(), modules)
         else:
             what = f"linking {len(self.modules)} modules of device code to machine code"
             raise not_emulated(what, "link one module of PTX, or any number with link-time optimisation (-lto)")
+        self.code = code if modules == self.modules else _with_device_runtime(code)
 
-    def _linked_by_nvidia(self, library: ctypes.CDLL) -> bytes:
+    def _linked_by_nvidia(self, library: ctypes.CDLL, modules: Sequence[tuple[int, bytes]]) -> bytes:
         handle, size = ctypes.c_void_p(), ctypes.c_size_t()
         options = [*(option for option in self.options if option not in (b"-lto", b"-ptx")), b"-lto", b"-ptx"]
         given = (ctypes.c_char_p * len(options))(*options)
         error = library.nvJitLinkCreate(ctypes.byref(handle), len(options), given)
-        for kind, content in self.modules:
+        for kind, content in modules:
             error = error or library.nvJitLinkAddData(handle, kind, content, ctypes.c_size_t(len(content)), b"module")
         error = error or library.nvJitLinkComplete(handle)
         if error:
             self.log = _text(library, "ErrorLog", handle, size)
             raise CudaError(error)
         return _text(library, "LinkedPtx", handle, size)
+
+
+def _is_device_runtime(content: bytes) -> bool:
+    return content.startswith(b"!<arch>") and b"cuda_device_runtime.o" in content[:4096]
+
+
+def _with_device_runtime(ptx: bytes) -> bytes:
+    """Define the functions that synchronise a grid in place of their declarations."""
+    return _HEADER.sub(lambda found: found[0] + b"\n" + _DEVICE_RUNTIME.read_bytes(), _DECLARED.sub(b"", ptx), count=1)
 
 
 def _text(library: ctypes.CDLL, name: str, handle: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:

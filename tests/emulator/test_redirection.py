@@ -4,8 +4,10 @@ import ctypes
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cuda.bindings._internal import runtime as bindings
+from ptx_launch import launch
 
 import emulator
 from emulator.bridge.driver import NotEmulated
@@ -86,3 +88,47 @@ def test_nvjitlink_returns_the_ptx_of_its_only_module() -> None:
         assert link.nvJitLinkComplete(handle) != 0
         assert isinstance(device.error, NotEmulated) and "linking 2 modules" in str(device.error)
         device.error = None
+
+
+GRID = b""".version 8.6
+.target sm_100a
+.address_size 64
+.extern .func  (.param .b64 func_retval0) cudaCGGetIntrinsicHandle
+(
+    .param .b32 cudaCGGetIntrinsicHandle_param_0
+)
+;
+.extern .func  (.param .b32 func_retval0) cudaCGSynchronize (.param .b64 p0, .param .b32 p1);
+.visible .entry k(.param .u64 out)
+{
+    .reg .pred %p<2>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
+    ld.param.u64 %rd1, [out]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x; mov.u32 %r3, %tid.x;
+    mov.b32 %r8, 1;
+    { .param .b32 s; .param .b64 h; st.param.b32 [s], %r8;
+      call.uni (h), cudaCGGetIntrinsicHandle, (s); ld.param.b64 %rd2, [h]; }
+    mul.wide.u32 %rd3, %r1, 4; add.s64 %rd3, %rd1, %rd3; setp.eq.u32 %p1, %r3, 0;
+    @%p1 st.global.u32 [%rd3], %r1;
+    { .param .b64 h; .param .b32 f; .param .b32 e; st.param.b64 [h], %rd2; st.param.b32 [f], %r8;
+      call.uni (e), cudaCGSynchronize, (h, f); }
+    add.u32 %r4, %r1, 1; rem.u32 %r4, %r4, %r2; mul.wide.u32 %rd4, %r4, 4; add.s64 %rd4, %rd1, %rd4;
+    ld.global.u32 %r5, [%rd4]; mul.wide.u32 %rd5, %r2, 4; add.s64 %rd3, %rd3, %rd5;
+    @%p1 st.global.u32 [%rd3], %r5;
+    ret;
+}
+\0"""
+
+
+def test_a_grid_is_synchronised_by_the_device_runtime() -> None:
+    with emulated_host(), emulator.emulate() as device:
+        link = ctypes.CDLL("libnvJitLink.so.13")
+        handle, size = ctypes.c_void_p(), ctypes.c_size_t()
+        assert link.nvJitLinkCreate(ctypes.byref(handle), 0, None) == 0
+        for kind, content in ((2, GRID), (6, b"!<arch>\ncuda_device_runtime.o/ ")):
+            assert link.nvJitLinkAddData(handle, kind, content, ctypes.c_size_t(len(content)), b"") == 0
+        assert link.nvJitLinkComplete(handle) == 0, device.error
+        link.nvJitLinkGetLinkedCubinSize(handle, ctypes.byref(size))
+        code = ctypes.create_string_buffer(size.value)
+        link.nvJitLinkGetLinkedCubin(handle, code)
+    out = np.zeros((2, 5), np.uint32)
+    launch(code.value.decode(), [out], grid=(5, 1, 1), block=(64, 1, 1), cooperative=True)
+    assert out[1].tolist() == [1, 2, 3, 4, 0]
