@@ -21,7 +21,7 @@ from .device import current_device
 
 _POINTER, _INT = ctypes.c_void_p, ctypes.c_int
 _Init, _Load = ctypes.CFUNCTYPE(_INT, _POINTER), ctypes.CFUNCTYPE(_INT, _POINTER, _INT)
-_DL_CUDA: Final = 2
+DL_CUDA: Final = 2
 PROVIDER: Final = "cutlass.cutlass_dsl.tvm_ffi_provider"
 """The part of CuTeDSL that compiles with --enable-tvm-ffi."""
 SYMBOL: Final = "__tvm_ffi_"
@@ -137,7 +137,7 @@ def cuda_capsule(capsule: Any) -> Any:
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     device = ctypes.cast(get(capsule, b"dltensor") + 8, ctypes.POINTER(ctypes.c_int32))
-    device[0], device[1] = _DL_CUDA, 0
+    device[0], device[1] = DL_CUDA, 0
     return capsule
 
 
@@ -154,7 +154,7 @@ class Capsule:
             return cuda_capsule(torch.utils.dlpack.to_dlpack(self._tensor.detach()))
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _DL_CUDA, 0
+        return DL_CUDA, 0
 
 
 def _load_once(state: int, init: int, load_to_device: int, _set_error: int) -> int:

@@ -17,6 +17,7 @@ from ..bridge import ffi
 from ..bridge.device import current_device
 from ..modules import LoadedModule, load
 from ..patching import Patches
+from . import ffi_outputs
 from .errors import not_emulated
 from .streams import Current
 from .tensors import is_emulated
@@ -68,14 +69,15 @@ def _create(compiled: Any) -> Any:
 
 
 def _of_module(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Module.get_function whose functions get tensors of the emulated device as CUDA tensors."""
+    """Return Module.get_function whose functions get and return tensors of the emulated device as CUDA tensors."""
 
     def get_function(module: Any, name: str, query_imports: bool = False) -> Any:
         function = original(module, name, query_imports)
 
         @wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:
-            return ffi.on_stream(function, args, kwargs)
+            with ffi_outputs.allocated() as as_torch:
+                return as_torch(ffi.on_stream(function, args, kwargs))
 
         return called
 

@@ -13,7 +13,7 @@ from .source import Source
 from .statements import Function, Statement, Statements
 from .syntax import ALL_BYTES, Address, Instr, Location, Operand, Reg, Symbol, Variable, Vector
 
-_INSTRUCTION = re.compile(r"(?:@(!?)([\w$%]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
+_INSTRUCTION = re.compile(r"(?:@(!?)([\w$%]+)\s+)?([a-z][\w.:]*(?:\s+\.[A-Za-z][\w.:]*)*)\s*(.*)", re.S)
 _REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s*(.*)", re.S)
 _USED_BYTES = re.compile(r'\.pragma\s+"used_bytes_mask\s+(0x[0-9a-fA-F]{1,8}|\d+)"')
 _PLAIN = re.compile(r"[^\s\[{(|!,]+(?:, [^\s\[{(|!,]+)*")
@@ -104,7 +104,7 @@ class Body:
         negated, predicate, spelling, rest = match.groups()
         scope = statement.scope
         guard = (self._statements.guard(predicate, statement), not negated) if predicate else None
-        opcode, modifiers = split(spelling)
+        opcode, modifiers = split("".join(spelling.split()))
         opcode = "ld" if opcode == "ldu" else opcode
         operands = self._operands(rest, statement)
         if opcode == "ret" and (end := _end_of_function(scope)) is not None:

@@ -140,6 +140,12 @@ def test_comments_count_as_space() -> None:
     assert [(i.opcode, i.line) for i in k.instrs] == [("mov", 9)]
 
 
+def test_modifiers_may_stand_apart() -> None:
+    """CUTLASS writes `bulk_group .L2::cache_hint`."""
+    first, _ = kernel(".reg .b32 %r<3>; add\t.s32 .sat %r1, %r2, 1; ret;").instrs
+    assert (first.opcode, first.modifiers) == ("add", ("s32", "sat"))
+
+
 def test_parameters_are_laid_out_by_alignment() -> None:
     params = (
         ".param .u8 a, .param .align 64 .b8 b[128], .param .u32 c, .param .u64 d, .param .u64 .ptr .global .align 16 e"
