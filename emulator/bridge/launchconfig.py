@@ -41,7 +41,8 @@ class LaunchConfig:
     cluster: the preferred cluster shape if the grid is a multiple of it, else the regular one; None if neither is
     given. attributes: ids of the given launch attributes. cooperative: all CTAs must be resident at the same time.
     programmatic: it may start before the stream's previous launch has ended (programmatic dependent launch).
-    values: id and bytes of each attribute. event: recorded when dependent launches may start.
+    values: id and bytes of each attribute. event: recorded when dependent launches may start, which is the start of
+    all CTAs with event_at_start.
     """
 
     grid: Dim3
@@ -54,6 +55,7 @@ class LaunchConfig:
     values: tuple[tuple[int, bytes], ...] = ()
     programmatic: bool = False
     event: int = 0
+    event_at_start: bool = False
 
     @classmethod
     def read(cls, address: int) -> LaunchConfig:
@@ -63,7 +65,7 @@ class LaunchConfig:
         clusters: dict[int, Dim3] = {}
         ids = []
         values = []
-        cooperative = programmatic = False
+        cooperative = programmatic = at_start = False
         event = 0
         for i in range(raw.attribute_count):
             at = raw.attributes + i * _ATTRIBUTE_BYTES
@@ -75,6 +77,7 @@ class LaunchConfig:
                 programmatic = ctypes.c_int.from_address(at + _VALUE_OFFSET).value != 0
             if ids[-1] == PROGRAMMATIC_EVENT:
                 event = ctypes.c_uint64.from_address(at + _VALUE_OFFSET).value
+                at_start = ctypes.c_int.from_address(at + _VALUE_OFFSET + 12).value != 0
             if ids[-1] in (CLUSTER_DIMENSION, PREFERRED_CLUSTER):
                 clusters[ids[-1]] = _dim3((ctypes.c_uint * 3).from_address(at + _VALUE_OFFSET))
         cluster = clusters.get(CLUSTER_DIMENSION)
@@ -83,7 +86,7 @@ class LaunchConfig:
             cluster = preferred
         shared, stream = raw.dynamic_shared_bytes & 0xFFFF_FFFF, raw.stream or 0
         block, given = _dim3(raw.block), tuple(values)
-        return cls(grid, block, cluster, shared, tuple(ids), stream, cooperative, given, programmatic, event)
+        return cls(grid, block, cluster, shared, tuple(ids), stream, cooperative, given, programmatic, event, at_start)
 
 
 def _dim3(values: ctypes.Array[ctypes.c_uint]) -> Dim3:

@@ -33,10 +33,10 @@ class Prototype(NamedTuple):
 def prototype(name: str) -> Prototype:
     """Return the prototype of a function of CUDA. Raises KeyError for an unknown name.
 
-    A name with a version suffix that the tables do not list has the prototype of the name without it.
+    A name with a suffix (a version, _ptsz, _ptds) that the tables do not list has the prototype of the name without it.
     """
     known = _prototypes()
-    return known[name] if name in known else known[re.sub(r"_v\d+$", "", name)]
+    return known[name] if name in known else known[re.sub(r"_(v\d+|pt(sz|ds))$", "", name)]
 
 
 def names(prefix: str) -> list[str]:

@@ -18,7 +18,7 @@ from .errors import (
     CudaError,
     not_emulated,
 )
-from .order import Order, Tail
+from .order import GRAPH, Order, Tail
 
 Work = Callable[[], None]
 _HANDLES: Final = itertools.count(0x1000)
@@ -29,69 +29,94 @@ def new_handle() -> int:
     return next(_HANDLES)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Node:
-    """Captured work. after: the nodes (bits) that happen before it. previous: the only such node, if there is one."""
+    """Work of a graph.
+
+    after: the nodes (bits) that happen before it. early: those among them of which only what comes before their
+    griddepcontrol.launch_dependents happens before it.
+    """
 
     work: Work
     after: int
-    previous: int | None
+    early: int = 0
 
 
 @dataclass(eq=False)
 class Graph:
-    """Captured work in order of submission, and the driver's handle of the graph."""
+    """Captured work in order of submission, or nodes in order of their creation, and the driver's handle."""
 
     nodes: list[Node] = field(default_factory=list)
     handle: int = field(default_factory=new_handle)
     pool: list[Any] = field(default_factory=list)
     """Memory that was allocated during the capture. The graph keeps it."""
 
+    def copy(self) -> Graph:
+        """Return the graph as it is now, with a handle of its own: an executable graph."""
+        return Graph([replace(node) for node in self.nodes], pool=self.pool)
+
     def replay(self, order: Order, stream: int) -> None:
-        """Do all the work once, on a stream."""
-        first, ends = order.tail_of_graph(stream), list[Tail]()
-        for node in self.nodes:
-            tail, left = replace(first), node.after
+        """Do all the work once, on a stream, after the graph's last replay on any stream."""
+        order.wait_for_replay(stream, self.handle)
+        first, ends = order.tail_of_graph(stream), dict[int, Tail]()
+        for number in self._in_order():
+            node, tail = self.nodes[number], replace(first)
+            left = node.after & ~node.early
             while left:
                 latest = left.bit_length() - 1
                 tail.follow(ends[latest].submitted)
                 left &= ~(self.nodes[latest].after | 1 << latest)
-            if node.previous is not None:
-                tail.done, tail.begun = ends[node.previous].done, ends[node.previous].begun
-            ends.append(tail)
+            for each in range(node.early.bit_length()):
+                if node.early >> each & 1:
+                    tail.follow_trigger(ends[each])
+            ends[number] = tail
             try:
                 with order.node(tail):
                     node.work()
             finally:
                 order.end_graph(stream, tail.submitted)
+        order.record(self.handle, stream)
+
+    def _in_order(self) -> list[int]:
+        """Return the nodes, each behind those that happen before it. An edge may lead to a node that is older."""
+        found, left, done = list[int](), list(range(len(self.nodes))), 0
+        while left:
+            number = next(each for each in left if not self.nodes[each].after & ~done)
+            left.remove(number)
+            found.append(number)
+            done |= 1 << number
+        return found
 
 
 @dataclass(eq=False)
 class _Capture:
     """An open capture.
 
-    seen: for each stream, the nodes (bits) that happen before its next operation. last: its last node, None if it
-    has waited since.
+    seen: for each stream, the nodes (bits) that happen before its next operation. last: its last node, 0 if it has
+    waited since. early: the nodes (bits) among `seen` whose trigger suffices for its next operation.
     """
 
     origin: int
     graph: Graph = field(default_factory=Graph)
     seen: dict[int, int] = field(default_factory=dict)
-    last: dict[int, int | None] = field(default_factory=dict)
+    last: dict[int, int] = field(default_factory=dict)
+    early: dict[int, int] = field(default_factory=dict)
     valid: bool = True
 
-    def submit(self, stream: int, work: Work) -> None:
+    def submit(self, stream: int, work: Work, programmatic: bool) -> None:
         if not self.valid:
             raise CudaError(INVALIDATED)
-        number, nodes = len(self.graph.nodes), self.graph.nodes
-        nodes.append(Node(work, self.seen[stream], self.last.get(stream)))
-        self.seen[stream] |= 1 << number
-        self.last[stream] = number
+        made, nodes = 1 << len(self.graph.nodes), self.graph.nodes
+        previous = self.last.get(stream, 0) if programmatic else 0
+        nodes.append(Node(work, previous or self.seen[stream], self.early.pop(stream, 0) | previous))
+        self.seen[stream] |= made
+        self.last[stream] = made
 
-    def wait(self, stream: int, nodes: int) -> None:
-        """Let a stream's next operation come after these nodes."""
-        self.seen[stream] = self.seen.get(stream, 0) | nodes
-        self.last[stream] = None
+    def wait(self, stream: int, nodes: int, early: int) -> None:
+        """Let a stream's next operation come after these nodes. early: those whose trigger suffices."""
+        self.seen[stream] = self.seen.get(stream, 0) | (early or nodes)
+        self.last[stream] = 0
+        self.early[stream] = self.early.get(stream, 0) | early
 
     def joined(self) -> bool:
         """Return True if the origin stream is ordered after all work of the other streams."""
@@ -107,9 +132,11 @@ class Captures:
 
     def __init__(self) -> None:
         self._open: dict[int, _Capture] = {}
-        self._recorded: dict[int, tuple[_Capture, int]] = {}
+        self._recorded: dict[int, tuple[_Capture, int, int]] = {}
         self._past_events: set[int] = set()
         self.graphs: dict[int, Graph] = {}
+        self.nodes: dict[int, tuple[Graph, int]] = {}
+        """The nodes that the program made itself, by handle: the graph and the number in it."""
         self.order = Order()
 
     def capturing(self, stream: Any) -> bool:
@@ -126,13 +153,34 @@ class Captures:
         capture = self._open.get(int(stream))
         return capture.graph if capture else None
 
-    def submit(self, stream: Any, work: Work) -> None:
+    def submit(self, stream: Any, work: Work, programmatic: bool = False) -> None:
         """Do `work` now, or store it in the graph if the stream is capturing."""
         capture = self._open.get(int(stream))
         if capture is None:
             work()
         else:
-            capture.submit(int(stream), work)
+            capture.submit(int(stream), work, programmatic)
+
+    def add_node(self, graph: Graph, after: int, early: int, submit: Callable[[int], object]) -> Node:
+        """Let `submit` submit one operation to the stream that it gets, and make that a node of a graph."""
+        self._open[GRAPH] = _Capture(GRAPH, graph, {GRAPH: after}, early={GRAPH: early})
+        try:
+            submit(GRAPH)
+        finally:
+            del self._open[GRAPH]
+        return graph.nodes[-1]
+
+    def graph(self, handle: int) -> Graph:
+        """Return a graph or an executable graph. Raises CudaError if there is none."""
+        if handle not in self.graphs:
+            raise CudaError(INVALID_VALUE)
+        return self.graphs[handle]
+
+    def copied(self, handle: int) -> int:
+        """Return the handle of a copy of a graph."""
+        made = self.graph(handle).copy()
+        self.graphs[made.handle] = made
+        return made.handle
 
     def synchronize(self, stream: Any = None) -> None:
         """Check that synchronising with or querying a stream (None: the device) is allowed.
@@ -161,12 +209,16 @@ class Captures:
         self._open[int(stream)] = capture = _Capture(int(stream), seen={int(stream): 0})
         self.graphs[capture.graph.handle] = capture.graph
 
-    def record(self, event: Any, stream: Any) -> None:
-        """Record an event: it represents the stream's work so far and belongs to the stream's capture."""
+    def record(self, event: Any, stream: Any, early: bool = False) -> None:
+        """Record an event: it represents the stream's work so far and belongs to the stream's capture.
+
+        early: of the last launch, only what comes before its dependents may start.
+        """
         capture = self._open.get(int(stream))
         self._past_events.discard(int(event))
         if capture is not None:
-            self._recorded[int(event)] = capture, capture.seen[int(stream)]
+            last = capture.last[int(stream)] if early else 0
+            self._recorded[int(event)] = capture, capture.seen[int(stream)], last
         else:
             self._recorded.pop(int(event), None)
             self.order.record(event, stream)
@@ -177,13 +229,13 @@ class Captures:
         if int(event) not in self._recorded:
             self.order.wait(stream, event)
             return
-        capture, seen = self._recorded[int(event)]
+        capture, seen, early = self._recorded[int(event)]
         if not capture.valid:
             raise CudaError(INVALIDATED)
         own = self._open.setdefault(int(stream), capture)
         if own is not capture:
             raise self._invalidated(MERGE, own, capture)
-        capture.wait(int(stream), seen)
+        capture.wait(int(stream), seen, early)
 
     def end(self, stream: Any) -> Graph | None:
         """Stop capturing and return the graph, None if the stream was not capturing."""

@@ -23,7 +23,7 @@ def install(patches: Patches, memory: Allocations, captures: Captures) -> None:
     patches.set(LaunchingDevice, "memory", _with_host_memory(LaunchingDevice.memory, memory))
     patches.set(LaunchingDevice, "surroundings", _surroundings(captures.order))
     end = captures.order.end
-    patches.set(LaunchingDevice, "ended", lambda device, launch, config: end(launch, config.stream, config.event))
+    patches.set(LaunchingDevice, "ended", lambda _, launch, to: end(launch, to.stream, to.event, to.event_at_start))
     patches.set(LaunchingDevice, "call", _without_cpu_tensors(LaunchingDevice.call, memory))
 
 
@@ -98,6 +98,8 @@ def _capturing(original: Callable[..., None], captures: Captures, host: Allocati
             with host.without([piece for piece in pointed if piece.freed]):
                 original(device, kernel, config, kept.address)
 
-        captures.submit(config.stream, replay)
+        captures.submit(config.stream, replay, config.programmatic)
+        if config.event:
+            captures.record(config.event, config.stream, early=True)
 
     return launch

@@ -26,6 +26,7 @@ from .errors import (
     not_emulated,
     unsupported,
 )
+from .graph_nodes import GraphNodes, box_of_driver
 from .memory import Kind
 from .properties import BUS, PROPERTIES
 
@@ -104,6 +105,10 @@ class LibCuda(CLibrary):
             self._add(name.replace("D", "D2D"), partial(self.fill_rows, width=width))
         for name, by in (("Free_v2", "Free"), ("FreeHost", "FreeHost"), ("FreeAsync", "FreeAsync")):
             self._add(f"cuMem{name}", partial(self.free, by=f"cuda{by}"))
+        graphs = GraphNodes(self, lambda kernel: kernel, box_of_driver)
+        for name, method in graphs.functions.items():
+            for version in ("_v2",) if name in graphs.versioned else ("", "_v2"):
+                self._add(f"cu{name}{version}", method)
         self.known = {unversioned(name) for name in self.functions}
         for name in names("cu"):  # so that a program that asks for all functions can start
             if name[2].isupper() and unversioned(name) not in self.known:
@@ -217,6 +222,10 @@ class LibCuda(CLibrary):
         if not self.session.allocations.unregister(address):
             raise CudaError(NOT_REGISTERED)
 
+    @entry("cuMemcpy3D_v2", "cuMemcpy3DAsync_v2")
+    def copy_box(self, given: int, stream: int | None = None) -> None:
+        self.session.copy_box(*box_of_driver(given), stream)
+
     def copy(self, destination: int, source: int, size: int, stream: int | None = None, *, kind: Kind) -> None:
         self.session.copy(destination, source, size, kind, stream)
 
@@ -316,8 +325,7 @@ class LibCuda(CLibrary):
     @entry("cuGraphLaunch")
     def launch_graph(self, graph: int, stream: int) -> None:
         captures = self.session.captures
-        if (found := captures.graphs.get(graph)) is None:
-            raise CudaError(INVALID_VALUE)
+        found = captures.graph(graph)
         captures.submit(stream, lambda: found.replay(captures.order, stream))
 
     @entry("cuStreamGetCaptureInfo_v2")
@@ -334,9 +342,13 @@ class LibCuda(CLibrary):
         self.capture_info(*shared, count)
         put(edges, LONG, 0)
 
+    @entry("cuGraphInstantiateWithFlags", "cuGraphInstantiate_v2")
+    def instantiate(self, executable: int, graph: int) -> None:
+        put(executable, LONG, self.session.captures.copied(graph))
+
     @entry("cuGraphInstantiateWithParams")
     def instantiate_with(self, executable: int, graph: int, parameters: int) -> None:
-        self.same_handle(executable, graph)
+        self.instantiate(executable, graph)
         put(parameters + 24, INT, 0)  # success
 
     @entry("cuEventRecord", "cuEventRecordWithFlags")
@@ -411,10 +423,7 @@ class LibCuda(CLibrary):
         put(address, LONG, found[0])
         put(size, LONG, found[1])
 
-    @entry(
-        *("cuLibraryGetModule", "cuKernelGetFunction", "cuMemHostGetDevicePointer_v2"),
-        *("cuGraphInstantiateWithFlags", "cuGraphInstantiate_v2"),
-    )
+    @entry("cuLibraryGetModule", "cuKernelGetFunction", "cuMemHostGetDevicePointer_v2")
     def same_handle(self, found: int, handle: int) -> None:
         put(found, LONG, handle)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Final
@@ -13,13 +14,19 @@ from ..bridge.driver import LAUNCH_FAILURE, put
 from ..bridge.launchconfig import LaunchConfig
 from ..bridge.prototypes import names
 from . import code
-from .c_library import INT, LONG, CLibrary, entry
+from .c_library import INT, LONG, CLibrary, entry, parameter_count
 from .captures import new_handle
 from .errors import INVALID_DEVICE, INVALID_FUNCTION, INVALID_SYMBOL, CudaError, not_emulated, unsupported
+from .graph_nodes import GraphNodes, box_of_runtime
 from .libcuda import LibCuda, error_text, launch_config
 from .memory import Kind
 from .properties import PROPERTIES
 
+_PER_THREAD: Final = re.compile("_pt(sz|ds)$")
+_OF_A_STREAM: Final = re.compile(
+    "(__)?cuda(Mem(cpy|set)|Launch|EventRecord|GraphLaunch|(Malloc.*|Free)Async|Stream(Add|Is|Query|Synch|Wait))"
+)
+"""Functions that nvcc names otherwise with --default-stream per-thread."""
 _MEMORY_TYPE_HOST, _MEMORY_TYPE_DEVICE = 0, 2
 Shape = tuple[int, int, int]
 
@@ -104,17 +111,32 @@ class LibCudart(CLibrary):
         super().__init__()
 
     def _add_more(self) -> None:
+        self._graphs = GraphNodes(self._driver, self._kernel, box_of_runtime)
+        for name, method in self._graphs.functions.items():
+            self._add(f"cuda{name}", method)
         for name, driver_name in _DRIVER_FUNCTIONS.items():
             self._add(name, self._driver.methods[driver_name])
         for name, which in (("cudaGetErrorName", 0), ("cudaGetErrorString", 1)):
             self._add(name, partial(error_text, which=which), always=True)
+        for name in filter(_OF_A_STREAM.match, list(self.methods)):
+            waits = name.startswith("cudaMem") and not name.endswith("Async")
+            self._add(f"{name}{'_ptds' if waits else '_ptsz'}", partial(self._on_thread, self.methods[name]))
         for name in names("cuda"):  # so that a program that links to one can start, and a call says what is missing
             if name not in self.functions:
                 self._add(name, unsupported(name, "it needs a CUDA runtime"))
 
     def of_static_runtime(self, name: str) -> int:
         """Return the address of the function that replaces one of the static runtime, 0 if there is none."""
-        return self.address(name.removesuffix("_ptsz").removesuffix("_ptds"))
+        return self.address(name) or self.address(_PER_THREAD.sub("", name))
+
+    def _on_thread(self, method: Callable[..., int | None], *given: int) -> int | None:
+        """Call a function with the calling thread's default stream."""
+        order = self.session.order
+        order.per_thread = True
+        try:
+            return method(*given[: parameter_count(method)])
+        finally:
+            order.per_thread = False
 
     # Registration by nvcc's host code
 
@@ -259,6 +281,14 @@ class LibCudart(CLibrary):
     @entry("cudaMemcpy2D", "cudaMemcpy2DAsync")
     def copy_rows(self, *given: int) -> None:
         self.session.copy_rows(*given)
+
+    @entry("cudaMemcpy3D", "cudaMemcpy3DAsync")
+    def copy_box(self, given: int, stream: int | None = None) -> None:
+        self.session.copy_box(*box_of_runtime(given), stream)
+
+    @entry("cudaGraphAddMemcpyNode1D")
+    def add_copy(self, node: int, graph: int, before: int, count: int, *copied: int) -> None:
+        self._graphs.make(lambda stream: self.copy(*copied, stream), node, graph, before, count)
 
     @entry("cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync")
     def copy_to_symbol(self, symbol: int, source: int, size: int, offset: int, *kind_and_stream: int) -> None:

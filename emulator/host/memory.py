@@ -62,6 +62,12 @@ class Piece:
         return f"{self.address:#x} to {self.end - 1:#x} ({self.size} bytes), freed by {self.freed} at {self.at}"
 
 
+def _is_mapped(address: int) -> bool:
+    """Return whether the process may access an address: pinned memory that was freed is not mapped."""
+    page = ctypes.c_void_p(address & -PAGESIZE)
+    return not ctypes.CDLL(None).mincore(page, ctypes.c_size_t(1), ctypes.byref(ctypes.c_ubyte()))
+
+
 class Allocations:
     """The device's live allocations, by address. Each is aligned to 512 bytes, as cudaMalloc aligns.
 
@@ -192,7 +198,8 @@ class Allocations:
         """Raise CudaError if the bytes leave the allocation of the first, or must be the device's and are not."""
         piece = self.containing(address)
         found = self._variable(address) if piece is None else (piece.address, piece.size)
-        if address + size > sum(found) if found else on_device or not address:
+        gone = not address or (found is None and bool(self.freed_at(address)) and not _is_mapped(address))
+        if address + size > sum(found) if found else on_device or gone:
             if piece is None:
                 self._report_freed(address, f"an operation on {size} bytes at {address:#x}")
             raise CudaError(INVALID_VALUE, f": {size} bytes at {address:#x} are not the device's")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -30,6 +31,10 @@ SMALL: Final = 1 << 20
 """torch's allocator serves requests up to this size, and larger ones, from memory of their own."""
 LEGACY: Final = (0, 1)
 """The handles of the default stream, which waits for all blocking streams, as they do for it."""
+PER_THREAD: Final = 2
+"""The handle of the default stream of the thread that calls: a blocking stream."""
+GRAPH: Final = -1
+"""Stands for the stream of nodes that a program adds to a graph one by one."""
 
 
 @dataclass
@@ -37,18 +42,31 @@ class Tail:
     """The sets of operations that come before a stream's next one.
 
     submitted: all its operations, and those before them. done: those that are complete when its last operation is.
-    begun: those before a launch that may start when the last one allows it.
+    begun: those before a launch that may start when the last one allows it. early: the next launch may start so.
     """
 
     blocking: bool = True
     submitted: int = 0
     done: int = 0
     begun: int = 0
+    early: bool = False
 
     def follow(self, operations: int) -> None:
         """Let all these operations come before the next one."""
         self.submitted |= operations
-        self.done = self.begun = self.submitted
+        self.done |= self.submitted
+        self.begun = self.submitted
+
+    def follow_trigger(self, other: Tail) -> None:
+        """Let the next launch start when the last one of another tail allows it."""
+        self.begun |= other.begun
+        self.done |= other.done
+        self.submitted |= other.submitted
+        self.early = True
+
+    def shift(self, first: int) -> None:
+        """Forget the first operations, and count from 0 again."""
+        self.submitted, self.done, self.begun = (s >> first for s in (self.submitted, self.done, self.begun))
 
 
 class Order:
@@ -63,8 +81,11 @@ class Order:
         self._next = 0
         self._alive = self._host = self._on_host = 0
         self._tails: dict[int, Tail] = {0: Tail()}
-        self._events: dict[int, int] = {}
+        self._events: dict[int, Tail] = {}
         self._node: Tail | None = None
+        self._threads: dict[int, int] = {}
+        self.per_thread = False
+        """True while the program calls a function that it compiled with --default-stream per-thread."""
         self.pinned: Callable[[], Iterable[Piece]] = lambda: ()
         """Returns the allocations of pinned and managed memory."""
         self.concurrent = False
@@ -75,13 +96,19 @@ class Order:
         self._tails[stream] = Tail(blocking)
         self.concurrent |= not blocking or sum(tail.blocking for tail in self._tails.values()) > 2
 
+    def own(self, stream: Any) -> int:
+        """Return the handle of a stream, where the default stream may be that of the calling thread."""
+        if stream == PER_THREAD or (stream == 0 and self.per_thread):
+            return PER_THREAD + (self._threads.setdefault(get_ident(), len(self._threads)) << 32)
+        return int(stream)
+
     def _tail(self, stream: int) -> Tail:
         if self._node is not None:
             return self._node
-        known = self._tails.get(0 if stream in LEGACY else stream)
-        if known is None:
-            known = self._tails[stream] = Tail()
-        return known
+        stream = 0 if stream in LEGACY else stream
+        if stream not in self._tails:
+            self.create(stream, blocking=True)
+        return self._tails[stream]
 
     def _before(self, stream: int) -> int:
         """Return the operations that come before a stream's next one."""
@@ -127,9 +154,9 @@ class Order:
             first = next(iter(self._live), self._next)
             self._next -= first
             self._alive, self._host, self._on_host = (s >> first for s in (self._alive, self._host, self._on_host))
-            self._events = {event: seen >> first for event, seen in self._events.items() if seen >> first}
-            for tail in self._tails.values():
-                tail.submitted, tail.done, tail.begun = (s >> first for s in (tail.submitted, tail.done, tail.begun))
+            self._events = {event: tail for event, tail in self._events.items() if tail.submitted >> first}
+            for tail in (*self._tails.values(), *self._events.values()):
+                tail.shift(first)
             for operation in self._live.values():
                 operation.number -= first
             self._live = {operation.number: operation for operation in self._live.values()}
@@ -146,12 +173,15 @@ class Order:
         find: returns its footprint. at: where the program submitted it, if not here. on_host: in pinned memory too.
         """
         self._forget_oldest()
+        stream = self.own(stream)
         before = self._before(stream)
         unordered = self._unordered(before) if self.concurrent or self._on_host else []
         self._check(name, stream_name(stream), find() if unordered else NOTHING, unordered)
         made = self._add(name, stream, find, at=at)
         self._on_host |= made * on_host
-        self._tail(stream).follow(before | made)
+        tail = self._tail(stream)
+        tail.follow(before | made)
+        tail.done, tail.early = tail.submitted, False
 
     def access(self, name: str, footprint: Runs) -> None:
         """Check an access of the host. What a kernel writes in system scope counts as its flag."""
@@ -202,11 +232,13 @@ class Order:
 
         programmatic: it may start when the launch before allows it. triggers: it may allow that to the launch after it.
         """
-        if not (self.concurrent or programmatic or triggers):
+        stream = self.own(stream)
+        if not (self.concurrent or programmatic or triggers or self._tail(stream).early):
             return None
         self._forget_oldest()
         begun = waited = self._before(stream)
         tail = self._tail(stream)
+        programmatic |= tail.early
         if programmatic:
             outside = begun & ~tail.submitted | self._host
             begun, waited = tail.begun | outside, tail.done | outside
@@ -214,7 +246,7 @@ class Order:
         for operation in self._unordered(self._host):
             if not begun >> operation.number & 1:
                 needed = missing_between(operation.stream, stream_name(stream))
-                if tail.submitted >> operation.number & 1:
+                if (tail.submitted | tail.done) >> operation.number & 1:
                     waits = waited >> operation.number & 1
                     needed = "griddepcontrol.wait" if waits else "griddepcontrol.wait in the launch between them"
                 operations.append(operation)
@@ -224,35 +256,35 @@ class Order:
                 missing.append("griddepcontrol.wait")
         return Surroundings(operations, missing, begun, waited)
 
-    def end(self, launch: Launch, stream: int, event: int = 0) -> None:
-        """Remember a launch that has run. event: recorded when its dependents may start."""
-        around, shadow, tail = launch.surroundings, GlobalShadow.of(launch), self._tail(stream)
-        name, before = f"kernel {launch.kernel.name}", self._before(stream)
-        if around is None:
-            written = shadow.written()
-            if self._is_on_host(written):
-                written = shadow.accessed()
-            whole = self._add(name, stream, lambda: written)
-            self._on_host |= whole * self._is_on_host(written)
-            tail.follow(before | whole)
-            if event:
-                self._events[event] = tail.submitted
-            return
-        made = shadow.accessed()
-        late = np.array([by.late for by in made.by], bool)[made.which] if made.by else made.writes
+    def end(self, launch: Launch, stream: int, event: int = 0, at_start: bool = False) -> None:
+        """Remember a launch that has run.
+
+        event: recorded when its dependents may start. at_start: they may start when all its CTAs have.
+        """
+        stream = self.own(stream)
+        shadow, tail, before = GlobalShadow.of(launch), self._tail(stream), self._before(stream)
+        around = launch.surroundings or Surroundings(begun=before, waited=before)
+        made = shadow.written() if launch.surroundings is None else shadow.accessed()
+        if launch.surroundings is None and self._is_on_host(made):
+            made = shadow.accessed()
+        # Without a trigger the dependents start when all CTAs have ended. But only a wait makes the writes visible.
+        late = np.array([by.late for by in made.by], bool)[made.which] if around.triggered else made.writes
         completes = around.waited if around.has_waited else around.begun
-        first = self._add(name, stream, lambda: made.part(~late), bool(around.triggered))
+        name = f"kernel {launch.kernel.name}"
+        first = self._add(name, stream, lambda: made.part(~late), bool(around.triggered)) if not late.all() else 0
         rest = self._add(name, stream, lambda: made.part(late)) if late.any() else 0
         self._on_host |= (first | rest) * self._is_on_host(made)
-        for operation in self._of(first | rest):
+        for operation in self._of(first | rest) if launch.surroundings else ():
             operation.released = shadow.flags.of_the_device()
-        tail.submitted = before | first | rest
+        tail.submitted = before | completes | first | rest
         tail.done = completes | first | rest
-        tail.begun = tail.done
-        if around.triggered:
-            tail.begun = first | (around.waited if around.triggers_waited else around.begun)
+        tail.begun = first | (around.waited if around.triggers_waited else around.begun)
+        tail.early = False
+        if not around.triggered:
+            tail.begun = first | completes
         if event:
-            self._events[event] = tail.begun
+            begun = around.begun if at_start else tail.begun
+            self._events[event] = Tail(submitted=begun, done=tail.done, begun=begun, early=True)
 
     def _is_on_host(self, accessed: Runs) -> bool:
         return any(accessed.within(piece.address, piece.end).starts.size for piece in self.pinned())
@@ -261,11 +293,16 @@ class Order:
 
     def record(self, event: Any, stream: Any) -> None:
         """Record an event on a stream."""
-        self._events[int(event)] = self._before(int(stream))
+        self._events[int(event)] = Tail(submitted=self._before(self.own(stream)))
 
     def wait(self, stream: Any, event: Any) -> None:
         """Let a stream wait for an event."""
-        self._tail(int(stream)).follow(self._events.get(int(event), 0))
+        tail, seen = self._tail(self.own(stream)), self._events.get(int(event))
+        if seen is not None:
+            tail.follow(seen.submitted)
+            if seen.early:
+                tail.done |= seen.done
+                tail.early = True
 
     def wait_for_all(self, stream: int) -> None:
         """Let a stream wait for all others."""
@@ -276,11 +313,13 @@ class Order:
         if stream is None:
             self._wait_for((1 << self._next) - 1)
         else:
-            self._wait_for(self._before(0) if int(stream) in LEGACY else self._tail(int(stream)).submitted)
+            stream = self.own(stream)
+            self._wait_for(self._before(0) if stream in LEGACY else self._tail(stream).submitted)
 
     def synchronize_event(self, event: Any) -> None:
         """Let the host wait for an event."""
-        self._wait_for(self._events.get(int(event), 0))
+        if (seen := self._events.get(int(event))) is not None:
+            self._wait_for(seen.submitted)
 
     def _wait_for(self, operations: int) -> None:
         self._host |= operations
@@ -325,15 +364,20 @@ class Order:
 
     # Graphs
 
+    def wait_for_replay(self, stream: int, graph: int) -> None:
+        """Let a stream wait for the last replay of a graph: an executable graph never runs beside itself."""
+        if graph in self._events:
+            self._tail(self.own(stream)).follow(self._events[graph].submitted)
+
     def tail_of_graph(self, stream: int) -> Tail:
         """Return what the first operations of a graph come after that is launched on a stream."""
         found = Tail()
-        found.follow(self._before(stream))
+        found.follow(self._before(self.own(stream)))
         return found
 
     def end_graph(self, stream: int, operations: int) -> None:
         """Let a stream's next operation come after all of a graph."""
-        self._tail(stream).follow(operations)
+        self._tail(self.own(stream)).follow(operations)
 
     @contextmanager
     def node(self, tail: Tail) -> Iterator[None]:
@@ -396,6 +440,8 @@ def _race_of_reuse(found: _Reusable, size: int, stream: int) -> StreamRace:
 
 def missing_between(other: str, me: str) -> str:
     """Describe what would order an operation of one stream before another."""
+    if other == me == stream_name(GRAPH):
+        return "an edge from the one node to the other (cudaGraphAddDependencies)"
     synchronized = f"a synchronisation with {other} (cudaStreamSynchronize, torch's synchronize)"
     if me == "the host":
         return f"{synchronized} before the host's access"
@@ -404,6 +450,10 @@ def missing_between(other: str, me: str) -> str:
 
 def stream_name(stream: int) -> str:
     """Return a stream's name for reports."""
+    if stream == GRAPH:
+        return "a node of a graph"
+    if stream & 0xFFFF_FFFF == PER_THREAD:
+        return "the per-thread default stream"
     return "the default stream" if stream in LEGACY else f"stream {stream:#x}"
 
 

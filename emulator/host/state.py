@@ -13,6 +13,9 @@ from .guard import Guard
 from .memory import Allocations, Kind, address_of
 from .order import Order, footprint_of, report
 
+Box = tuple[int, int, int]
+"""A box of memory: its address, and the bytes from one row and from one plane to the next."""
+
 
 class DriverState:
     """The device's memory, context, captures and events, and the runtime's last error."""
@@ -38,16 +41,23 @@ class DriverState:
         self, to: Any, to_pitch: int, source: Any, pitch: int, width: Any, height: int, kind: int, stream: Any = None
     ) -> None:
         """Copy `height` rows of `width` bytes that start a pitch of bytes apart, at the same time as `copy` would."""
-        ends = address_of(to), address_of(source)
-        written, read = (self._in_device_memory(at) for at in ends)
-        rows = [(at, step, int(width), height) for at, step in zip(ends, (to_pitch, pitch), strict=True)]
+        self.copy_box(
+            (address_of(to), to_pitch, 0), (address_of(source), pitch, 0), (int(width), height, 1), kind, stream
+        )
+
+    def copy_box(self, to: Box, source: Box, size: tuple[int, int, int], kind: int, stream: Any = None) -> None:
+        """Copy a box at the same time as `copy` would. size: bytes of a row, rows, planes."""
+        width, height, depth = size
+        written, read = (self._in_device_memory(at) for at, _, _ in (to, source))
+        rows = [[(at + i * plane, pitch, width, height) for i in range(depth)] for at, pitch, plane in (to, source)]
 
         name = "cudaMemcpy" if stream is None else "cudaMemcpyAsync"
         at, on_host = caller(), "host" in (read, written)
-        accessed = footprint_of(name, at, rows[1:] if read else (), rows[:1] if written else ())
+        accessed = footprint_of(name, at, rows[1] if read else (), rows[0] if written else ())
 
         def work() -> None:
-            self.allocations.copy_rows(to, to_pitch, source, pitch, width, height, kind)
+            for (there, step, _, _), (here, pitch, _, _) in zip(*rows, strict=True):
+                self.allocations.copy_rows(there, step, here, pitch, width, height, kind)
             self.order.submit(int(stream or 0), name, lambda: accessed, at, on_host)
 
         self._submit(stream, work)
@@ -63,11 +73,12 @@ class DriverState:
         at = caller()
         start = address_of(to)
         accessed = footprint_of(name, at, writes=[(start, pitch, width * int(count), height)])
+        on_host = self._in_device_memory(start) == "host"
 
         def work() -> None:
             for row in range(height):
                 self.allocations.fill(start + row * pitch, value, count, width)
-            self.order.submit(int(stream or 0), name, lambda: accessed, at)
+            self.order.submit(int(stream or 0), name, lambda: accessed, at, on_host)
 
         self._submit(stream, work)
 

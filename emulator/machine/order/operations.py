@@ -185,7 +185,7 @@ class Surroundings:
     waited: int = 0
     has_waited: bool = False
     triggers_waited: bool = False
-    """True if the launch had waited when a CTA executed griddepcontrol.launch_dependents."""
+    """True if griddepcontrol.wait happens before a CTA's griddepcontrol.launch_dependents."""
 
     def __post_init__(self) -> None:
         self.triggered: set[Any] = set()
@@ -208,7 +208,8 @@ class Surroundings:
         if warp.cta.ctaid not in self.triggered:
             self.triggered.add(warp.cta.ctaid)
             self._before_trigger.merge(warp.clock.for_other_clusters())
-            self.triggers_waited |= self.has_waited
+            seen = warp.clock.remote or {}
+            self.triggers_waited |= all(one in seen and seen[one][ORDERED + 1, 0] for one in self._waited.remote or ())
             warp.tick()
 
     def is_late(self, access: Access) -> bool:
