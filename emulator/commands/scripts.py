@@ -15,6 +15,7 @@ from typing import Final
 from ..bridge.patches import ORIGINAL_ENVIRONMENT
 from ..children.sitecustomize import SESSION
 from ..chip import DEVICE, DEVICES, NAME, VARIABLE
+from ..garbage import imports
 
 NO_OUTPUTS: Final = "under a clock launches compute no outputs: leave comparisons of results out of the script"
 
@@ -88,7 +89,10 @@ def prepare(script: Path, args: Sequence[str], needs_host: bool = True) -> None:
             f"SCRIPT: {script} is source text: compile it first, nvcc -gencode arch=compute_{architecture},"
             f"code=compute_{architecture} -o {script.stem} {script}, and run ./{script.stem}"
         )
-    if needs_host and not has_torch():
+    if has_torch():
+        with imports():
+            from ..host import session  # noqa: F401 - the caller enters it
+    elif needs_host:
         raise InvalidInput("SCRIPT needs torch, which is not installed: install torch")
     os.environ.pop(SESSION, None)  # options of a parent's emulated device: this command line overrides them
     sys.argv = [str(script), *args]

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emulator.garbage import imports
 from harness.host.verdict import Verdict
 from harness.judge import arguments
 from harness.judge.compile import COLOURS, compile_cases, processors
@@ -49,6 +50,8 @@ def main() -> int:
     recorder = RecordWriter(args.out, opened, 0)
     try:
         with recorder.phase("compile"):
+            with imports():
+                milestone.load()
             every = [*milestone.launched(), *milestone.beside(args.beside)]
             chosen = every if args.sample is None else milestone.sample(args.sample, args.beside)
             cases = {number: case for number, case in enumerate(every) if case in chosen}

@@ -14,11 +14,13 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from pathlib import Path
 from types import ModuleType
-
-import torch
+from typing import TYPE_CHECKING
 
 from harness.host.protected import PROTECTION
 from harness.paths import ROOT
+
+if TYPE_CHECKING:
+    import torch
 
 PACKAGE = "kernel"
 

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emulator.garbage import imports
 from harness.host.files import is_plain
 from harness.host.journal import one_line
 from harness.host.verdict import Verdict
@@ -90,10 +91,11 @@ def main() -> int:
     args = parser.parse_args()
     milestone: Milestone = args.milestone
     args.out.mkdir(parents=True, exist_ok=True)
-    device = DEVICES[args.device]()
-    if args.wait:
+    with imports():
+        device = DEVICES[args.device]()
         import_all(milestone)
-        milestone.beside(args.beside)
+        beside = milestone.beside(args.beside)
+    if args.wait:
         args.seed = int(sys.stdin.readline())
     if args.seed is None:
         code = record_here(milestone, args.device, args.target, args.out, args.beside)
@@ -112,7 +114,7 @@ def main() -> int:
     if opened.reason:
         verdict, reason = rejected(milestone), opened.reason
     else:
-        verdict, reason = run(milestone, device, recorder, milestone.beside(args.beside))
+        verdict, reason = run(milestone, device, recorder, beside)
     recorder.finish(verdict, reason)
     return verdict.exit_code
 
