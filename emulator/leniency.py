@@ -73,6 +73,7 @@ class Leniency(Enum):
     FENCE_OF_FOUR_WARPS = "fence_of_four_warps", Level.FORMAL
     UNNAMED_LANE = "unnamed_lane", Level.FORMAL
     UNDEFINED_SHUFFLE = "undefined_shuffle", Level.FORMAL
+    ENDED_THREADS = "ended_threads", Level.FORMAL
     SETMAXNREG = "setmaxnreg", Level.FORMAL
     RELINQUISH_OTHER_GROUP = "relinquish_other_group", Level.FORMAL
     LOCAL_UNWRITTEN = "local_unwritten", Level.FORMAL

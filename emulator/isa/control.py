@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import Misaligned, UnknownInstruction
+from ..machine.memory.global_shadow import DISCARD
 from ..machine.topology import Warp
 from ..native.builder import Builder
 from ..ptx.syntax import Imm, Instr
@@ -104,7 +105,8 @@ def _discard(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any, _size: int) -> None:
         lines = _lines(ins, warp, mask, address)
         lost = np.full((lines.size, LINE_BYTES // 8), ~np.uint64(0))
-        warp.cta.launch.memory.store(lines, lost, ins, warp, "discard")
+        warp.cta.cluster.outside.write(lines, lost, warp.access(ins, DISCARD), warp.clock, None)
+        warp.cta.launch.memory.store(lines, lost, ins, warp, DISCARD)
 
     return run
 

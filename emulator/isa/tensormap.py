@@ -14,6 +14,7 @@ from ..machine.formats.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, 
 from ..machine.launch.globalmem import host_bytes
 from ..machine.order.access import Access
 from ..machine.order.global_access import GlobalAccess
+from ..machine.order.operations import EarlierAccess
 from ..machine.topology import Warp
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
@@ -133,6 +134,9 @@ def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
     TMA could read the old map. The bytes decide: in NVIDIA's programs several warps make the same change, some after
     another warp's acquire.
     """
+    if warp.cta.launch.surroundings is not None and not _is_parameter(warp, address):
+        at = np.array([address], np.uint64)
+        warp.cta.cluster.outside.read(at, LIVE_BYTES, warp.access(ins, f"the tensor map of {ins.opcode}"), warp.clock)
     changes = _changes(warp).get(address)
     if changes is None:
         _check_stored(ins, warp, address)
@@ -170,12 +174,17 @@ def _check_stored(ins: Instr, warp: Warp, address: int) -> None:
 
 def _stored(warp: Warp, address: int) -> Access | None:
     """Return the last ordinary store of the launch to a map in global memory, None if there is none."""
-    launch = warp.cta.launch
-    if not launch.memory.tracked or 0 <= address - launch.params_address < launch.kernel.param_bytes:
+    if not warp.cta.launch.memory.tracked or _is_parameter(warp, address):
         return None
     area = warp.cta.cluster.outside.area(address, address + MAP_BYTES)
     wrote = None if area is None else area.last_writer(address)
-    return wrote if wrote is not None and wrote.generic and wrote.via is None else None
+    own = wrote is not None and wrote.generic and wrote.via is None and not isinstance(wrote, EarlierAccess)
+    return wrote if own else None
+
+
+def _is_parameter(warp: Warp, address: int) -> bool:
+    launch = warp.cta.launch
+    return 0 <= address - launch.params_address < launch.kernel.param_bytes
 
 
 def acquire(ins: Instr, warp: Warp, address: int) -> None:

@@ -8,7 +8,7 @@ from ptx_launch import aligned
 from test_cp_async_bulk_tensor import tensor_map
 
 import emulator
-from emulator.errors import CancelError, DataRace, Fault, MissingProxyFence
+from emulator.errors import BarrierError, CancelError, DataRace, Fault, MissingProxyFence, UnwrittenRead
 from tests.emulator.ptx_kernel import source
 
 FLAGS = {
@@ -118,3 +118,22 @@ def test_a_map_that_the_kernel_stores_needs_its_fence() -> None:
         faults = found(STORED.replace("FENCES", fences), raw, aligned(raw.copy()), values)
         assert bool(faults) != right
         assert all(isinstance(fault, MissingProxyFence) and "acquire" in fault.missing for fault in faults)
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_load_of_a_line_that_was_discarded(again: bool) -> None:
+    store = "add.u64 %q2, %q1, %b; st.global.u32 [%q2], %t; bar.warp.sync -1;"
+    body = f"""setp.eq.u32 %p0, %t, 0; add.u64 %q1, %a0, 127; and.b64 %q1, %q1, -128;
+@%p0 discard.global.L2 [%q1], 128; bar.warp.sync -1; {store * again}
+ld.global.u32 %r2, [%q1+8]; st.global.u32 [%a1], %r2; ret;"""
+    faults = found(body, np.zeros(128, np.uint32), np.zeros(4, np.uint32))
+    assert [type(fault) for fault in faults] == [UnwrittenRead] * (not again)
+
+
+@pytest.mark.parametrize(
+    ("body", "formal"),
+    [("@%p0 ret; bar.sync 0;", True), ("@%p0 ret; bar.sync 0, 32;", False), ("bar.sync 0; @%p0 ret;", False)],
+)
+def test_a_barrier_of_the_whole_cta_after_a_warp_has_ended(body: str, formal: bool) -> None:
+    faults = found(f"setp.ge.u32 %p0, %t, 32; {body} ret;", np.zeros(4, np.uint32), block=64)
+    assert [str(fault.level) for fault in faults if isinstance(fault, BarrierError)] == ["formal"] * formal

@@ -581,3 +581,41 @@ def test_a_copy_from_pinned_memory_that_was_freed(gpu: Gpu, device: emulator.Emu
     gpu.call("cuMemFreeHost", memory)
     gpu.call("cuMemcpyHtoDAsync_v2", gpu.x, memory, 4 * N, 0)
     assert isinstance(device.error, UseAfterFree)
+
+
+LOAD_BOX = """
+.shared .align 128 .b8 box[1024]; .shared .b64 full; mov.u32 %v, 0;
+mbarrier.init.shared.b64 [full], 1; mbarrier.arrive.expect_tx.shared.b64 _, [full], 1024;
+cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [box], [%start, {%v, %v}], [full];
+W: mbarrier.try_wait.parity.shared.b64 %p, [full], 0; @!%p bra W;
+"""
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("first", ["load", "copy"])
+def test_a_tensor_map_that_another_stream_changes(
+    first: str, ordered: bool, gpu: Gpu, device: emulator.EmulatedDevice
+) -> None:
+    values = gpu.new("cuMemAlloc_v2", 4096)
+    raw = tensor_map(gpu, values)
+    at, streams = gpu.new("cuMemAlloc_v2", 128), [gpu.stream() for _ in range(2)]
+    gpu.call("cuMemcpyHtoD_v2", at, raw, 128)
+    gpu.call("cuCtxSynchronize")
+    work = [
+        lambda: gpu.run(LOAD_BOX, streams[0], at),
+        lambda: gpu.call("cuMemcpyHtoDAsync_v2", at, raw, 128, streams[1]),
+    ]
+    second = 1 if first == "load" else 0
+    work[1 - second]()
+    if ordered:
+        gpu.order(streams[1 - second], streams[second])
+    work[second]()
+    assert [type(error) for error in found(device)] == ([] if ordered else [StreamRace if second else DataRace])
+
+
+def tensor_map(gpu: Gpu, values: int) -> ctypes.Array[ctypes.c_char]:
+    """Return the map of float[16, 64] with boxes of 8 rows of 32."""
+    raw, sizes = ctypes.create_string_buffer(128), (LONG * 2)(64, 16)
+    box, steps = (ctypes.c_uint * 2)(32, 8), (ctypes.c_uint * 2)(1, 1)
+    gpu.call("cuTensorMapEncodeTiled", raw, 7, 2, values, sizes, (LONG * 1)(256), box, steps, 0, 0, 0, 0)
+    return raw

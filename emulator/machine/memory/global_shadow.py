@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...errors import DataRace, Level, place
+from ...errors import DataRace, Level, UnwrittenRead, place
 from ...leniency import Grade, Leniency
 from ...native.memory_layout import (
     GLOBAL_ID,
@@ -41,6 +41,8 @@ from ..order.shadow import UNWRITTEN, Shadow, distinct, parts_of
 from ..reports.report import report_conflict, report_lane_race, report_store_collision
 from ..reports.suspects import part_of_load
 
+DISCARD: Final = "discard"
+"""The name of the accesses of `discard.L2`."""
 CELLS_MAX: Final = 1 << 28
 """An allocation of more cells is not tracked."""
 
@@ -321,6 +323,7 @@ class Area:
             lanes = lanes[:, None]
         shadow.read(cells, me, clock, lanes=lanes)
         self._report_other_bits(cells, me, clock)
+        self._report_discarded(cells, me, clock)
         record = _record(me, None if lanes is None else shadow.reader_lanes[cells])
         self.reads[cells] = np.where(self._alone(shadow.reader[cells]), record, NOBODY)
 
@@ -410,6 +413,20 @@ class Area:
             at = (("written at", place(wrote.instr, wrote.warp)), ("by", str(wrote.warp)))
             missing = ("missing", f"a load without .nc at PTX line {me.instr.line}")
             self._whole._launch.report(DataRace(what, me.instr, me.warp, (*at, missing)))
+
+    def _report_discarded(self, cells: np.ndarray, me: GlobalAccess, clock: Clock) -> None:
+        """Report a read of what `discard` lost before, in order. A later write brings it back."""
+        writers = self._shadow.writer[cells]
+        for number in distinct(writers):
+            store = self._whole.history.accesses[number]
+            last = None if store is None else store.last
+            if last is not None and last.what == DISCARD and me.comes_after(last, clock):
+                what = (
+                    f"{me.what} reads {self._shown(cells[writers == number])}, whose contents {last.instr.opcode} lost"
+                )
+                lines = ("discarded at", place(last.instr, last.warp)), ("by", str(last.warp))
+                missing = ("missing", f"a store to it before PTX line {me.instr.line}")
+                self._whole._launch.report(UnwrittenRead(what, me.instr, me.warp, (*lines, missing)))
 
     def _shown(self, cells: np.ndarray | np.intp) -> str:
         first, last = (self._base + self._cell * int(at) for at in (cells.min(), cells.max() + 1))

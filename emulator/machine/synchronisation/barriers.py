@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ...chip import LANES
 from ...errors import BarrierError, place
+from ...leniency import Leniency
 from ...ptx.syntax import Instr
 from ..order.access import Issuer
 from ..order.clocks import Clock
@@ -105,11 +106,20 @@ class NamedBarrier:
         generation = self.generation
         if not generation.arrived or len(generation.arrived) * LANES < self._needed():
             return
+        if self.expected is None and self.cta.running < self.cta.launch.warps:
+            self._report_ended(*generation.arrived[0])
         generation.over = True
         self.completed += 1
         self.past.append(generation.arrived)
         self.generation = Generation(self.cta.cluster.history.clock())
         self.cta.cluster.wake(generation.waiters)
+
+    def _report_ended(self, warp: Issuer, instr: Instr) -> None:
+        """Report a barrier of the whole CTA that ended warps bypassed."""
+        ended = self.cta.launch.warps - self.cta.running
+        what = f"{instr.opcode} of the whole CTA completes without {ended * LANES} threads, which have ended"
+        missing = ("missing", f"{instr.opcode} of all threads of CTA {self.cta.name}, or a count of threads")
+        self.cta.launch.report(BarrierError(what, instr, warp, (missing,), Leniency.ENDED_THREADS))
 
 
 class ClusterBarrier:
