@@ -14,14 +14,17 @@ from typing import IO, TYPE_CHECKING
 from . import chip
 from .bridge import driver
 from .bridge.device import LaunchingDevice, Names, no_names
+from .bridge.launchconfig import LaunchConfig
 from .bridge.patches import cutedsl_calls
 from .errors import EmulatorError
 from .machine.execution.blas import one_thread
-from .machine.launch.launch import Diagnostics, LevelName, Numerics
+from .machine.launch.launch import Diagnostics, Launch, LevelName, Numerics
 from .machine.order.completion import Completion
-from .modules import Runner
+from .machine.order.operations import Surroundings
+from .modules import LoadedKernel, Runner
 
 if TYPE_CHECKING:
+    from .bridge.order import Order
     from .clock.clock import Clock
     from .clock.conditions import Conditions
     from .clock.trace import Trace
@@ -43,6 +46,7 @@ class EmulatedDevice(LaunchingDevice):
         super().__post_init__()
         self.pages: Pages | None = None
         self._clock: Clock | None = None
+        self._order: Order | None = None
         from .baseline import Baseline
 
         self.knows = Baseline(self.baseline).knows
@@ -55,6 +59,20 @@ class EmulatedDevice(LaunchingDevice):
 
             self._clock = Clock(self.clock, self.runner, self.conditions, self.trace)
             self.runner = self._clock.run
+
+    def surroundings_alone(self, kernel: LoadedKernel, config: LaunchConfig) -> Surroundings | None:
+        """Return the launches that a launch may run beside by programmatic dependent launch, all on one stream."""
+        triggers = kernel.syntax.triggers_dependents
+        if self._order is None and (config.programmatic or triggers):
+            from .bridge.order import Order
+
+            self._order = Order()
+        return None if self._order is None else self._order.begin(0, config.programmatic, triggers)
+
+    def ended_alone(self, launch: Launch) -> None:
+        """Record a launch for the programmatic dependent launches that follow."""
+        if self._order is not None:
+            self._order.end(launch, 0)
 
     def debug(
         self,

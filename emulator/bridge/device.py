@@ -131,11 +131,19 @@ class LaunchingDevice:
         return self._visible
 
     def surroundings(self, kernel: LoadedKernel, config: LaunchConfig) -> Surroundings | None:
-        """Return the operations concurrent with a launch that starts now. None without streams."""
-        return None
+        """Return the operations concurrent with a launch that starts now; None if all happen before."""
+        return self.surroundings_alone(kernel, config)
 
     def ended(self, launch: Launch, config: LaunchConfig) -> None:
-        """Record a launch that has run to its end, for a host that knows streams."""
+        """Record a launch that has run to its end."""
+        self.ended_alone(launch)
+
+    def surroundings_alone(self, kernel: LoadedKernel, config: LaunchConfig) -> Surroundings | None:
+        """Return the same without a host that knows streams."""
+        return None
+
+    def ended_alone(self, launch: Launch) -> None:
+        """Do the same without a host that knows streams."""
 
     @entry("cudaLibraryLoadData")
     def load_library(self, library: int, *_: int) -> None:

@@ -18,11 +18,11 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from ..bridge.callers import PROGRAMS
 from ..bridge.driver import callback, code_of, is_sticky, put
 from ..bridge.prototypes import Prototype, prototype
 from ..bridge.sharedobject import RETURN_ZERO, TABLE, shared_object
 from ..errors import EmulatorError
-from .callers import PROGRAMS
 from .errors import NO_DEVICE, CudaError
 from .properties import PROPERTIES
 from .state import DriverState

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from ..bridge.order import GRAPH, Order, Tail
 from .errors import (
     CAPTURED_EVENT,
     INVALID_VALUE,
@@ -18,7 +19,6 @@ from .errors import (
     CudaError,
     not_emulated,
 )
-from .order import GRAPH, Order, Tail
 
 Work = Callable[[], None]
 _HANDLES: Final = itertools.count(0x1000)

@@ -13,12 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from ..bridge.callers import c_caller
 from ..bridge.elf import LOAD, MAGIC, TLS, UNDEFINED, Symbol, dynamic, segments
 from ..bridge.elf import symbols as symbols_of
 from ..bridge.patches import ORIGINAL_ENVIRONMENT
 from .c_hosts import runtime
 from .c_library import FOLDER
-from .callers import c_caller
 from .copied_variables import copy_variables
 from .errors import not_emulated
 from .guard import ADDRESS_AT, CODE_AT, STACK_AT, Handler, handle

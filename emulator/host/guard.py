@@ -15,11 +15,11 @@ from itertools import product
 from mmap import PAGESIZE
 from typing import Any, Final
 
+from ..bridge.callers import caller
 from ..bridge.driver import current
+from ..bridge.order import Order, footprint_of
 from ..errors import EmulatorError
-from .callers import caller
 from .memory import Allocations
-from .order import Order, footprint_of
 
 _NONE, _READ, _ALL = 0, 1, 3
 ADDRESS_AT, STACK_AT, CODE_AT, _ERROR_AT, _WRITE = 16, 160, 168, 192, 2

@@ -9,12 +9,12 @@ from typing import Any
 from ..bridge.allocations import Allocation, Memory
 from ..bridge.device import NO_MEMORY, LaunchingDevice
 from ..bridge.launchconfig import Arguments, LaunchConfig, values_at
+from ..bridge.order import Order
 from ..machine.order.operations import Surroundings
 from ..modules import LoadedKernel
 from ..patching import Patches
 from .captures import Captures
 from .memory import Allocations
-from .order import Order
 
 
 def install(patches: Patches, memory: Allocations, captures: Captures) -> None:

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from ..bridge.callers import caller
 from ..errors import UseAfterFree
-from .callers import caller
 from .errors import INVALID_VALUE, CudaError
 
 ALIGNMENT: Final = 512

@@ -6,12 +6,12 @@ import time
 from functools import partial
 from typing import Any
 
+from ..bridge.callers import caller
+from ..bridge.order import Order, footprint_of, report
 from . import code
-from .callers import caller
 from .captures import Captures, Work, new_handle
 from .guard import Guard
 from .memory import Allocations, Kind, address_of
-from .order import Order, footprint_of, report
 
 Box = tuple[int, int, int]
 """A box of memory: its address, and the bytes from one row and from one plane to the next."""

@@ -14,13 +14,13 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 from torch.utils._pytree import tree_map
 
+from ..bridge.callers import caller
 from ..bridge.ffi import cuda_capsule
+from ..bridge.order import extent_of, report, runs_of, stream_name
 from ..errors import UseAfterFree
-from .callers import caller
 from .captures import Captures
 from .errors import not_emulated
 from .memory import POISON, Allocations, Piece
-from .order import extent_of, report, runs_of, stream_name
 from .scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm
 from .streams import DEVICE, Current, Stream
 

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 import torch
 
+from emulator.bridge import order
 from emulator.errors import EmulatorError, StreamRace, UseAfterFree
-from emulator.host import order
 from emulator.host.session import emulated_host
 
 N = 256

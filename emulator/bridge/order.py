@@ -10,20 +10,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from ..bridge.driver import current
 from ..errors import HostFault, StreamRace
 from ..machine.memory.global_shadow import GlobalShadow
 from ..machine.order.operations import NOTHING, By, Operation, Runs, Surroundings
 from ..tensors import place, tensors_of_callers
 from .callers import caller
+from .driver import current
 
 if TYPE_CHECKING:
     from ..machine.launch.launch import Launch
-    from .memory import Piece
 
 KEPT: Final = 1024
 """The number of operations without synchronisation that are remembered."""
@@ -35,6 +34,18 @@ PER_THREAD: Final = 2
 """The handle of the default stream of the thread that calls: a blocking stream."""
 GRAPH: Final = -1
 """Stands for the stream of nodes that a program adds to a graph one by one."""
+
+
+class Piece(Protocol):
+    """An allocation. stream: that for which torch allocated it. recorded: the names of other streams that use it."""
+
+    address: int
+    size: int
+    stream: int | None
+    recorded: set[str]
+
+    @property
+    def end(self) -> int: ...
 
 
 @dataclass

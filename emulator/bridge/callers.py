@@ -14,8 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
 
-from ..bridge.elf import symbols
 from ..tensors import PACKAGE, is_the_users
+from .elf import symbols
 
 _FRAMES: Final = 64
 _WRAPPER: Final = re.compile("__device_stub|cudaLaunch|^_Z(L|N|St)?.*cudaM")
