@@ -129,6 +129,12 @@ def read_record(folder: Path) -> dict[str, Any]:
     return {}
 
 
+def compiled(out: Path, steps: Sequence[Step]) -> set[str]:
+    """Return the keys in the cache of the kernels that the records of a run name."""
+    records = [read_record(out / step.record) for step in steps if step.milestone]
+    return {str(each.get("key")) for record in records for each in objects(record, "compiles")}
+
+
 def fingerprint(log: Path) -> dict[str, str]:
     """Return the JSON object that the fingerprint phase printed last. Raises Ruled if there is none."""
     try:

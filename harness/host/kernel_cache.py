@@ -1,9 +1,9 @@
 """The cache of compiled kernels of a work folder. Only supervisors write to it, and only what accepted runs compiled.
 
 The processes of a candidate write to a folder of their commit, `compiled/<commit>`. After an ACCEPT, when none of them
-is left, the supervisor moves its entries to `kernels/<source>`. It computes the name itself, from the blobs of kernel/
-in the commit, so no candidate can leave an entry for the sources of another. Each entry has a file with its provenance,
-and an entry that differs from its provenance is removed before it is read.
+is left, the supervisor copies the entries of this run to `kernels/<source>`. It computes the name itself, from the
+blobs of kernel/ in the commit, so no candidate can leave an entry for the sources of another. Each entry has a file
+with its provenance, and an entry that differs from its provenance is removed before it is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,11 +74,15 @@ class KernelCache:
             return bool(said["source"] == self.source and said["sha256"] == digest(path))
         return False
 
-    def take(self) -> int:
-        """Move the commit's entries into the cache, after an ACCEPT. Return how many there were."""
+    def take(self, keys: Collection[str]) -> int:
+        """Copy the commit's entries with these names into the cache, after an ACCEPT. Return how many there were.
+
+        keys: those of the run. Others may be of a run of the same commit that still records: its second process must
+        compile them itself.
+        """
         taken = 0
         for path in sorted(self.written_to.glob("*")):
-            if not ENTRY.fullmatch(path.name) or path.is_symlink() or not path.is_file():
+            if path.name not in keys or not ENTRY.fullmatch(path.name) or path.is_symlink() or not path.is_file():
                 continue
             if path.stat().st_size > MAX_ENTRY_BYTES or (self.read_from / path.name).exists():
                 continue

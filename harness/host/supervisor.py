@@ -159,7 +159,7 @@ class Supervisor:
             self.cache.prepare()
             self._run_phases(tree)
             self._rule(Ruled(Verdict.ACCEPT, ""))
-            self.journal.say("kept", kernels=self.cache.take())
+            self.journal.say("kept", kernels=self.cache.take(evidence.compiled(self.folder.out, self._steps)))
         except (Ruled, GitError, OSError) as error:
             self._rule(error)
         return tree

@@ -33,7 +33,7 @@ def test_an_accepted_run_leaves_its_entries_with_their_provenance(place: Workpla
     mine.prepare()
     (mine.written_to / KEY).write_bytes(b"compiled")
     (mine.written_to / "notes.txt").write_bytes(b"no entry")
-    assert mine.take() == 1
+    assert mine.take({KEY, "notes.txt"}) == 1
     assert (mine.read_from / KEY).read_bytes() == b"compiled"
     said = json.loads((mine.read_from / f"{KEY}.json").read_bytes())
     assert (said["run"], said["commit"], said["source"]) == (mine.subject.run, mine.subject.commit, mine.source)
@@ -50,7 +50,7 @@ def test_entries_without_or_against_their_provenance_are_removed(place: Workplac
     mine = cache(place)
     mine.prepare()
     (mine.written_to / KEY).write_bytes(b"compiled")
-    mine.take()
+    mine.take({KEY})
     (mine.read_from / KEY).write_bytes(b"poisoned")
     (mine.read_from / ("cd" * 32)).write_bytes(b"poisoned")
     mine.prepare()
@@ -62,4 +62,13 @@ def test_links_and_large_names_are_not_taken(place: Workplace, tmp_path: Path) -
     mine.prepare()
     (tmp_path / "secret").write_text("secret")
     (mine.written_to / KEY).symlink_to(tmp_path / "secret")
-    assert mine.take() == 0
+    assert mine.take({KEY}) == 0
+
+
+def test_entries_of_a_run_that_still_records_are_not_taken(place: Workplace) -> None:
+    mine = cache(place)
+    mine.prepare()
+    for key in (KEY, "cd" * 32):
+        (mine.written_to / key).write_bytes(b"compiled")
+    assert mine.take({KEY}) == 1
+    assert not (mine.read_from / ("cd" * 32)).exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.host import walls
+from harness.judge import kept
 
 BUILD = [sys.executable, "-IS", walls.__file__]
 needs_walls = pytest.mark.skipif(
@@ -48,6 +49,15 @@ def test_it_writes_to_its_folders_only(tmp_path: Path, undo: str) -> None:
     assert not other.exists()
     assert behind(f"open({str(out / 'record.json')!r}, 'w').write('x')", out) == ""
     assert (out / "record.json").read_text() == "x"
+
+
+@needs_walls
+def test_it_finds_kernels_of_accepted_runs(tmp_path: Path) -> None:
+    entry = tmp_path / "kernels" / ("ab" * 32)
+    entry.parent.mkdir()
+    entry.write_bytes(kept._seal(entry.name, b"compiled") + b"compiled")
+    code = f"from pathlib import Path; from harness.judge.kept import _sealed; print(_sealed(Path({str(entry)!r})))"
+    assert behind(code, tmp_path / "out").strip() == "b'compiled'"
 
 
 @needs_walls
