@@ -10,7 +10,8 @@ from typing import Final
 from ..errors import PtxSyntaxError
 from .syntax import Variable
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.S)
+"""A comment, or a string, which may have // in it: nvcc writes include paths such as bin/..//include."""
 _INLINE = re.compile(r"//\s*begin inline asm\b.*?//\s*end inline asm\b", re.S)
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
@@ -30,7 +31,7 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.lines = tuple(text.splitlines())
-        self.text = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+        self.text = _COMMENT.sub(_without_comment, text)
         self.files: dict[int, str] = {int(m.group(1)): _unescaped(m.group(2)) for m in _FILE.finditer(self.text)}
         self._inline = [match.span() for match in _INLINE.finditer(text)]
         self._newlines = [m.start() for m in re.finditer("\n", text)]
@@ -57,6 +58,11 @@ class Source:
             if depth == 0:
                 return at + brace.end()
         raise self.error("a brace is never closed", at)
+
+
+def _without_comment(found: re.Match[str]) -> str:
+    """Return a string as it is, and spaces in place of a comment."""
+    return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
 
 
 _ARRAY: Final = re.compile(r"// shared array (\S+) \+(\d+) (\d+) (\S+)( member)?(?: as (.+))?")

@@ -140,6 +140,12 @@ def test_comments_count_as_space() -> None:
     assert [(i.opcode, i.line) for i in k.instrs] == [("mov", 9)]
 
 
+def test_a_path_may_have_two_slashes() -> None:
+    """nvcc writes the headers beside it as bin/..//include/NAME."""
+    k = kernel(".loc 1 7 3\nret; // \"a comment\"", directives="", outside='.file 1 "/cuda/bin/..//include/x.h"\n')
+    assert [(each.file, each.line) for each in k.locations] == [("/cuda/bin/..//include/x.h", 7)]
+
+
 def test_modifiers_may_stand_apart() -> None:
     """CUTLASS writes `bulk_group .L2::cache_hint`."""
     first, _ = kernel(".reg .b32 %r<3>; add\t.s32 .sat %r1, %r2, 1; ret;").instrs

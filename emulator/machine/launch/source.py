@@ -48,7 +48,7 @@ class SourcePlace:
         """File (relative if below the working directory), line and function."""
         shown = os.path.relpath(self.file)
         within = f" in {self.function}" if self.function else ""
-        return f"{'near ' * self.near}{self.file if shown.startswith('..') else shown}:{self.line}{within}"
+        return f"{'near ' * self.near}{os.path.normpath(self.file) if shown.startswith('..') else shown}:{self.line}{within}"
 
     def __str__(self) -> str:
         if self.caller is None:
