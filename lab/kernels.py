@@ -115,7 +115,15 @@ def on_h200() -> list[Point]:
 
 
 def table(points: Iterable[Point]) -> Iterator[str]:
-    """Yield a line for each set: its points, mean and worst error, pairs in order, and points inside the range.
+    """Yield a line for each set, under a head."""
+    head = "".join(f"{name:>{width}}" for name, width in HEAD)
+    yield f"{'whole kernels':<44}{head}"
+    for name, *cells in figures(points):
+        yield f"{name:<44}" + "".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, HEAD, strict=True))
+
+
+def figures(points: Iterable[Point]) -> Iterator[tuple[str, ...]]:
+    """Yield for each set: its points, mean and worst error, pairs in order, and points inside the range.
 
     others: points inside the ranges that follow from the other kernels alone.
     """
@@ -124,8 +132,6 @@ def table(points: Iterable[Point]) -> Iterator[str]:
     sets: dict[tuple[str, str], list[Point]] = {}
     for each in points:
         sets.setdefault((each.name, each.fitted), []).append(each)
-    head = "".join(f"{name:>{width}}" for name, width in HEAD)
-    yield f"{'whole kernels':<44}{head}"
     for (name, fitted), some in sets.items():
         pairs = [
             (a.measured_us - b.measured_us) * (a.predicted_us - b.predicted_us) > 0
@@ -139,7 +145,7 @@ def table(points: Iterable[Point]) -> Iterator[str]:
             for known in (everything, held_out)
         )
         mean, order = fmean(abs(each.error) for each in some), f"{sum(pairs)} of {len(pairs)}"
-        yield f"{name:<44}{fitted:>7}{len(some):>7}{mean:>7.0%}{worst:>+7.0%}{order:>12}{inside:>10}{others:>10}"
+        yield name, fitted, str(len(some)), f"{mean:.0%}", f"{worst:+.0%}", order, inside, others
 
 
 def derived(points: Sequence[Point]) -> dict[str, tuple[int, float, float]]:

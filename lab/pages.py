@@ -24,6 +24,7 @@ from emulator.coverage import families, read_forms
 from emulator.coverage import markdown as coverage_table
 from emulator.leniency import Leniency, Level
 from lab import hopper, litmus, race
+from lab import kernels as whole_launches
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = ROOT / "docs"
@@ -138,6 +139,29 @@ def _value(value: Any) -> str:
     return str(value)
 
 
+def clock_errors() -> Lines:
+    """Yield the clock's mean error by class of figures, on each chip that it was compared with."""
+    compared = ("b200", "b300", "h200")
+    body = list[tuple[str, ...]]()
+    for name, known in toml(ROOT / "emulator/clock/errors.toml").items():
+        body.append((name, *(f"{known[chip]['error']:.0%}" if chip in known else "-" for chip in compared)))
+    yield from markdown(("class", *(chip.upper() for chip in compared)), body)
+
+
+def whole_kernels() -> Lines:
+    """Yield the clock's errors for whole kernels."""
+    head = ("set", *(name for name, _ in whole_launches.HEAD))
+    yield from markdown(head, list(whole_launches.figures([*whole_launches.known(), *whole_launches.on_h200()])))
+
+
+def ladder() -> Lines:
+    """Yield the measured and predicted times of ThunderKittens' ladder, in milliseconds."""
+    points = [each for each in whole_launches.known() if each.name == "ThunderKittens' ladder"]
+    head = ("level", *(str(int(each.point.split()[1])) for each in points))
+    measured = ("measured", *(f"{each.measured_us / 1e3:.3g}" for each in points))
+    yield from markdown(head, [measured, ("predicted", *(f"{each.predicted_us / 1e3:.3g}" for each in points))])
+
+
 def silicon_tests() -> Lines:
     """Yield the number of tests in which an H200 and the emulator agree."""
     counts = re.findall(r"^\| (test_\w+) \| (\d+) \| (\d+) \|", REPORT.read_text(), re.MULTILINE)
@@ -245,8 +269,12 @@ def h200_speed() -> Lines:
     yield from markdown(("problem", "us", "predicted, us", "error", "TFLOP/s", "MHz", *named, "ratio"), body)
     errors = [float(each["error"].rstrip("%")) for each in clocked.values()]
     mean, short = sum(map(abs, errors)) / len(errors), sum(error < 0 for error in errors)
-    said = f"Predicted times of {len(errors)} problems have a mean error of {mean:.1f}%; {short} are too short."
-    yield from ("", said)
+    yield from (
+        "",
+        f"Predicted times of {len(errors)} problems have a mean error of {mean:.1f}%; {short} are too short.",
+    )
+    ratios = sorted(float(row[-1]) for row in body if row[-1] and "keys" in row[0])
+    yield f"In {len(ratios)} rows of plain attention the ratio is {ratios[0]:.2f} to {ratios[-1]:.2f}."
 
 
 def h200_decode() -> Lines:
@@ -414,6 +442,9 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "h200-counters": h200_counters,
         "h200-failures": h200_failures,
         "silicon-times": lambda: hopper.table(hopper.rows()),
+        "clock-errors": clock_errors,
+        "whole-kernels": whole_kernels,
+        "ladder": ladder,
         "race": race.race,
         "race-ordered": race.ordered,
         "litmus": litmus.table,

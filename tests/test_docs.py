@@ -226,3 +226,13 @@ def test_the_variables_of_make_are_listed() -> None:
     named = set(re.findall(r"\b([A-Z_]+)=", "\n".join(re.findall("##(.*)", makefile))))
     assert named <= listed
     assert {name for name in listed if f"$({name})" not in makefile} == set()
+
+
+@pytest.mark.parametrize("page", ["clock-accuracy", "clock", "silicon-times", "kernel-on-h200"])
+def test_percentages_of_measurements_are_generated(page: str) -> None:
+    """A goal, and the share that a range holds by definition, do not change with the data."""
+    (path,) = (ROOT / "docs").rglob(f"{page}.md")
+    text = re.sub(r"```.*?```", "", hand_written(path), flags=re.DOTALL)
+    allowed = ("The goal is 10% in the mean", "worst error of 25%, and 25% for", "differ by 10%", "holds 90% of")
+    for line in text.splitlines():
+        assert not re.search(r"\d%", line) or any(words in line for words in allowed), line

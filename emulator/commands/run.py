@@ -45,7 +45,7 @@ def add_command(commands: Any) -> None:
         "run",
         allow_abbrev=False,
         help="run a Python script or a CUDA program, unmodified, on the emulated device",
-        description="Run SCRIPT, a Python script or a program linked by `nvcc -cudart shared`, with the emulated B200 "
+        description="Run SCRIPT, a Python script or a program that nvcc linked, with the emulated B200 "
         "as its only GPU. Options come before SCRIPT; what follows SCRIPT is passed to it. "
         f"Exit code {REPORT_EXIT} means that SCRIPT uses an unsupported feature or that a finding has the level given "
         "by --level, even if SCRIPT or a child process caught the error. Formal findings are always listed.",

@@ -179,7 +179,8 @@ def trust(target: str) -> int:
         if found.changed:
             warning = f"The key of {found.name} has CHANGED. Ask its administrator why before you confirm."
             console.print(warning, style="red")
-        console.print(f"{found.name} offers {found.key.get_name()} {found.fingerprint}", highlight=False)
+        offer = f"{found.name} offers {found.key.get_name()} {found.fingerprint}"
+        console.print(offer, highlight=False, soft_wrap=True)
         if not _confirmed("Is this the key that its administrator gave you?"):
             return EXIT_BAD_INPUT
         keys.pin(found)
@@ -212,10 +213,8 @@ def provision(target: str, carried: str) -> int:
         asked = place | {"lock": lock.read_text(), "pip": pip, "carried": bool(carried)}
         made = send(chosen, link, PROVISION, "provision", asked, doing, DOWNLOAD_S)
     machine = one_line(str(made.get("machine")), 20)
-    console.print(
-        f"{chosen.name} has the packages of requirements.lock for {machine}; next: make doctor TARGET={chosen.name}",
-        highlight=False,
-    )
+    done = f"{chosen.name} has the packages of requirements.lock for {machine}; next: make doctor TARGET={chosen.name}"
+    console.print(done, highlight=False, soft_wrap=True)
     return 0
 
 

@@ -142,7 +142,7 @@ def test_comments_count_as_space() -> None:
 
 def test_a_path_may_have_two_slashes() -> None:
     """nvcc writes the headers beside it as bin/..//include/NAME."""
-    k = kernel(".loc 1 7 3\nret; // \"a comment\"", directives="", outside='.file 1 "/cuda/bin/..//include/x.h"\n')
+    k = kernel('.loc 1 7 3\nret; // "a comment"', directives="", outside='.file 1 "/cuda/bin/..//include/x.h"\n')
     assert [(each.file, each.line) for each in k.locations] == [("/cuda/bin/..//include/x.h", 7)]
 
 

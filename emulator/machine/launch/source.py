@@ -47,8 +47,9 @@ class SourcePlace:
     def where(self) -> str:
         """File (relative if below the working directory), line and function."""
         shown = os.path.relpath(self.file)
+        file = os.path.normpath(self.file) if shown.startswith("..") else shown
         within = f" in {self.function}" if self.function else ""
-        return f"{'near ' * self.near}{os.path.normpath(self.file) if shown.startswith('..') else shown}:{self.line}{within}"
+        return f"{'near ' * self.near}{file}:{self.line}{within}"
 
     def __str__(self) -> str:
         if self.caller is None:
