@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import cutlass.cute as cute
+from cutlass import const_expr
+from cutlass.experimental import primitives
 
 from kernel.device.config import DeviceConfig
 from kernel.device.tiles import LoopInvariant
+from kernel.hardware import WARP
 
 
 def sync_ctas(ctas: int) -> None:
@@ -47,26 +50,34 @@ class Barriers(LoopInvariant):
         cute.arch.mbarrier_wait(self.at(name, stage), phase)
         self.fence(name, "after_thread_sync")
 
-    def arrive_warp(self, name: str, stage: Any, ctas: int = 1) -> None:
-        """Arrive once for the warp, when all of its lanes are here, at the CTA whose MMA warp waits.
+    def arrive_warp(self, name: str, stage: Any, ctas: int = 1, copies: bool = False) -> None:
+        """Arrive for the warp, when all of its lanes are here, at the CTA whose MMA warp waits.
 
-        ctas: above 1, arrive at this number of CTAs of the cluster instead.
+        ctas: above 1, arrive at this number of CTAs of the cluster instead. copies: each lane's copies arrive besides.
         """
         self.fence(name, "before_thread_sync")
+        arrivals = self.config.barrier(name).of_warp - WARP * copies
         cute.arch.sync_warp()
         with cute.arch.elect_one():
             for cta in range(ctas) if ctas > 1 else (self.config.variant.leader,):
-                cute.arch.mbarrier_arrive(self.at(name, stage), cta)
+                cute.arch.mbarrier_arrive(self.at(name, stage), cta, arrivals)
+
+    def arrive_copies(self, name: str, stage: Any) -> None:
+        """Arrive for each lane when its copies by cp.async so far are complete."""
+        primitives.cp_async_mbarrier_arrive(self.at(name, stage), noinc=True)
 
     def fence(self, name: str, side: Literal["before_thread_sync", "after_thread_sync"]) -> None:
         """Fence accesses that the barrier orders and an arrival and a wait alone do not; here there are none."""
 
     def expect(self, name: str, stage: Any, tx_bytes: int, local: bool = False) -> cute.Pointer:
-        """Arrive and expect `tx_bytes`; return the barrier that the load has to signal.
+        """Arrive for the warp and expect `tx_bytes`; return the barrier that the load has to signal.
 
         The arrival goes to the CTA whose MMA warp waits. local: it goes to this CTA, which waits itself.
         """
         barrier = self.at(name, stage)
+        leader, others = None if local else self.config.variant.leader, self.config.barrier(name).of_warp - 1
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes, None if local else self.config.variant.leader)
+            if const_expr(others > 0):
+                cute.arch.mbarrier_arrive(barrier, leader, others)
+            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes, leader)
         return barrier

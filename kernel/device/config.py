@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kernel.hardware import BF16_BYTES, FP32_BYTES, MBARRIER_BYTES, SMEM_BYTES
+from kernel.hardware import BF16_BYTES, FP32_BYTES, MBARRIER_BYTES, SMEM_BYTES, WARP
 from kernel.problem import Features
 
 MAX_DEPTH = 4  # KV tiles that a ring holds, a power of two
@@ -16,13 +16,17 @@ PARTIAL_PADDING = 4  # fp32 behind a row of U, with those: rows begin in differe
 
 @dataclass(frozen=True)
 class Barrier:
-    """An mbarrier, or one per stage: the arriving warps, the arrivals that complete a phase, the waiting warps."""
+    """An mbarrier, or one per stage: the arrivals that complete a phase, the arriving warps, the waiting warps.
+
+    of_warp: arrivals of each warp, for a slot of keys or a part of it.
+    """
 
     name: str
     stages: int
     arrivals: int
     arrives: str
     waits: str
+    of_warp: int = 1
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,15 @@ class DeviceConfig(Features, ABC):
     @property
     @abstractmethod
     def crosses_proxies(self) -> bool:
-        """True if the warp that multiplies orders copies by cp.async before its reads."""
+        """True if cp.async itself arrives for keys, and the warp that multiplies executes the proxy fence."""
+
+    @property
+    def gathering(self) -> int:
+        """Arrivals of a warp that gathers keys: its own, and one of each lane's copies.
+
+        Without .noinc cp.async.mbarrier.arrive adds an arrival first, which compute-sanitizer reports as an overflow.
+        """
+        return 1 + WARP * self.crosses_proxies
 
     @property
     @abstractmethod
@@ -256,6 +268,10 @@ class DeviceConfig(Features, ABC):
         return self.block_m * self.partial_row * FP32_BYTES
 
     # Mbarriers by name.
+
+    def barrier(self, name: str) -> Barrier:
+        """Return the mbarrier, or the stages of mbarriers, called `name`."""
+        return next(barrier for barrier in self.barriers if barrier.name == name)
 
     def barrier_offset(self, name: str) -> int:
         """Return the index of the first mbarrier called `name`."""

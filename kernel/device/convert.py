@@ -231,13 +231,9 @@ class KeysWarp(ConvertingWarp):
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
         """Signal the MMA warp once the copies of the slice are complete, too."""
         if keys[0].layout.code_columns < keys[0].layout.columns:
-            self.complete_copies(slot)
+            cute.arch.cp_async_commit_group()
+            cute.arch.cp_async_wait_group(0)
         super().publish_slice(slice_, keys, slot, number)
-
-    def complete_copies(self, slot: Int32) -> None:
-        """Wait for the copies."""
-        cute.arch.cp_async_commit_group()
-        cute.arch.cp_async_wait_group(0)
 
 
 class Key(LoopInvariant):

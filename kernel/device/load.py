@@ -229,14 +229,14 @@ class GatherWarp(LoadWarp):
         CTA pair cp.async cannot arrive at the leader CTA, and converted keys are not copies: this warp waits, fences
         and arrives.
         """
-        bars = self.cta.bars
-        if self.cta.config.crosses_proxies:
-            primitives.cp_async_mbarrier_arrive(bars.at(self.ring.full, slot))
+        bars, crosses = self.cta.bars, self.cta.config.crosses_proxies
+        if crosses:
+            bars.arrive_copies(self.ring.full, slot)
         else:
             cute.arch.cp_async_commit_group()
             cute.arch.cp_async_wait_group(0)
             cute.arch.fence_view_async_shared()
-        bars.arrive_warp(self.ring.full, slot)
+        bars.arrive_warp(self.ring.full, slot, copies=crosses)
 
     def key_at(self, place: Any) -> cute.Tensor:
         """Return the key at a place; the first key if the place is 0."""

@@ -98,7 +98,7 @@ class FmhaConfig(DeviceConfig):
 
     @property
     def crosses_proxies(self) -> bool:
-        """True if the MMA warp orders copies by cp.async before its reads. In a pair, the warps that copy do."""
+        """True if cp.async itself arrives, and the MMA warp executes the proxy fence. A pair's warps wait and fence."""
         return self.by_token and self.mma_ctas == 1 and not self.quantised
 
     @property
@@ -237,11 +237,11 @@ class FmhaConfig(DeviceConfig):
         return (
             Barrier("q_full", 1, ctas, f"{queries} of each CTA", "mma"),
             Barrier("q_empty", 1, 1, "mma", queries),
-            Barrier("k_full", slots, loading, "load of each CTA", readers),
+            Barrier("k_full", slots, loading * self.gathering, "load of each CTA", readers, self.gathering),
             Barrier("k_empty", slots, 1, "mma", "load"),
             Barrier("v_full", slots * self.loads_v, ctas, "values of each CTA", "mma"),
             Barrier("v_empty", slots * self.loads_v, 1, "mma", "values"),
-            Barrier("rope_full", int(self.rope_dim > 0), 1, "values", "mma"),
+            Barrier("rope_full", int(self.rope_dim > 0), self.gathering, "values", "mma", self.gathering),
             Barrier("rope_empty", int(self.rope_dim > 0), 1, "mma", "values"),
             Barrier("a_empty", S_STAGES * self.late_slices, 1, "mma", "load"),
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),

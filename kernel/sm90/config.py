@@ -205,8 +205,8 @@ class HopperConfig(DeviceConfig):
 
     @property
     def crosses_proxies(self) -> bool:
-        """True: the consumers execute the proxy fence for keys that cp.async copied."""
-        return True
+        """True if keys are gathered by cp.async, which then arrives itself; consumers execute the proxy fence."""
+        return self.by_token and not (self.quantised and self.loading_ctas > 1)
 
     @property
     def zigzag(self) -> bool:
@@ -283,18 +283,18 @@ class HopperConfig(DeviceConfig):
     def barriers(self) -> tuple[Barrier, ...]:
         """Every mbarrier of the kernel, in the order in which they are in shared memory."""
         slots, warps = self.smem.depth * self.slices, len(self.roles.consumers)
-        loading = len(self.roles.load) if self.by_token else 1
+        loading = len(self.roles.load) * self.gathering if self.by_token else 1
         readers = WARPGROUP if self.variant.shares_rows else warps  # warps of a CTA that read a slice last
         readers *= self.loading_ctas
         return (
             Barrier("q_full", 1, 1, "load", "consumers"),
             Barrier("q_empty", 1, warps, "consumers", "load"),
-            Barrier("k_full", slots, loading, "load", "consumers"),
+            Barrier("k_full", slots, loading, "load", "consumers", self.gathering),
             Barrier("k_empty", slots, readers, "consumers", "load"),
             Barrier("v_full", slots * self.loads_v, 1, "values", "consumers"),
             Barrier("v_empty", slots * self.loads_v, readers, "consumers", "values"),
             # One for even and one for odd KV tiles, so that a warpgroup waits only for its own.
-            Barrier("rope_full", 2 * (self.rope_dim > 0), len(self.roles.load), "load", "consumers"),
+            Barrier("rope_full", 2 * (self.rope_dim > 0), loading, "load", "consumers", self.gathering),
             Barrier("rope_empty", int(self.rope_dim > 0), readers, "consumers", "load"),
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),
         )

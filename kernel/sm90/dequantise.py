@@ -24,9 +24,13 @@ class LeanWarp(KeysWarp):
         super().__init__(cta, ring, warp)
         self.ahead = 4 if cta.config.rope_dim else 3  # the most for which ptxas spills nothing
 
-    def complete_copies(self, slot: Int32) -> None:
-        """Let cp.async itself arrive, without a wait: the consumers execute the proxy fence."""
-        primitives.cp_async_mbarrier_arrive(self.cta.bars.at(self.ring.full, slot))
+    def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
+        """Signal the consumers, which execute the proxy fence for copies: cp.async itself arrives, without a wait."""
+        bars, copies = self.cta.bars, keys[0].layout.code_columns < keys[0].layout.columns
+        if copies:
+            bars.arrive_copies(self.ring.full, slot)
+        cute.arch.fence_view_async_shared()
+        bars.arrive_warp(self.ring.full, slot, copies=copies)
 
     def load_rope(self, keys: list[Key], number: Int32) -> None:
         """Copy the rotary columns of the warp's keys into their slot."""
@@ -34,8 +38,8 @@ class LeanWarp(KeysWarp):
         wait_empty(self.cta, ring, 0, number)
         for step, key in enumerate(keys):
             self.copy_others(key, self.cta.smem.sRope.iterator.toint() + self.row_offset(0, step))
-        primitives.cp_async_mbarrier_arrive(self.cta.bars.at(ring.full, number & 1))
-        self.cta.bars.arrive_warp(ring.full, number & 1)
+        self.cta.bars.arrive_copies(ring.full, number & 1)
+        self.cta.bars.arrive_warp(ring.full, number & 1, copies=True)
 
 
 class SharingWarp(ConvertingWarp):
