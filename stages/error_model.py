@@ -127,7 +127,9 @@ class OutputModel:
         self.key_sigma = np.sqrt(np.where(moves, key_variance, np.inf))
         self.key_possible = self._on_keys(noise.possible) if noise.possible.any() else np.zeros(1)
         # The effect of a key's weight on the error along its own direction. Only its ratios between rows count.
-        effect = noise.weight / np.maximum(noise.weight.max(0), TINY) * distance**2
+        # They are taken before anything can underflow: weights may be 1e-200 in all rows.
+        effect = noise.weight * distance**2
+        effect /= np.maximum(effect.max(0), TINY)
         self.gain = effect / self.key_sigma**2
         self.key_allowed = self.length[:, None] * distance
         self.together = np.sum(self.key_allowed * self.gain, 0), np.sqrt(np.sum(self.gain * effect, 0))
