@@ -28,6 +28,11 @@ class Patches(AbstractContextManager["Patches"]):
         setattr(owner, name, value)
         return None if old is _ABSENT else old
 
+    def wrap(self, owner: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+        """Replace `owner.name` by `wrapped` of it, if there is one: not all versions of torch have all names."""
+        if (old := getattr(owner, name, None)) is not None:
+            self.set(owner, name, wrapped(old))
+
     def update(self, owner: Any, values: Mapping[str, Any]) -> None:
         """Replace several attributes of `owner`."""
         for name, value in values.items():

@@ -103,7 +103,7 @@ def install(patches: Patches, captures: Captures, tensors: EmulatedTensors) -> N
     )
     patches.when_imported("torch.utils.cpp_extension", extensions)
     patches.set(torch._C, "_cuda_getCurrentRawStream", lambda device: Current.stream.cuda_stream)
-    patches.set(profiler, "_parse_activities", _on_cpu(profiler._parse_activities))
+    patches.wrap(profiler, "_parse_activities", _on_cpu)
 
 
 def _functions(captures: Captures) -> dict[str, Any]:

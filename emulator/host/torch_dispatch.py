@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -37,7 +38,7 @@ def install(patches: Patches, tensors: EmulatedTensors, captures: Captures) -> N
     patches.set(Function, "apply", classmethod(_marking_results(vars(Function)["apply"])))
     patches.set(saved_tensors_hooks, "__init__", _with_mode_in_hooks(saved_tensors_hooks.__init__, tensors))
     for name in ("apply", "apply_boxed"):
-        patches.set(BackwardCFunction, name, _placing_gradients(getattr(BackwardCFunction, name), tensors))
+        patches.wrap(BackwardCFunction, name, partial(_placing_gradients, tensors=tensors))
     # 2. Tensors of the device are dispatched to kernels that are registered for CUDA.
     overrides = tensors.operators = DeviceOperators(tensors)
     patches.set(Library, "impl", _library_impl(Library.impl, tensors, overrides))
