@@ -55,6 +55,7 @@ class Guard:
         self._pages: dict[int, int] = {}
         """The protected pages, with the protection of each."""
         self._before: _Action | None = None
+        self._depth = 0
         self._made: list[tuple[int, bool]] | None = None
         """While a stream calls a function on the host: the addresses that it accessed, and whether it wrote."""
         self._handler = Handler(self._touched)
@@ -62,11 +63,13 @@ class Guard:
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Let the emulator access all memory while the context is open."""
+        self._depth += 1
         self.open()
         try:
             yield
         finally:
-            if self._order.on_host:
+            self._depth -= 1
+            if self._order.on_host and not self._depth:
                 self._close()
 
     def call(self, stream: int, function: Callable[[], None]) -> None:
@@ -126,12 +129,15 @@ class Guard:
         del self._pages[page]
         rows = [(address, 0, 1, 1)]
         name = "an access"
+        self._depth += 1  # the report calls functions of torch
         try:
             self._order.access(name, footprint_of(name, caller(), () if write else rows, rows if write else ()))
         except EmulatorError as error:
             device: Any = current()
             if device is not None and device.error is None:
                 device.error = error
+        finally:
+            self._depth -= 1
 
 
 def _protect(page: int, allowed: int) -> None:

@@ -41,7 +41,8 @@ class Kind(IntEnum):
 class Piece:
     """An allocation. host: pinned or managed memory. stream: that for which torch allocated it, None if not torch.
 
-    pages: the addresses of pages that hold nothing else, which `guard` may protect. recorded: the names of other
+    pages: the addresses of pages that hold nothing else, which `guard` may protect. unguarded: those of a pinned
+    tensor, until the program takes an array of it. recorded: the names of other
     streams, by record_stream. freed: by what; empty while it lives. at: where.
     """
 
@@ -50,6 +51,7 @@ class Piece:
     host: bool = False
     stream: int | None = None
     pages: range = range(0)
+    unguarded: range = range(0)
     recorded: set[str] = field(default_factory=set)
     freed: str = ""
     at: object = None
@@ -81,6 +83,8 @@ class Allocations:
         self._freed: deque[Piece] = deque(maxlen=FREED_KEPT)
         self._variable = variable
         self._gone: Sequence[Piece] = ()
+        self.exposed = False
+        """True once the program has an array of a pinned tensor."""
         self._of_graphs: dict[int, Piece] = {}
         self.on_free: Callable[[Piece], None] = lambda piece: None
         self.report: Callable[[UseAfterFree], None] = lambda error: None
@@ -118,7 +122,15 @@ class Allocations:
 
     def storage(self, size: int, host: bool = False, stream: int | None = None) -> torch.UntypedStorage:
         """Allocate `size` uninitialised bytes for a torch storage, which owns them."""
-        return torch.from_numpy(self._aligned_buffer(size, host, stream)).untyped_storage()
+        buffer = self._aligned_buffer(size, host, stream, guarded=host)
+        piece = self._live[buffer.ctypes.data]
+        piece.unguarded, piece.pages = piece.pages, range(0)
+        return torch.from_numpy(buffer).untyped_storage()
+
+    def expose(self, piece: Piece) -> None:
+        """Let `guard` protect the memory of a pinned tensor, which the program accesses by another name from now on."""
+        if piece.unguarded:
+            piece.pages, piece.unguarded, self.exposed = piece.unguarded, range(0), True
 
     def at(self, address: int) -> Piece | None:
         """Return the allocation that begins at an address, None if there is none."""

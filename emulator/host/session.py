@@ -35,7 +35,7 @@ def emulated_host() -> Iterator[DeviceProperties]:
     """
     torch_cuda.count_gpus()
     state = DriverState()
-    tensors_there = tensors.EmulatedTensors(state.allocations, state.captures)
+    tensors_there = tensors.EmulatedTensors(state.allocations, state.captures, state.guard)
     with Patches() as patches, c_hosts.c_hosts(state), tensors_there as mode:
         patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
         torch_dispatch.install(patches, mode, state.captures)

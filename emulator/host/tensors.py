@@ -20,6 +20,7 @@ from ..bridge.order import extent_of, report, runs_of, stream_name
 from ..errors import UseAfterFree
 from .captures import Captures
 from .errors import not_emulated
+from .guard import Guard
 from .memory import POISON, Allocations, Piece
 from .scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm
 from .streams import DEVICE, Current, Stream
@@ -109,9 +110,9 @@ class EmulatedTensors(TorchFunctionMode):
     hardware: later writes to one tensor do not change the other.
     """
 
-    def __init__(self, memory: Allocations, captures: Captures) -> None:
+    def __init__(self, memory: Allocations, captures: Captures, guard: Guard) -> None:
         super().__init__()
-        self._memory = memory
+        self._memory, self._guard = memory, guard
         self._captures = captures
         self.operators: AbstractContextManager[Any] = nullcontext()
         """The dispatch mode for operators on the device's tensors (`torch_dispatch.DeviceOperators`)."""
@@ -148,7 +149,19 @@ class EmulatedTensors(TorchFunctionMode):
 
         if _is_torchs(name, inputs):
             return func(*args, **kwargs)
+        with self._guard.inside() if self._memory.exposed else nullcontext():
+            return self._call(func, name, args, kwargs, inputs, emulated)
 
+    def _call(
+        self,
+        func: Callable[..., Any],
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        inputs: list[torch.Tensor],
+        emulated: list[torch.Tensor],
+    ) -> Any:
+        """Call a function of torch whose tensors may be on the device."""
         if name == "cuda":
             func = torch.Tensor.cpu
         pinned = name == "pin_memory" or bool(kwargs.get("pin_memory"))
@@ -184,6 +197,8 @@ class EmulatedTensors(TorchFunctionMode):
             return result
         if not watched or (crosses and name != "copy_") or name in _READS_VALUES or name in _READS_ON_THE_HOST:
             self._record_function(name, args, kwargs, result, inputs, bool(emulated or target))
+        if name in _READS_ON_THE_HOST and (piece := self._piece(args[0])) is not None and piece.host:
+            self._memory.expose(piece)
         waits = (crosses and blocking) or (target and name in _FROM_THE_HOST) or (emulated and name in _READS_VALUES)
         if waits:
             self._captures.order.synchronize(Current.stream.cuda_stream)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 
+import emulator
 from emulator.bridge import order
 from emulator.errors import EmulatorError, StreamRace, UseAfterFree
 from emulator.host.session import emulated_host
@@ -83,6 +85,18 @@ def read_early(wait: bool, read: Callable[[torch.Tensor], object], copied: Calla
 
 def into_pinned(x: torch.Tensor) -> torch.Tensor:
     return torch.zeros(N, pin_memory=True).copy_(x, non_blocking=True)
+
+
+def array_before(wait: bool, access: Callable[[Any], object], to_host: bool) -> None:
+    """Access the array of a pinned tensor that was taken before a copy was started."""
+    buffer, x = torch.ones(N, pin_memory=True), torch.ones(N, device="cuda")
+    array = buffer.numpy()
+    buffer.copy_(x, non_blocking=True) if to_host else x.copy_(buffer, non_blocking=True)
+    if wait:
+        torch.cuda.synchronize()
+    access(array)
+    torch.cuda.synchronize()
+    buffer.sum()
 
 
 def graph(free: bool, again: bool = False) -> None:
@@ -183,3 +197,14 @@ def test_work_without_synchronisation_is_forgotten(monkeypatch: pytest.MonkeyPat
         on(side, lambda: torch.ones(4, device="cuda"))
     with pytest.raises(EmulatorError, match="which wrote it"):
         on(side, lambda: x.add_(1))
+
+
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("to_host", [True, False])
+def test_an_array_of_a_pinned_tensor(to_host: bool, wait: bool) -> None:
+    with emulator.emulate() as device:
+        array_before(wait, (lambda array: array.sum()) if to_host else (lambda array: array.fill(3)), to_host)
+        said = [str(failure.error) for failure in device.failures]
+        device.error = None
+    assert len(said) == (not wait)
+    assert all(f"an access on the host {'reads' if to_host else 'writes'}" in text for text in said)
