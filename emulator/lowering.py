@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from .engine.blocks import Instructions
 from .engine.code import Code, Layout
@@ -19,11 +19,15 @@ from .errors import Decoding, UnknownInstruction
 from .isa import catalog as _catalog  # noqa: F401 - fills the registry
 from .isa import registry
 from .isa.ld_st import recording
-from .isa.registry import Action, Handler, accepts
+from .isa.registry import BLOCK, Action, Handler, accepts
 from .machine.convergence import lane_bits, report_unconverged
 from .machine.launch.source import locating_errors
 from .ptx.flow import Flow
+from .ptx.kinds import Kind
 from .ptx.syntax import Instr, Kernel, Sink, TensorAddress
+
+NOT_COUNTED: Final = frozenset({Kind.MBARRIER_WAIT, Kind.LOAD, Kind.STORE})
+"""The instructions that `Stats.operations` leaves out: polls, and accesses that become machine code."""
 
 
 class Lowered:
@@ -56,9 +60,12 @@ class Lowered:
         unread = liveness.unread_waits(flow)
         handlers = {id(e): _made(e, e.entry, id(e) not in unread) for e in self.effects if isinstance(e.entry, Handler)}
         for each in self.effects:
-            them = published.get(id(each))
-            if them is not None and each.entry is registry.HANDLERS.get(each.instr.opcode):  # not the clock's
+            if each.entry is None or each.entry is not registry.HANDLERS.get(each.instr.opcode):
+                continue  # machine code, or the clock's
+            if (them := published.get(id(each))) is not None:
                 handlers[id(each)] = _publishing(each, handlers[id(each)], them)
+            if each.instr.kind not in NOT_COUNTED:
+                handlers[id(each)] = _counted(each.instr.opcode, handlers[id(each)])
         for number, (effect, step) in enumerate(self.accesses.steps.items()):
             instr, _ = self.accesses.instrs[number]
             handlers[effect] = recording(handlers[effect], instr, number, step.operation.uniform)
@@ -85,6 +92,18 @@ def _made(effect: Effect, handler: Handler, read: bool) -> Action:
     if not accepts(action, given):
         raise UnknownInstruction(instr, f"{len(instr.operands)} operands")
     return _aligned(instr, action) if "aligned" in instr.modifiers else action
+
+
+def _counted(opcode: str, run: Action) -> Action:
+    """Make the action of an instruction, which also counts how often warps execute it."""
+
+    def count_and_run(warp: Any, mask: Any, *operands: Any) -> Any:
+        result = run(warp, mask, *operands)
+        if result is not BLOCK:
+            warp.cta.launch.stats.count_operation(opcode)
+        return result
+
+    return count_and_run
 
 
 def _publishing(effect: Effect, run: Action, published: Published) -> Action:

@@ -126,14 +126,14 @@ def milestones(gpu: Sequence[str], to: Path) -> Iterator[Ruling | str]:
         yield f"milestones: left out, the kernel is for compute capability {' and '.join(KERNEL_RUNS_ON)}"
         return
     on, file = KERNEL_RUNS_ON[gpu[1]]
-    pins: dict[str, float] = tomllib.loads((ROOT / "stages" / file).read_text())
+    pins: dict[str, list[float]] = tomllib.loads((ROOT / "stages" / file).read_text())
     for milestone, cycles in pins.items():
         folder = to / milestone
         judge = [sys.executable, "-m", "harness.judge.run", milestone, "--device", "cuda", "--target", to.name]
         subprocess.run([*judge, "--out", str(folder)], cwd=ROOT, check=False)
         measure = [sys.executable, "-m", "harness.judge.measure", milestone, "--out", str(folder)]
         subprocess.run(measure, cwd=ROOT, check=False)
-        yield ruling(milestone, folder, cycles, on)
+        yield ruling(milestone, folder, cycles[0], on)
 
 
 def ruling(milestone: str, folder: Path, cycles: float, on: str = "b200") -> Ruling:

@@ -2,6 +2,7 @@
 
 import tomllib
 from collections import ChainMap
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -54,16 +55,18 @@ def cycles_file(chip: str) -> Path:
     return FILE.with_name("cycles.toml" if chip == "b200" else f"cycles.{chip}.toml")
 
 
-def most_cycles(milestone: str, margin: float, chip: str = "b200") -> float:
-    """Return the most cycles that a milestone's first case may be predicted to take on a chip. Raises PinError.
+def most_cycles(milestone: str, cases: Sequence[object], margin: float, chip: str = "b200") -> dict[str, float]:
+    """Return the most cycles that the cases of a milestone may be predicted to take on a chip.
 
-    margin: how much slower than its pin it may be, as a share of the pin.
+    margin: how much slower than its pin it may be, as a share of the pin. The first case has a pin; later ones may lack
+    theirs. Raises PinError if the first lacks it, or if there are more pins than cases.
     """
     file = cycles_file(chip)
-    pinned = tomllib.loads(file.read_text()).get(milestone)
-    if pinned is None:
-        raise PinError(f"{file.name} has no cycles for {milestone}: make pin-cycles {milestone} writes them")
-    return float(pinned) * (1 + margin)
+    pinned = tomllib.loads(file.read_text()).get(milestone, [])
+    if not 0 < len(pinned) <= len(cases):
+        there = f"{file.name} has cycles of {len(pinned)} cases of {milestone}, which has {len(cases)}"
+        raise PinError(f"{there}: make pin-cycles {milestone} writes them")
+    return {str(case): cycles * (1 + margin) for case, cycles in zip(cases, pinned, strict=False)}
 
 
 @cache

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -28,12 +30,13 @@ NAMES = ("o", "u", "lse", "m")
 
 @dataclass(frozen=True)
 class Trial:
-    """One launch: its completion mode, wall seconds, and result or error."""
+    """One launch: its completion mode, wall seconds, and result or error. work: by kind, of an emulated launch."""
 
     mode: str
     seconds: float
     attention: kernel.Attention | None
     error: Exception | None = None
+    work: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -172,11 +175,16 @@ def launched(case: Case, seed: int, device: Device) -> kernel.Attention:
 def _try(case: Case, inputs: Inputs, device: Device, mode: str, poison: Poison, seed: int, order: Order) -> Trial:
     started = time.perf_counter()
     try:
-        with device.running(mode, seed, callers[-1].mbarriers(case)):
+        with device.running(mode, seed, callers[-1].mbarriers(case)) as ran:
             attention = launch(case, inputs, device.torch_device, poison, order)
     except Exception as error:
         return Trial(mode, time.perf_counter() - started, None, error)
-    return Trial(mode, time.perf_counter() - started, attention)
+    return Trial(mode, time.perf_counter() - started, attention, work=total(getattr(ran, "launches", ())))
+
+
+def total(launches: Iterable[Any]) -> Counter[str]:
+    """Return the work of emulated launches by kind."""
+    return sum((Counter(each.stats.work) for each in launches), Counter())
 
 
 def raise_first_error(trials: tuple[Trial, ...], where: str) -> None:

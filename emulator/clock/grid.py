@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -107,6 +107,21 @@ class GridTime:
                 for part, cycles in sm.busy.items():
                     used[part] = used.get(part, 0.0) + executed.weight * cycles / executed.together
         return used
+
+    def work(self, kinds: Collection[str], opcodes: Mapping[int, str]) -> dict[str, float]:
+        """Return kinds of use, and operations by opcode, of all clusters. opcodes: by PTX line.
+
+        A cluster that was not executed counts as the executed one that represents it, although it may have less work.
+        """
+        found = dict.fromkeys((*kinds, *opcodes.values()), 0.0)
+        for executed in self.executed:
+            for sm in executed.sms:
+                times = executed.share * self.occupancy.clusters / executed.together
+                for kind in kinds:
+                    found[kind] += sm.busy.get(kind, 0.0) * times
+                for line, count in sm.executed.items():
+                    found[opcodes[line]] += count * times
+        return found
 
 
 class Grid:

@@ -9,10 +9,12 @@ from math import inf
 from typing import Final
 
 from ..machine.launch.launch import Launch
+from ..machine.launch.statistics import KINDS
 from ..program import Program
 from .chips import Chip, reading
 from .conditions import USUAL, Conditions
 from .grid import Grid, GridTime
+from .operations import operation
 from .power import Pace, balanced, frequency, paced
 from .prediction import Prediction, Roofline, bound
 from .profile import Places, issued, lines, roles
@@ -100,6 +102,7 @@ def predict(
         occupancy.slots,
         occupancy.resident,
         occupancy.limit,
+        time.work(KINDS, {instr.line: instr.opcode for instr in launch.kernel.instrs if operation(instr)}),
         timed.grid.registers,
         tuple(roles(time, skeleton.segments, places)),
         tuple(lines(time, skeleton.segments, places)),

@@ -57,6 +57,7 @@ class Prediction:
     busy: the utilisation of each part of an SM and of the chip, the highest first.
     flops: of tensor core instructions. instructions: of warps, that take an issue slot. roofline: None without them.
     clusters: in the grid. slots: clusters at a time. resident: CTAs per SM. limit: the resource that limits `resident`.
+    work: the instructions, bytes and operations of all clusters by kind, as `Stats.work` has them.
     registers: of a thread, None if something else limits an SM to one CTA.
     lines: where the warps' time goes, by source line. issued: instructions of all warps of a CTA, by opcode.
     assumptions: unmeasured figures that it depends on. never_compared: instruction classes that it depends on and
@@ -78,6 +79,7 @@ class Prediction:
     slots: int
     resident: int
     limit: str
+    work: dict[str, float]
     registers: Registers | None
     roles: tuple[Role, ...]
     lines: tuple[Line, ...]

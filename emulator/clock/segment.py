@@ -97,7 +97,7 @@ class Segment:
     """A straight-line run of ordinary instructions, scheduled.
 
     line: its first PTX line; demand: cycles of use by pipe; loaded: bytes of global memory, as in its slices; flops: of
-    mma.sync; lines: the costs of its PTX lines.
+    mma.sync; lines: the costs of its PTX lines. instructions: PTX instructions of its region, if it is the first there.
     """
 
     line: int
@@ -107,6 +107,7 @@ class Segment:
     loaded: tuple[tuple[Origin, float], ...] = ()
     flops: float = 0.0
     lines: tuple[LineCost, ...] = ()
+    instructions: int = 0
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ def _listed(
         whole = region.whole
         inner = [i for i in whole if i not in region.branches and id(flow.kernel.instrs[i]) not in alone]
         others = {id(found[i]) for body in region.others for i in body}
-        *parts, rest = scheduler.block([found[i] for i in inner], others)
+        *parts, rest = _counted(scheduler.block([found[i] for i in inner], others), len(whole))
         for i, part in zip((i for i in inner if i in operations), parts, strict=True):
             before[region.place(i)] = [*before.get(region.place(i), ()), *part]
         if inner and found[inner[-1]].instr.kind.ends_block:
@@ -154,6 +154,16 @@ def _listed(
         else:
             after[whole.stop - 1] = rest
     return before, after
+
+
+def _counted(listed: Sequence[Between], instructions: int) -> Sequence[Between]:
+    """Give the first segment of a region's schedule the number of the region's instructions."""
+    for at, between in enumerate(listed):
+        for i, part in enumerate(between):
+            if isinstance(part, Segment):
+                counted = [*between[:i], replace(part, instructions=instructions), *between[i + 1 :]]
+                return [*listed[:at], counted, *listed[at + 1 :]]
+    return listed
 
 
 @dataclass(frozen=True)

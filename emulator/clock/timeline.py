@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..chip import LANES, RANK_SHIFT
 from ..errors import BarrierError, Deadlock
+from ..machine.launch.statistics import INSTRUCTIONS, LOADED
 from .chips import Chip
 from .segment import ALU, FMA, ISSUE, LSU, MUFU, SUB_PARTITIONS, Segment
 from .trace import COPIES, TENSOR_CORE, Trace, Track
@@ -320,6 +321,7 @@ class Timeline:
         for origin, size in loaded:
             share = self.ordinary.get(origin, EVERYTHING)
             in_l2, in_hbm = size * share.l2, size * share.hbm
+            sm.use(LOADED, size)
             sm.l2 = max(sm.l2, now - chip.burst_cycles) + in_l2 / self.l2_share
             sm.hbm = max(sm.hbm, now - self.burst_cycles) + in_hbm / self.hbm_share
             sm.use("L2 bytes", in_l2)
@@ -336,6 +338,7 @@ class Timeline:
         """Start a segment on a warp; return the time at which its code is there."""
         warp.segment, warp.at = self.segments[number], 0
         warp.sm.segments[number] += 1
+        warp.sm.use(INSTRUCTIONS, warp.segment.instructions)
         if flops := warp.segment.flops:
             self._multiply_by_warp(warp.sm, flops)
         warp.segments[number] += 1

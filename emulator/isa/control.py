@@ -14,6 +14,7 @@ from ..machine.memory.global_shadow import DISCARD
 from ..machine.topology import Warp
 from ..native.builder import Builder
 from ..ptx.syntax import Imm, Instr
+from .lane_values import active_lanes, of_lane
 from .ld_st import active_addresses
 from .registry import (
     ALIGNED,
@@ -57,7 +58,7 @@ def _registers(ins: Instr) -> Action:
 def _sleep(ins: Instr) -> Action:
     Modifiers(ins).pick({"u32"})
 
-    return lambda warp, mask, _time: warp.sleep()
+    return lambda warp, mask, time: warp.sleep(max(of_lane(time, lane) for lane in active_lanes(mask)))
 
 
 LINE_BYTES: Final = 128

@@ -289,8 +289,9 @@ class Warp(Issuer):
         """Prepare a time slice of one instruction."""
         self.yielded, self.progress, self.until = False, "went on", self.executed + 1
 
-    def sleep(self) -> None:
+    def sleep(self, nanoseconds: int) -> None:
         """Execute nanosleep: let other warps run."""
+        self.cta.launch.stats.slept_ns += nanoseconds
         self.progress = "slept"
         self.yielded = True
 

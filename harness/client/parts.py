@@ -62,13 +62,13 @@ def share_out(job: Job, planner: Planner, target: Target) -> list[Job]:
 
 
 def _cycles(milestone: str, arch: str) -> float:
-    """Return the predicted cycles of a milestone, with which its time grows; infinity if none are pinned yet.
+    """Return the predicted cycles of a milestone's first case, with which its time grows; infinity without a pin.
 
     The file is read here because `stages.tolerances` imports numpy.
     """
     file = FOLDER / ("cycles.h200.toml" if arch.startswith("sm_90") else "cycles.toml")
     pinned = tomllib.loads(file.read_text()) if file.exists() else {}
-    return float(pinned.get(milestone, math.inf))
+    return float(pinned.get(milestone, [math.inf])[0])
 
 
 def _after_gate(job: Job) -> list[Step]:

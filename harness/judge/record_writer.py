@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,8 @@ class RecordWriter:
         self.record = opened
         self.fresh_seed = fresh_seed
         self.last_result: Result | None = None
+        self.work: dict[str, Counter[str]] = {}
+        """The work of the first launch of each case with the fresh seed."""
         self._save()
 
     @contextmanager
@@ -72,6 +75,8 @@ class RecordWriter:
         case = self.record.cases[-1]
         case.launches = [record.Launch(each.mode, each.seconds, str(each.error or "")) for each in result.trials]
         case.figures = [_figure(each) for each in result.figures]
+        if case.fresh and result.trials:
+            self.work[case.name] = result.trials[0].work
         self._save()
 
     def negative_control(self, name: str, rejected_by: tuple[Figure, ...]) -> None:

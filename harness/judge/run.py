@@ -2,7 +2,7 @@
 
 `python -m harness.judge.run D1.1 --device emulator --target sim --out FOLDER --seed 7 --commit ID` reads what
 `harness.judge.record_calls` left in FOLDER, runs the milestone's module on replays of it (phase "stage" of
-FOLDER/record.json), predicts the time of its first case (phase "clock", on the emulated device only), writes the
+FOLDER/record.json), predicts the time of its cases (phase "clock", on the emulated device only), writes the
 verdict into the record and exits with the verdict's code. Of the kernel this process imports the references only.
 With --wait the process imports its modules and then reads the seed from its input, so that it can be started while the
 candidate's process records. With neither it first records what is in this checkout, and draws the seed.
@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import os
+import random
 import secrets
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +36,7 @@ from harness.report import record
 from remote.device import DEVICES, Emulated
 from stages.catalog import GATE, Milestone
 from stages.device import Device
-from stages.tolerances import added_up
+from stages.tolerances import added_up, most_cycles
 
 if TYPE_CHECKING:
     from harness.judge.recordings import Replayed
@@ -175,7 +177,7 @@ def run(
         phase.outcome = "failed" if code else "passed"
     verdict, reason = verdict_of(milestone, recorder.record, code)
     if verdict is Verdict.ACCEPT and isinstance(device, Emulated):
-        return time_first_case(milestone, device, recorder)
+        return time_cases(milestone, device, recorder)
     return verdict, reason
 
 
@@ -200,15 +202,24 @@ def unproven(milestone: Milestone, replayed: Replayed, done: record.Record, besi
     return f"{missing[0]}{f' (and {len(missing) - 1} more cases)' if missing[1:] else ''}" if missing else ""
 
 
-def time_first_case(milestone: Milestone, device: Emulated, recorder: RecordWriter) -> tuple[Verdict, str]:
-    """Predict the time of the first case of an accepted module, and return the verdict on it."""
-    from harness.judge.predict import UnseenWork, predict
+def time_cases(milestone: Milestone, device: Emulated, recorder: RecordWriter) -> tuple[Verdict, str]:
+    """Predict the time of the cases of an accepted module, and return the verdict on it.
 
+    The first case is predicted in every run; others, in an order that the fresh seed draws, as long as that takes no
+    more than OTHERS of the stage.
+    """
+    from emulator.clock.uncertainty import mean_error
+    from harness.judge.predict import UnseenWork, predict, timed
+
+    seed, work = recorder.fresh_seed, recorder.work
     try:
         with recorder.phase("clock"):
             first, *others = milestone.load().CASES
-            recorder.predicted(*predict(first, device, recorder.fresh_seed))
-            time_others(others, device, recorder)
+            most = most_cycles(milestone.id, [first, *others], mean_error(device.chip), device.chip)
+            recorder.record.most_cycles = most
+            recorder.predicted(*predict(first, device, seed, work[str(first)], most[str(first)]))
+            for case in in_time(random.Random(seed).sample(others, len(others)), recorder):
+                recorder.cycles(case.name, timed(case, device, seed, work[str(case)]))
     except UnseenWork as error:
         return rejected(milestone), str(error)
     except Exception as error:
@@ -217,17 +228,15 @@ def time_first_case(milestone: Milestone, device: Emulated, recorder: RecordWrit
     return hold(milestone, recorder.record)
 
 
-def time_others(cases: Sequence[Case], device: Emulated, recorder: RecordWriter) -> None:
-    """Predict the time of further cases, for the dashboard, as long as that takes no more than OTHERS of the stage."""
-    from harness.judge.predict import timed
-
+def in_time(cases: Sequence[Case], recorder: RecordWriter) -> Iterator[Case]:
+    """Yield cases until their predictions would take more than OTHERS of the time of the stage."""
     limit_s = OTHERS * next(each.seconds for each in recorder.record.phases if each.name == "stage")
     started = now = time.perf_counter()
     for case in cases:
         before, now = now, time.perf_counter()
         if 2 * now - before - started > limit_s:
             return
-        recorder.cycles(case.name, timed(case, device, recorder.fresh_seed))
+        yield case
 
 
 def run_cases(milestone: Milestone, device: Device, recorder: RecordWriter, beside: Sequence[Case]) -> int:
@@ -264,13 +273,19 @@ def verdict_of(milestone: Milestone, done: record.Record, code: int) -> tuple[Ve
 
 
 def hold(milestone: Milestone, done: record.Record) -> tuple[Verdict, str]:
-    """Return the verdict on the predicted time of an accepted module, which must not exceed its pin."""
-    predicted = done.prediction
-    assert predicted is not None
-    if predicted.holds:
+    """Return the verdict on the predicted times of an accepted module, which must not exceed their pins."""
+    slower = [
+        f"{case}: {cycles:,.0f} cycles (at most {done.most_cycles[case]:,.0f})"
+        for case, cycles in done.cycles.items()
+        if cycles > done.most_cycles.get(case, math.inf)
+    ]
+    if not slower:
         return Verdict.ACCEPT, ""
+    assert done.prediction is not None
+    said = slower[0] if done.prediction.holds else done.prediction
+    more = f" (and {len(slower) - 1} more cases)" if slower[1:] else ""
     fix = f'if that is intended: make pin-cycles {milestone.id}, then UNPIN=stages BECAUSE="..."'
-    return rejected(milestone), f"slower: {milestone.id} {predicted}; {fix}"
+    return rejected(milestone), f"slower: {milestone.id} {said}{more}; {fix}"
 
 
 def rejected(milestone: Milestone) -> Verdict:

@@ -206,7 +206,7 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct):
-    """One run of a milestone. `verdict` is "" until the run is judged. cycles: predicted, by case.
+    """One run of a milestone. `verdict` is "" until the run is judged. cycles: predicted, by case; most_cycles: pins.
 
     proven: the features that the PTX and launches of each case show. not_asked: those of others, each with the reason.
     """
@@ -223,6 +223,7 @@ class Record(msgspec.Struct):
     negative_controls: list[NegativeControl] = msgspec.field(default_factory=list, name="mutants")
     prediction: Prediction | None = None
     cycles: dict[str, float] = {}
+    most_cycles: dict[str, float] = {}
     proven: dict[str, list[str]] = {}
     not_asked: dict[str, str] = {}
     verdict: str = ""
@@ -279,6 +280,11 @@ class Record(msgspec.Struct):
         """
         launched = dict.fromkeys(case.name for case in self.cases if case.seed is not None and not case.fresh)
         return [name for name in launched if name not in self.cycles] if self.prediction else []
+
+    @property
+    def unpinned(self) -> list[str]:
+        """Names of the cases whose predicted cycles have no pin; [] if no pin was read."""
+        return [name for name in self.cycles if name not in self.most_cycles] if self.most_cycles else []
 
     @property
     def cycles_shown(self) -> str:

@@ -31,6 +31,8 @@ def show_end(console: Console, record: Record, path: Path) -> None:
         console.print(Text(f"predicted, not measured: {record.prediction}"), soft_wrap=True)
         if record.untimed:
             console.print(Text(f"no cycles predicted, for want of time: {', '.join(record.untimed)}"), soft_wrap=True)
+        if record.unpinned:
+            console.print(Text(f"cycles predicted without a pin: {', '.join(record.unpinned)}"), soft_wrap=True)
     failed = [case for case in record.cases if case.outcome == "failed"]
     if failed:
         console.print(Text(f"\n{failed[0].message}\n"), soft_wrap=True)

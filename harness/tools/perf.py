@@ -1,7 +1,7 @@
 """Predicted times of launches on a B200: `python -m harness.tools.perf [MILESTONE] [--shape NAME]`.
 
 It predicts the cases of a milestone, or the problems of stages/shapes.py. Nothing is measured; the page
-docs/explanation/clock-accuracy.md says how accurate the clock is. `--pin` pins the predicted cycles of the first case
+docs/explanation/clock-accuracy.md says how accurate the clock is. `--pin` pins the predicted cycles of the cases
 of each milestone, or of MILESTONE alone. `--write FILE` writes the figures as CSV too.
 """
 
@@ -11,6 +11,7 @@ import argparse
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from rich import box
@@ -82,7 +83,7 @@ def main() -> int:
 
 
 def pin(device: Emulated, milestones: Sequence[Milestone]) -> Iterator[str]:
-    """Pin the predicted cycles of the first case of `milestones`; yield a line for each pin that changes.
+    """Pin the predicted cycles of the cases of `milestones`; yield a line for each pin that changes.
 
     The pins of other milestones stay as they are.
     """
@@ -90,10 +91,11 @@ def pin(device: Emulated, milestones: Sequence[Milestone]) -> Iterator[str]:
     held = tomllib.loads(file.read_text())
     found = dict(held)
     for milestone in milestones:
-        case = milestone.load().CASES[0]
-        found[milestone.id] = round(sum(each.cycles for each in predicted(device, launching(case))))
-        if found[milestone.id] != held.get(milestone.id):
-            yield f"{milestone.id}  {held.get(milestone.id, 'none')} -> {found[milestone.id]}  {case}"
+        cases, old = milestone.load().CASES, held.get(milestone.id, [])
+        found[milestone.id] = [round(sum(each.cycles for each in predicted(device, launching(case)))) for case in cases]
+        for case, before, now in zip_longest(cases, old[: len(cases)], found[milestone.id], fillvalue="none"):
+            if before != now:
+                yield f"{milestone.id}  {before} -> {now}  {case}"
     comment = "".join(line for line in file.read_text().splitlines(keepends=True) if line.startswith("#"))
     pins = "".join(f'"{each.id}" = {found[each.id]}\n' for each in CATALOG if each.id in found)
     write_atomically(file, f"{comment}\n{pins}".encode())

@@ -189,7 +189,9 @@ def _clock(milestones: Sequence[str], report: pool.Report) -> None:
     device = Emulated()
     margin = mean_error(device.chip)
     for milestone in milestones:
-        case, most = find(milestone).load().CASES[0], most_cycles(milestone, margin, device.chip)
+        cases = find(milestone).load().CASES
+        case = cases[0]
+        most = most_cycles(milestone, cases, margin, device.chip)[str(case)]
         report({"case": f"{milestone} clock"})
         pool.limit_cpu(COMPILE_S)
         try:

@@ -75,10 +75,19 @@ def test_no_case_is_in_a_milestone_twice() -> None:
         assert len({case.name for case in cases}) == len(cases)
 
 
-def test_every_milestone_pins_its_cycles() -> None:
-    for chip in ("b200", "h200"):
-        built = [milestone.id for milestone in CATALOG if milestone.built]
-        assert all(most_cycles(milestone, 0.0, chip) > 1000 for milestone in built)
-        assert most_cycles("D1.1", 0.5, chip) == 1.5 * most_cycles("D1.1", 0.0, chip)
-    with pytest.raises(PinError, match=r"no cycles for D99: make pin-cycles"):
-        most_cycles("D99", 0.0)
+@pytest.mark.parametrize("chip", ["b200", "h200"])
+def test_milestones_pin_their_cycles(chip: str) -> None:
+    for milestone in CATALOG:
+        cases = milestone.load().CASES
+        pinned = most_cycles(milestone.id, cases, 0.5, chip)
+        assert list(pinned) == [case.name for case in cases[: len(pinned)]]
+        assert min(pinned.values()) > 1000
+
+
+def test_a_margin_is_a_share_of_the_pin_and_every_pin_has_a_case() -> None:
+    first, other = CATALOG[0].load().CASES
+    pinned = most_cycles("D1.1", [first, other], 0.0)
+    assert most_cycles("D1.1", [first, other], 0.5) == {case: 1.5 * cycles for case, cycles in pinned.items()}
+    for milestone, cases, there in (("D1.1", [first], "2"), ("D99", [first], "0")):
+        with pytest.raises(PinError, match=f"cycles of {there} cases of {milestone}, which has 1: make pin-cycles"):
+            most_cycles(milestone, cases, 0.0)

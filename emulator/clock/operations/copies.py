@@ -16,6 +16,7 @@ from ...errors import UnknownInstruction
 from ...isa.lane_values import active_lanes, of_lane, per_lane
 from ...isa.registry import BLOCK, Action
 from ...machine.formats.tensormap import MAP_BYTES, TensorMap, decode
+from ...machine.launch.statistics import COPIED_IN, SLEPT, STORED
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Operand, TensorAddress, Vector
 from ..barriers import TimedMBarrier
@@ -175,6 +176,7 @@ def _fetch(
     timeline = warp.timeline
     chip, sent, count = timeline.chip, _engine(warp, now, lines), len(destinations)
     first, route = now + chip.tma_issue, timeline.engine
+    warp.sm.use(COPIED_IN, size * count)
     done = max(timeline.load(sm, first, size, route, tensor, sent, count) for sm, _ in destinations)
     by = warp.cta.rank, COPIES
     for _, barrier in destinations:
@@ -188,6 +190,7 @@ def _copy_to_peer(warp: TimedWarp, now: float, ins: Instr, to: Sm, barrier: Time
     """Copy to another CTA's shared memory. The sending and the receiving SM each process one copy at a time."""
     timeline, sm = warp.timeline, warp.sm
     chip = timeline.chip
+    sm.use(COPIED_IN, size)
     sm.sent = max(sm.sent, _engine(warp, now, lines_of(size))) + size / chip.peer_copy_bytes_per_cycle
     to.received = max(to.received + size / chip.peer_received_bytes_per_cycle, sm.sent)
     done = to.received + chip.peer_copy_latency
@@ -202,6 +205,7 @@ def _copy_to_peer(warp: TimedWarp, now: float, ins: Instr, to: Sm, barrier: Time
 def _store_by_engine(warp: TimedWarp, now: float, lane: int, size: int, lines: int) -> float:
     """Store through the copy engine, in the lane's open bulk group."""
     timeline = warp.timeline
+    warp.sm.use(STORED, size)
     warp.copies.setdefault(lane, Copies()).add(*timeline.store(warp.sm, _engine(warp, now, lines), size))
     return float(now + timeline.chip.tma_thread)
 
@@ -298,6 +302,7 @@ def _copy(ins: Instr) -> Action:
         timeline, sm, chip = warp.timeline, warp.sm, warp.timeline.chip
         cycles: float = max(1.0, size / chip.smem_bytes_per_cycle)
         sm.lsu = max(sm.lsu, now) + cycles
+        sm.use(COPIED_IN, size)
         sent = max(now, warp.sending)
         warp.sending = sent + size / chip.copy_bytes_per_cycle
         done = timeline.load(sm, sent, size, timeline.copies, tensor)
@@ -408,6 +413,7 @@ def _try_cancel(ins: Instr) -> Action:
 def _sleep(ins: Instr) -> Action:
     def perform(warp: TimedWarp, now: float, nanoseconds: int) -> float:
         ghz: float = warp.timeline.chip.max_clock_ghz
+        warp.sm.use(SLEPT, nanoseconds)
         return now + nanoseconds * ghz
 
     return lambda warp, mask, time: warp.ops.append((perform, of_lane(time, 0)))

@@ -12,6 +12,7 @@ from ...isa.atomics import Atomic, conflict_free_groups, operand_bits, results_o
 from ...isa.lane_values import active_lanes, lane_rows, per_lane
 from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_local, parameter_load
 from ...isa.registry import BLOCK, Action
+from ...machine.launch.statistics import LOADED, STORED
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
 from ..chips import Chip
@@ -75,6 +76,7 @@ def _ld(ins: Instr) -> Action:
             values = view[index]
             warp.timeline.loads_shared(warp, ins.line, stored_by[index])
         elif op.space == "global":
+            warp.sm.use(LOADED, op.bytes * (addresses.size if isinstance(address, np.ndarray) else 1))
             values = _loaded(op, ins, warp, addresses)
         else:
             values = np.zeros((len(lanes), op.count), f"u{op.width}")
@@ -107,6 +109,7 @@ def _st(ins: Instr) -> Action:
         """
         sm, earlier = warp.sm, warp.sm.out
         sm.lsu = max(sm.lsu, now) + cycles
+        sm.use(STORED, size)
         warp.timeline.store(sm, sm.lsu, sent, size)
         warp.stored_until = sm.out + warp.timeline.chip.global_latency
         return idle(warp, now + 1, earlier, ins, "earlier stores")

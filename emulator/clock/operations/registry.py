@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...isa import registry
 from ...isa.ld_st import STRONG
-from ...isa.registry import Action, Handler, Lowering, never_communicates
+from ...isa.registry import BLOCK, Action, Handler, Lowering, never_communicates
 from ...ptx.kinds import Kind
 from ...ptx.syntax import Instr, Operand
 from ..segment import LONG_SCOREBOARD, SHORT_SCOREBOARD
@@ -93,8 +93,9 @@ def _counted(make: Callable[[Instr], Action], ins: Instr) -> Action:
     perform, line = make(ins), ins.line
 
     def run(warp: TimedWarp, mask: Any, *operands: Any) -> Any:
-        warp.sm.executed[line] += 1
-        return perform(warp, mask, *operands)
+        result = perform(warp, mask, *operands)
+        warp.sm.executed[line] += result is not BLOCK
+        return result
 
     return run
 

@@ -12,6 +12,17 @@ from ...chip import BANK_BYTES, SHARED_BANKS
 
 WAVEFRONT_BYTES = SHARED_BANKS * BANK_BYTES
 
+KINDS = (
+    INSTRUCTIONS := "instructions",
+    FLOPS := "flops",
+    SLEPT := "ns of nanosleep",
+    WAITED := "waits for mbarriers",
+    COPIED_IN := "bytes copied in",
+    LOADED := "bytes loaded by warps",
+    STORED := "bytes stored",
+)
+"""Kinds of work, beside the opcodes of operations."""
+
 Shape = tuple[int, bytes]
 """The shape of a shared-memory access: bytes per lane, and the lanes' offsets from the first lane's wavefront."""
 
@@ -37,6 +48,9 @@ class Stats:
     - `global_load_bytes`, `global_store_bytes`: bytes requested by ordinary instructions of active lanes; a uniform
       address counts once.
     - `mma_flops`: 2 M N K of every tcgen05.mma, a 2-CTA MMA once.
+    - `slept_ns`: the nanoseconds that each executed nanosleep asked for.
+    - `operations`: executed warp-instructions by opcode, of those that act on the machine. Polls of mbarriers are left
+      out, and ordinary loads and stores.
     - `shared_accesses`: ordinary loads and stores of shared memory, one per warp; an atomic is one of each.
     - `shared_wavefronts`: their passes over the 32 banks of 4 bytes.
     - `shared_conflicts`: the passes caused by lanes that access different words of one bank.
@@ -53,6 +67,8 @@ class Stats:
     global_load_bytes: int = 0
     global_store_bytes: int = 0
     mma_flops: int = 0
+    slept_ns: int = 0
+    operations: dict[str, int] = field(default_factory=dict)
     shared_accesses: int = 0
     shared_wavefronts: int = 0
     shared_conflicts: int = 0
@@ -64,6 +80,19 @@ class Stats:
     def instructions(self) -> int:
         """The number of executed warp-instructions."""
         return sum(self.by_warp.values())
+
+    @property
+    def work(self) -> dict[str, int]:
+        """The work that takes time, by kind: a prediction of the launch has the same."""
+        return self.operations | {
+            INSTRUCTIONS: self.instructions,
+            FLOPS: self.mma_flops,
+            SLEPT: self.slept_ns,
+            WAITED: sum(each.waits for each in self.mbarriers.values()),
+            COPIED_IN: self.copied_in_bytes,
+            LOADED: self.global_load_bytes,
+            STORED: self.copied_out_bytes + self.global_store_bytes,
+        }
 
     @property
     def by_role(self) -> dict[tuple[int, ...], int]:
@@ -85,6 +114,10 @@ class Stats:
         """Count pieces that were read by a swizzle other than their writer's. who: both accesses, as text."""
         self.swizzle_mismatches += pieces
         self.first_swizzle_mismatch = self.first_swizzle_mismatch or who
+
+    def count_operation(self, opcode: str, times: int = 1) -> None:
+        """Count an executed instruction that acts on the machine."""
+        self.operations[opcode] = self.operations.get(opcode, 0) + times
 
     def add_warp(self, index: int, executed: int, waits_on: Iterable[int]) -> None:
         """Add the counts of a warp. waits_on: the mbarriers that it waited for, by their order of initialisation."""
@@ -112,6 +145,8 @@ class Stats:
             self.add_warp(warp, executed, other.waits_on.get(warp, ()))
         for order, use in other.mbarriers.items():
             self.add_mbarrier(order, use.offset, use.waits, use.phases)
+        for opcode, times in other.operations.items():
+            self.count_operation(opcode, times)
         self.first_swizzle_mismatch = self.first_swizzle_mismatch or other.first_swizzle_mismatch
         for count in (f.name for f in fields(self) if f.type == "int"):
             setattr(self, count, getattr(self, count) + getattr(other, count))

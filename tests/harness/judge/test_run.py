@@ -69,6 +69,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, kernels: Path) -> Run:
     folder = tmp_path_factory.mktemp("one")
     checkout = make_checkout(folder / "checkout")
     (checkout.path / "stages/d1_1.py").write_text(ONE_CASE)
+    pinned = checkout.path / "stages/cycles.toml"
+    pinned.write_text(re.sub(r'("D1.1" = \[\d+).*', r"\1]", pinned.read_text()))
     checkout.git("commit", "--all", "--quiet", "--message", "One case")
     done = subprocess.run(
         [*RECORD, str(folder / "recorded")],
@@ -195,7 +197,7 @@ def test_what_the_clock_predicts_is_recorded_and_shown(accepted: Run) -> None:
 @pytest.mark.long
 def test_a_kernel_slower_than_its_pin_is_refused_by_name(one_case: Run, tmp_path: Path) -> None:
     pinned = one_case.checkout.path / "stages/cycles.toml"
-    pinned.write_text(re.sub(r'"D1.1" = \d+', '"D1.1" = 5000', pinned.read_text()))
+    pinned.write_text(re.sub(r'"D1.1" = \[\d+', '"D1.1" = [5000', pinned.read_text()))
     code, record = judged(one_case, tmp_path / "out")
     assert code == Verdict.REJECT_GATE.exit_code
     most = 5000 * (1 + mean_error("b200"))

@@ -87,7 +87,7 @@ def test_a_run_that_did_not_compile_has_no_table(pipe: Console, tmp_path) -> Non
     ]
 
 
-def test_cases_without_a_prediction_are_named(pipe: Console, tmp_path) -> None:
+def test_cases_without_a_prediction_or_a_pin_are_named(pipe: Console, tmp_path) -> None:
     record = make("ACCEPT")
     first, figures = record.cases[0].name, record.cases[0].figures
     record.cases = [Case(name, "passed", 1.0, 1, False, [], figures) for name in (first, "hd=64 n=256", "hd=64 n=1")]
@@ -95,8 +95,12 @@ def test_cases_without_a_prediction_are_named(pipe: Console, tmp_path) -> None:
     record.cycles = {first: 7000.0, "hd=64 n=1": 6000.0}
     assert record.untimed == [], "nothing was predicted"
     record.prediction = Prediction(first, "B200", 7000.0, 6e-6, 9000.0, "latency", {}, [], [])
+    assert record.unpinned == [], "no pin was read"
+    record.most_cycles = {first: 9000.0}
     show_end(pipe, record, tmp_path)
-    assert "no cycles predicted, for want of time: hd=64 n=256\n" in said(pipe)
+    lines = said(pipe).splitlines()
+    assert "no cycles predicted, for want of time: hd=64 n=256" in lines
+    assert "cycles predicted without a pin: hd=64 n=1" in lines
 
 
 def test_of_many_cases_each_is_a_row(pipe: Console, tmp_path) -> None:

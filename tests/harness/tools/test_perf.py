@@ -15,13 +15,14 @@ from stages.catalog import GATE, find
 
 def test_pins_are_what_is_predicted_now_and_the_comment_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "cycles.toml"
-    file.write_text('# Why.\n\n"D1.1" = 1\n')
+    file.write_text('# Why.\n\n"D1.1" = [1]\n')
     monkeypatch.setattr(perf, "cycles_file", lambda chip: file)
     monkeypatch.setattr(perf, "CATALOG", (GATE,))
     device = Emulated()
-    (moved,) = perf.pin(device, [GATE])
+    moved = list(perf.pin(device, [GATE]))
     cycles = tomllib.loads(file.read_text())["D1.1"]
-    assert moved == f"D1.1  1 -> {cycles}  hd=64 n=128" and 5000 < cycles < 20_000
+    assert moved[0] == f"D1.1  1 -> {cycles[0]}  hd=64 n=128" and 5000 < cycles[0] < 20_000
+    assert moved[1] == f"D1.1  none -> {cycles[1]}  hd=64 n=128 scale=0.3" and len(cycles) == 2
     assert file.read_text() == f'# Why.\n\n"D1.1" = {cycles}\n'
     assert list(perf.pin(device, [GATE])) == []
 
@@ -30,9 +31,10 @@ def test_the_pin_of_one_milestone_leaves_the_others_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "cycles.toml"
-    file.write_text('# Why.\n\n"D1.1" = 1\n"D3" = 3\n')
+    file.write_text('# Why.\n\n"D1.1" = [1]\n"D3" = [3]\n')
     monkeypatch.setattr(perf, "cycles_file", lambda chip: file)
     monkeypatch.setattr(perf, "predicted", lambda device, launches: [SimpleNamespace(cycles=7.2)])
     monkeypatch.setattr(perf, "launching", lambda case: case)
-    assert [line.split("  ")[:2] for line in perf.pin(Emulated(), [find("D2")])] == [["D2", "none -> 7"]]
-    assert file.read_text() == '# Why.\n\n"D1.1" = 1\n"D2" = 7\n"D3" = 3\n'
+    count = len(find("D2").load().CASES)
+    assert [line.split("  ")[:2] for line in perf.pin(Emulated(), [find("D2")])] == [["D2", "none -> 7"]] * count
+    assert file.read_text() == f'# Why.\n\n"D1.1" = [1]\n"D2" = {[7] * count}\n"D3" = [3]\n'

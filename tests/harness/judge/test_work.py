@@ -1,0 +1,107 @@
+"""Predictions must have the work of the launch: sleeps, waits, loads and operations behind comparisons of data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain, count
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emulator import launch
+from harness.host.verdict import Verdict
+from harness.judge import predict
+from harness.judge.predict import UnseenWork, lacking, timed
+from harness.judge.run import hold, in_time
+from harness.report.record import Phase, Prediction, Record, Tree
+from lab import clock as bench
+from remote.device import Emulated
+from stages.catalog import GATE, find
+from stages.verify import total
+
+#: Does something if the CTA's number is not 1, which a comparison of floats decides. Of three clusters the middle one
+#: is executed to see how a launch branches.
+HIDDEN = """
+ld.param.u64 %d1, [values]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x; mad.lo.u32 %r3, %r1, 32, %r2;
+mad.wide.u32 %d1, %r3, 4, %d1; cvt.rn.f32.u32 %r2, %r1; setp.ne.f32 %p1, %r2, 0f3F800000; mov.u32 %r3, 0;
+BODY
+st.global.u32 [%d1], %r3; ret;"""
+SKIPPED = "@!%p1 bra END; {} END:"
+LOOP = SKIPPED.format("mov.u32 %r4, 50; AGAIN: {} sub.u32 %r4, %r4, 1; setp.ne.u32 %p2, %r4, 0; @%p2 bra AGAIN;")
+BODIES = {
+    "nanosleep": SKIPPED.format("nanosleep.u32 0;"),
+    "ns of nanosleep": "selp.u32 %r5, 1000000, 0, %p1; nanosleep.u32 %r5;",
+    "atom": LOOP.format("atom.global.add.u32 %r5, [%d1], 0;"),
+    "bytes loaded by warps": LOOP.format("ld.global.u32 %r5, [%d1]; add.u32 %r3, %r3, %r5;"),
+    "bytes stored": LOOP.format("st.global.u32 [%d1], %r4;"),
+    "instructions": LOOP.format("mul.lo.u32 %r3, %r3, %r3;"),
+}
+CASE = find("D1.2").load().CASES[0]
+
+
+def hiding(body: str) -> Callable[[], Any]:
+    """Return the launch of a kernel that hides something from a prediction."""
+    ptx = bench.entry("u64 values", HIDDEN.replace("BODY", body))
+    return lambda: launch(ptx, args=[np.zeros(96, np.uint32)], grid=3, block=32)
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_work_that_one_cluster_does_not_do_is_missed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All comparisons are taken to be false, and the executed cluster is the only one that does not do the work."""
+    launches, device = hiding(BODIES[kind]), Emulated()
+    with device.running("eager", 1) as ran:
+        launches()
+    done = total(ran.launches)  # type: ignore[attr-defined]
+    monkeypatch.setattr(predict, "launching", lambda case, seed: launches)
+    monkeypatch.setattr(predict, "_mbarriers", lambda case: {})
+    with pytest.raises(UnseenWork, match=rf"its launches do [0-9,]+ {kind}, its prediction has [0-9,]+ of them"):
+        timed(CASE, device, 1, {each: amount for each, amount in done.items() if each == kind})
+
+
+def test_the_work_of_a_right_kernel_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    launches, device = hiding("mul.lo.u32 %r3, %r3, %r3;"), Emulated()
+    with device.running("eager", 1) as ran:
+        launches()
+    monkeypatch.setattr(predict, "launching", lambda case, seed: launches)
+    monkeypatch.setattr(predict, "_mbarriers", lambda case: {})
+    (found,) = timed(CASE, device, 1, total(ran.launches))  # type: ignore[attr-defined]
+    assert found.work["bytes stored"] == 3 * 128 and found.work["instructions"] > 20
+
+
+def test_a_few_operations_may_be_missed_that_rescale() -> None:
+    """The rows of another cluster may need a rescaled O."""
+    found = [SimpleNamespace(work={"instructions": 10_000.0, "tcgen05.st": 0.0, "nanosleep": 0.0})]
+    assert lacking({"instructions": 10_000, "tcgen05.st": 20}, found) == ""
+    assert lacking({"instructions": 10_000, "tcgen05.st": 40}, found) == "40 tcgen05.st, its prediction has 0 of them"
+    assert lacking({"instructions": 10_000, "nanosleep": 1}, found).startswith("1 nanosleep")
+    assert lacking({"instructions": 14_500}, found).startswith("14,500 instructions")
+    assert lacking({"fence.proxy": 900}, found) == "", "it is one of the instructions"
+
+
+def timed_record(**cycles: float) -> Record:
+    """Return the record of a run whose first case is as fast as its pin."""
+    record = Record("run", "D1.1", "sim", "2026-11-30T00:00:00Z", Tree("0" * 40, []))
+    record.prediction = Prediction("first", "B200", 100.0, 1e-6, 105.0, "latency", {}, [], [])
+    record.cycles, record.most_cycles = {"first": 100.0, **cycles}, {"first": 105.0, "second": 205.0, "third": 305.0}
+    record.phases = [Phase("stage", "2026-11-30T00:00:00Z", "passed", 100.0)]
+    return record
+
+
+def test_each_case_is_held_to_its_pin() -> None:
+    assert hold(GATE, timed_record(second=204.0, third=1.0, without_a_pin=9e9)) == (Verdict.ACCEPT, "")
+    verdict, reason = hold(GATE, timed_record(second=1_971_439.0, third=306.0))
+    assert verdict is Verdict.REJECT_GATE
+    assert reason.startswith(
+        "slower: D1.1 second: 1,971,439 cycles (at most 205) (and 1 more cases); if that is intended"
+    )
+
+
+def test_cases_are_predicted_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of the 100 s of the stage: each takes 10 s, so that a third one would end after 30 s."""
+    clock = chain([0.0], count(0.0, 10.0))
+    monkeypatch.setattr("harness.judge.run.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    cases: Any = ["a", "b", "c", "d"]
+    recorder: Any = SimpleNamespace(record=timed_record())
+    assert list(in_time(cases, recorder)) == cases[:2]
