@@ -145,7 +145,7 @@ class LibCuda(CLibrary):
         put(table, LONG, 0)
         if ctypes.string_at(identity, len(_OF_NVRTC)) != _OF_NVRTC:
             what = "a CUDA library that calls undocumented functions of the driver, such as cuBLAS,"
-            raise not_emulated(what, "link your own library with nvcc -cudart shared")
+            raise not_emulated(what, "use torch's functions; if the library is yours, link it with nvcc -cudart shared")
         raise CudaError(NOT_FOUND)
 
     @entry("cuDeviceGet")

@@ -105,8 +105,8 @@ class LibCudart(CLibrary):
     def __init__(self, driver: LibCuda) -> None:
         self._driver = driver
         self._registered: dict[int, _FatBinary] = {}
-        self.redirected: list[tuple[int, int]] = []
-        """Addresses of libraries whose runtime is redirected to this one. Their kernels are not registered here."""
+        self.redirected: dict[tuple[int, int], str] = {}
+        """Addresses and paths of libraries whose runtime is redirected here, where their kernels are not registered."""
         self._configurations: list[tuple[Shape, Shape, int, int]] = []
         super().__init__()
 
@@ -199,9 +199,10 @@ class LibCudart(CLibrary):
                 break
         else:
             handle = function if code.is_kernel(function) else None
-        if handle is None and any(first <= function < end for first, end in self.redirected):
-            what = "a kernel of a library that contains NVIDIA's static CUDA runtime"
-            raise not_emulated(what, "only kernels that the library compiles when it runs; link with -cudart shared")
+        own = next((path for (first, end), path in self.redirected.items() if first <= function < end), None)
+        if handle is None and own is not None:
+            why = "a library with the static CUDA runtime can launch only kernels that it compiles when it runs"
+            raise not_emulated(f"a kernel that is compiled into {own}", f"{why}; if it is yours: nvcc -cudart shared")
         if handle is None:
             raise CudaError(INVALID_FUNCTION)
         return handle

@@ -67,7 +67,7 @@ class Redirection:
                     if target := self._runtime.of_static_runtime(name):
                         self._redirect(address, target)
                 if functions:
-                    self._runtime.redirected.append((library.base, library.base + end_of(library.base)))
+                    self._runtime.redirected[library.base, library.base + end_of(library.base)] = library.name
 
     def _keep_ptx(self, nvrtc: ctypes.CDLL) -> None:
         """Let NVRTC return PTX where it is asked for machine code. It makes PTX of every program first."""

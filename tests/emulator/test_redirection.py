@@ -11,6 +11,7 @@ from ptx_launch import launch
 
 import emulator
 from emulator.bridge.driver import NotEmulated
+from emulator.host import c_hosts
 from emulator.host.loaded import loaded_object
 from emulator.host.redirection import runtime_functions
 from emulator.host.session import emulated_host
@@ -88,6 +89,14 @@ def test_nvjitlink_returns_the_ptx_of_its_only_module() -> None:
         assert link.nvJitLinkComplete(handle) != 0
         assert isinstance(device.error, NotEmulated) and "linking 2 modules" in str(device.error)
         device.error = None
+
+
+def test_a_kernel_compiled_into_a_library_is_rejected_by_the_library_s_name() -> None:
+    with emulated_host(), emulator.emulate():
+        runtime = c_hosts.runtime()
+        runtime.redirected[1000, 2000] = "libcurand.so.10"
+        with pytest.raises(NotEmulated, match=r"compiled into libcurand\.so\.10"):
+            runtime._kernel(1500)
 
 
 GRID = b""".version 8.6
