@@ -31,6 +31,7 @@ DOCS: Final = ROOT / "docs"
 DATA: Final = ROOT / "lab" / "data"
 CHEATS: Final = ROOT / "tests" / "harness" / "cheats" / "cheats.toml"
 TWINS: Final = ROOT / "tests/emulator/pairs/twins.toml"
+LAUNCHES: Final = TWINS.with_name("launches.cu")
 BUGS: Final = ROOT / "lab" / "bugs" / "bugs.toml"
 FINDS: Final = ROOT / "tests" / "emulator" / "finds.toml"
 REPORT: Final = ROOT / "results" / "sample" / "silicon-h200" / "report.md"
@@ -374,6 +375,11 @@ def twins() -> Lines:
         programs = sorted({twin["program"] for twin in those})
         classes = sorted({name for twin in those for name in twin["error"].split()})
         body.append((kind, ", ".join(programs), str(len(those)), ", ".join(f"`{name}`" for name in classes)))
+    launches = re.findall(r'\{"([^"]+)", "[^"]+", "(\w+)", \[', LAUNCHES.read_text())
+    for kind in dict.fromkeys(kind for kind, _ in launches):
+        classes = sorted(name for other, name in launches if other == kind)
+        shown = ", ".join(f"`{name}`" for name in dict.fromkeys(classes))
+        body.append((f"{kind}, by CUDA C++", "launches", str(len(classes)), shown))
     return markdown(("kind", "right programs", "hazardous twins", "expected reports"), body)
 
 

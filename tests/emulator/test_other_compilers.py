@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MadeOnce
+from tests.emulator.twins import LAUNCH_PAIRS, LAUNCHES
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
@@ -35,8 +36,10 @@ int main() {
 pytestmark = [pytest.mark.long, pytest.mark.compiler, pytest.mark.timeout(1800)]
 
 
-def run(program: Path, folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "emulator", "run", *options, str(program)]
+def run(
+    program: Path, folder: Path, *options: str, arguments: Sequence[str] = (), **variables: str
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "emulator", "run", *options, str(program), *arguments]
     env = os.environ | {"TRITON_CACHE_DIR": str(folder / "cache")} | variables
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
 
@@ -83,6 +86,33 @@ def test_a_program_is_predicted(nvcc: Sequence[str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "emulator", "time", str(tmp_path / "gemm")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert "on a B200 (nothing was measured)" in done.stdout, done.stderr
+
+
+def test_twins_around_launches(nvcc: Sequence[str], tmp_path: Path) -> None:
+    """Both twins of each pair of launches.cu, in one process."""
+    command = [*nvcc, "-shared", "-Xcompiler", "-fPIC", "-o", "launches.so", str(LAUNCHES)]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    command = [sys.executable, str(PROGRAMS / "launches.py"), str(tmp_path / "launches.so")]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=env)
+    lines = [line for line in done.stdout.splitlines() if not line.isdigit()]
+    assert lines == [f"{len(LAUNCH_PAIRS)} pairs"], done.stderr
+
+
+def test_the_option_of_default_streams(nvcc: Sequence[str], tmp_path: Path) -> None:
+    """The pair of the legacy stream needs it: with the option its right twin writes on a stream of its own."""
+    command = [
+        nvcc[0],
+        "-o",
+        "launches",
+        str(LAUNCHES),
+        "-gencode",
+        "arch=compute_100a,code=compute_100a",
+        "-std=c++17",
+    ]
+    subprocess.run([*command, "--default-stream", "per-thread"], cwd=tmp_path, check=True)
+    done = run(tmp_path / "launches", tmp_path, arguments=["legacy-stream", "safe"])
+    assert done.returncode == 3 and "on the per-thread default stream, which wrote it" in done.stderr
 
 
 def test_a_static_runtime(nvcc: Sequence[str], tmp_path: Path) -> None:

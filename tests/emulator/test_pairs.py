@@ -11,7 +11,7 @@ import pytest
 from ptx_launch import launch
 
 from emulator import errors
-from tests.emulator.twins import HERE, PROGRAMS, TWINS, Twin, export, line_of
+from tests.emulator.twins import HERE, LAUNCH_PAIRS, PROGRAMS, TWINS, Twin, export, line_of
 
 MODES = ("eager", "lazy", "random")
 
@@ -121,8 +121,11 @@ def test_the_suite_for_other_tools(tmp_path: Path) -> None:
     """Each file of the suite has its launch, and a twin the line of the expected report."""
     export(tmp_path)
     index = json.loads((tmp_path / "index.json").read_text())
-    assert len(index) == len(PROGRAMS) + len(TWINS)
+    assert len(index) == len(PROGRAMS) + len(TWINS) + 2 * len(LAUNCH_PAIRS)
     for each in index:
+        if "arguments" in each:
+            assert f'"{each["arguments"][0]}", "' in (tmp_path / each["file"]).read_text()
+            continue
         text = (tmp_path / each["file"]).read_text()
         assert all((tmp_path / name).is_file() for name in (*each["inputs"], each["expected"]))
         if "line" in each:

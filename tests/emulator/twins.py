@@ -104,11 +104,26 @@ def line_of(program: str, mark: str) -> int:
 TWINS = tuple(Twin(**entry) for entry in tomllib.loads((HERE / "twins.toml").read_text())["twin"])
 
 
+@dataclass(frozen=True)
+class LaunchPair:
+    """A pair of launches.cu, of which the program runs one twin. expect: the class of report that the other has."""
+
+    kind: str
+    name: str
+    expect: str
+
+
+LAUNCHES = HERE / "launches.cu"
+_PAIR = r'\{"([^"]+)", "([^"]+)", "(\w+)", \['
+LAUNCH_PAIRS = tuple(LaunchPair(*found) for found in re.findall(_PAIR, LAUNCHES.read_text()))
+
+
 def export(folder: Path) -> None:
     """Write the programs to `safe`, their twins to `hazardous`, inputs and expected outputs to `data`, and index.json.
 
     The entry of a file has its launch, the files of its arguments in order, and for a twin its kind, the classes of
-    report that the emulator gives and the line of it. That line ends with a comment that says so.
+    report that the emulator gives and the line of it. That line ends with a comment that says so. launches.cu has its
+    pairs in one program: an entry has the arguments of a run.
     """
     for part in ("safe", "hazardous", "data"):
         (folder / part).mkdir(parents=True, exist_ok=True)
@@ -130,6 +145,11 @@ def export(folder: Path) -> None:
             (folder / file).write_text("\n".join(lines) + "\n")
             said = {key: asdict(twin)[key] for key in ("kind", "name", "level")}
             index.append({"file": file, **files, **said, "expect": twin.error.split(), "line": line})
+    (folder / LAUNCHES.name).write_text(LAUNCHES.read_text())
+    for pair in LAUNCH_PAIRS:
+        index.append({"file": LAUNCHES.name, "arguments": [pair.name, "safe"]})
+        said = {"kind": pair.kind, "name": pair.name, "expect": [pair.expect]}
+        index.append({"file": LAUNCHES.name, "arguments": [pair.name, "hazardous"], **said})
     (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n")
 
 
