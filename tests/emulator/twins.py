@@ -59,6 +59,7 @@ PROGRAMS = {
     "exchange": Program(160, (WORDS[:128].copy(),), WORDS[127::-1].copy()),
     "elected": Program(64, (WORDS[:192].copy(),), WORDS[:192].reshape(-1, 2)[:, ::-1].reshape(-1) + 1),
     "elected_tensor": Program(160, (WORDS[:32].copy(),), WORDS[:32].copy()),
+    "registers": Program(256, (WORDS[:256].copy(),), WORDS[:256] + 1),
     "steal": Program(32, (WORDS[:32].copy(),), WORDS[:32] + 1),
     "pair": Program(192, (core_matrices(TALL), core_matrices(B)), (TALL @ B.T).astype(np.float32), 2),
     "send": Program(32, (WORDS[:64].copy(),), 4 * WORDS[:64].reshape(2, 32)[::-1], 2),
