@@ -39,6 +39,8 @@ _NON_BLOCKING: Final = 1
 _LIMITS: Final = {0: 1024, 1: 1 << 20, 2: 8 << 20}
 """Sizes in bytes by CUlimit: thread stack, printf buffer, malloc heap. The emulator does not need them."""
 
+_SINCE: Final = {"cuStreamGetCaptureInfo_v3": 12030}
+"""The CUDA version in which a function got further parameters."""
 _COPIES: Final = {
     **dict.fromkeys(("cuMemcpy", "cuMemcpyAsync"), Kind.DEFAULT),
     **dict.fromkeys(("cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2"), Kind.TO_DEVICE),
@@ -127,13 +129,17 @@ class LibCuda(CLibrary):
     @entry("cuGetProcAddress_v2", "cuGetProcAddress", always=True)
     def proc_address(self, name: int, function: int, version: int, _flags: int, found: int) -> None:
         has_result = version >= 12000  # older versions of this function have no parameter `found`
-        if not self.find_function(name, function, found if has_result else 0):
+        if not self.find_function(name, function, found if has_result else 0, version):
             raise CudaError(NOT_FOUND)
 
-    def find_function(self, name: int, function: int, found: int) -> bool:
-        """Write a function's address and a CUdriverProcAddressQueryResult. Return False if the function is missing."""
+    def find_function(self, name: int, function: int, found: int, version: int) -> bool:
+        """Write a function's address and a CUdriverProcAddressQueryResult. Return False if the function is missing.
+
+        version: the CUDA version whose parameters the caller passes.
+        """
         wanted = ctypes.string_at(name).decode()
-        newest = max((n for n in self.functions if n == wanted or n.startswith(f"{wanted}_v")), default="")
+        known = (n for n in self.functions if n == wanted or n.startswith(f"{wanted}_v"))
+        newest = max((n for n in known if _SINCE.get(n, 0) <= version), default="")
         address = self.address(newest)
         put(function, LONG, address)
         put(found, INT, 0 if address else 1)

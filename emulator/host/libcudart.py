@@ -86,6 +86,10 @@ class _FatBinary:
         return self.module
 
 
+_NEWEST: Final = 13000
+"""The CUDA version of functions that are asked for without one: that of the runtime."""
+
+
 class LibCudart(CLibrary):
     """The runtime. Programs register their code when they are loaded, before any session."""
 
@@ -264,8 +268,8 @@ class LibCudart(CLibrary):
 
     @entry("cudaGetDriverEntryPoint", "cudaGetDriverEntryPointByVersion")
     def driver_entry(self, name: int, function: int, *given: int) -> None:
-        *_, found = given
-        self._driver.find_function(name, function, found)
+        *version, _flags, found = given
+        self._driver.find_function(name, function, found, *version or (_NEWEST,))
 
     # Memory
 

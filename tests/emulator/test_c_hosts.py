@@ -188,6 +188,11 @@ def test_functions_by_name(cuda) -> None:
     assert ask(b"cuDeviceGetCount") == 0
     ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(found.value)(ctypes.addressof(count))
     assert count.value == 1
+    addresses = set()
+    for version in (11030, 12030):  # 12.3 added a parameter
+        cuda.cuGetProcAddress_v2(b"cuStreamGetCaptureInfo", ctypes.byref(found), version, ctypes.c_uint64(0), None)
+        addresses.add(found.value)
+    assert len(addresses) == 2 and 0 not in addresses
     assert ask(b"cuNoSuchFunction") == NOT_FOUND and (found.value, status.value) == (0, 1)
 
 
