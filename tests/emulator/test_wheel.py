@@ -36,8 +36,8 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 
 def test_an_empty_environment(tmp_path: Path) -> None:
     environment = tmp_path / "venv"
-    run(sys.executable, "-m", "venv", environment)
-    run(environment / "bin/pip", "install", "--quiet", ROOT)
+    run(sys.executable, "-m", "venv", "--without-pip", environment)
+    run(sys.executable, "-m", "pip", "--python", environment / "bin/python", "install", "--quiet", ROOT)
     run(environment / "bin/python", "-c", SCRIPT, cwd=tmp_path)
     assert "[PTX ISA 9.7.1]" in run(environment / "bin/ptx-emulator", "isa", cwd=tmp_path)
     commands = set(re.findall(r"ptx-emulator ([a-z]+)", "".join(page.read_text() for page in PAGES)))
