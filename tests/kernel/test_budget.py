@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -20,7 +20,8 @@ from kernel.sm100.variants import variant
 SMALL = kernel.FmhaConfig(head_dim=64)
 FEWER_ROWS = replace(CONFIGS[-1], block_rows=32)
 ALL = (*CONFIGS, *SERVED_CONFIGS, FEWER_ROWS)
-#: Two Q tiles in flight, with all features that a call may ask for; the causal ones spill first.
+#: Two Q tiles in flight, with all features that a call may ask for. The causal ones spill first, so the others are
+#: checked by `make test-thorough`.
 TWO_TILES = [
     FmhaConfig(
         head_dim=hd,
@@ -43,7 +44,13 @@ EVERY_RUN = {
     "fmha_hd512_smem_causal_shared_kv_topk_sink_cta_pair",
     "fmha_hd512_smem_shared_kv_v4_lens_v4_lens_maxima_sink_swapped32",
 }
-COMPILED = [pytest.param(each, marks=[] if each.name in EVERY_RUN else pytest.mark.long) for each in (*ALL, *TWO_TILES)]
+
+
+def marked(config: FmhaConfig) -> Any:
+    if config.name in EVERY_RUN:
+        return config
+    spills_later = config in TWO_TILES and config.mask != "causal"
+    return pytest.param(config, marks=pytest.mark.thorough if spills_later else pytest.mark.long)
 
 
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.name)
@@ -63,7 +70,7 @@ def test_what_is_checked_in_every_run_is_there() -> None:
     assert {each.name for each in (*ALL, *TWO_TILES)} >= EVERY_RUN
 
 
-@pytest.mark.parametrize("config", COMPILED, ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [marked(each) for each in (*ALL, *TWO_TILES)], ids=lambda config: config.name)
 def test_nothing_is_spilled_and_registers_fit(config: kernel.FmhaConfig) -> None:
     """The register file of an SM holds 65,536 registers, handed out by eight a thread."""
     taken = resources(kernel.compile(config).cubin)
