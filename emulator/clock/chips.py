@@ -143,12 +143,9 @@ class Chip:
         """Return the bytes per cycle that each of `sms` SMs can store to L2."""
         return self.l2_store_bytes_per_us / (1e3 * self.max_clock_ghz * sms)
 
-    def load_latency(self, l2: float, hbm: float) -> float:
-        """Return the mean latency of warps' own loads if these shares of them wait for L2 or HBM, and for HBM.
-
-        L1 is assumed to answer like shared memory, which is in the same SRAM.
-        """
-        return hbm * self.global_latency + (l2 - hbm) * self.l2_latency + (1 - l2) * self.shared_latency
+    def load_latency(self, hbm: float) -> float:
+        """Return the mean latency of warps' own loads that L1 does not hold if a share of them waits for HBM."""
+        return hbm * self.global_latency + (1 - hbm) * self.l2_latency
 
     def hbm_share(self, sms: int, ghz: float) -> float:
         """Return the HBM bandwidth of each of `sms` SMs in bytes per SM cycle at `ghz`. HBM has a clock of its own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,12 +17,13 @@ from ..modules import LoadedKernel, Runner
 from ..program import Program
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Instr
+from .accesses import Load
 from .chips import Chip, chip
 from .conditions import USUAL, Conditions
 from .operations import find, operation
 from .predict import predict
 from .registers import Registers
-from .segment import FLOATS, Latencies
+from .segment import FLOATS
 from .skeleton import Skeleton, skeleton
 from .trace import Trace
 
@@ -57,14 +58,15 @@ class Clock:
         return {"prediction": prediction}
 
 
-def skeleton_of(kernel: LoadedKernel, chip: Chip, latencies: Latencies) -> tuple[Skeleton, Program]:
+def skeleton_of(kernel: LoadedKernel, chip: Chip, loads: Mapping[int, Load] | None = None) -> tuple[Skeleton, Program]:
     """Make the part of a kernel that a chip's clock executes, and its lowered program, once for all launches.
 
-    latencies: of its loads from memory.
+    loads: what its loads request; None for a skeleton that records that, if it has any.
     """
-    module, key = kernel.module, (skeleton_of, kernel.name, chip, frozenset(latencies.items()))
+    known = None if loads is None else frozenset(loads.items())
+    module, key = kernel.module, (skeleton_of, kernel.name, chip, known)
     if key not in module.registry:
-        left = skeleton(kernel.syntax, module.variables, chip, latencies)
+        left = skeleton(kernel.syntax, module.variables, chip, loads)
         left = replace(left, registers=partial(_registers, kernel, left.registers))
         module.registry[key] = left, Program(left.kernel, module.variables, find)
     found: tuple[Skeleton, Program] = module.registry[key]

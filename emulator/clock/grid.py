@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from math import inf, prod
 from random import Random
 from typing import Any, Final
@@ -22,13 +23,14 @@ from ..chip import CTAS_AN_SM, LANES, REGISTERS_AN_SM, SHARED_BYTES_AN_SM, THREA
 from ..machine.launch.launch import Dim3, Launch
 from ..program import Program
 from ..ptx.kinds import Kind
+from .accesses import L1_BYTES, RECORDED, Cta, Load, footprints, measured
 from .chips import Chip
 from .conditions import Conditions
 from .origins import POINTER_BYTES, Origin
 from .outcomes import Outcomes
 from .registers import Registers
 from .reuse import Loads, reused
-from .segment import LSU, Latencies
+from .segment import LSU
 from .skeleton import Skeleton
 from .timeline import Ordinary, Timeline
 from .trace import Trace
@@ -143,6 +145,7 @@ class Grid:
         self._first_misses: dict[int, float] = {}
         self._merged: dict[int, float] = {}
         self._ordinary: dict[Origin, Ordinary] = {}
+        self._loads: dict[int, Load] = {}
         self._shares: dict[str, float] = {}
         self.registers: Registers | None = None
         """The registers of a thread, if something else does not limit an SM to one CTA."""
@@ -157,8 +160,8 @@ class Grid:
         """(occupancy, indices of sampled clusters, the amount of work of each)."""
         for index in self._indices[:PROBES]:  # a cluster that has no work tells nothing of the others
             whole = self._walk()
-            first = whole.cluster(index, self._in_order)
-            if whole.loaded or whole.loaded_by_warps:
+            first = whole.recorded(index, self._in_order)
+            if whole.loaded or any(warp.made for warp in whole.requests[0]):
                 break
         self._in_order = self._pass_values(whole.passed)
         occupancy = self._occupancy(first.ctas[0].tmem_columns)
@@ -166,7 +169,9 @@ class Grid:
         loader = min(loaders, key=lambda w: w.executed).index
         clusters = len(self._indices)
         touched = float(clusters * whole.stored)
-        everything = whole.stored + sum(whole.loaded_by_warps.values()) + sum(whole.loaded.values())
+        by_warps = self._ordinary_loads(whole, index, occupancy)
+        whole.moved[BY_WARPS] += sum(by_warps.values())
+        everything = whole.stored + sum(by_warps.values()) + sum(whole.loaded.values())
         self._shares = {name: whole.moved[name] / max(everything, 1) for name in (GATHERS, NARROW, STORES, BY_WARPS)}
         for tensor, loaded in whole.loaded.items():
             distinct = len(whole.gathered.get(tensor, ())) * tensor.box_bytes or loaded
@@ -174,13 +179,10 @@ class Grid:
             touched += clusters * missed
             self._misses[tensor.address], self._first_misses[tensor.address] = missed / loaded, missed / distinct
             self._merged[tensor.address] = (distinct - missed) / loaded
-        for origin, size in whole.loaded_by_warps.items():
-            total, there = clusters * size, self._loadable(origin)
-            self._ordinary[origin] = self._misses_of_warps(total, there, occupancy.slots / clusters)
-            touched += min(total, there)
+        touched += self._from_hbm(whole, by_warps, occupancy)
         self.touched = min(touched, self._accessible(whole.loaded))
         if self._warm and self.touched <= self._chip.l2_bytes:
-            self._ordinary = {origin: Ordinary(each.l2, 0.0, 0.0) for origin, each in self._ordinary.items()}
+            self._ordinary = dict.fromkeys(self._ordinary, Ordinary(0.0, 0.0))
             self._holds = True
             self._misses = dict.fromkeys(self._misses, 0.0)
             self._first_misses = dict.fromkeys(self._first_misses, 0.0)
@@ -281,11 +283,74 @@ class Grid:
         self._probed  # noqa: B018
         return self._holds
 
-    def latencies(self) -> Latencies:
-        """Return the mean latencies of the launch's ordinary loads that do not all wait for HBM."""
+    def loads(self) -> dict[int, Load]:
+        """Return the launch's ordinary loads, with their mean latencies. L1 is taken to answer like shared memory."""
         self._probed  # noqa: B018
-        found = self._ordinary.items()
-        return {origin: self._chip.load_latency(each.l2, each.waits) for origin, each in found if each.waits < 1}
+        chip, near = self._chip, self._chip.shared_latency
+
+        def latency(i: int, load: Load) -> float:
+            far = chip.load_latency(self._ordinary[self._skeleton.sites[i].origin].waits)
+            return load.waits * far + (1 - load.waits) * near
+
+        return {i: replace(load, latency=latency(i, load)) for i, load in self._loads.items()}
+
+    def _ordinary_loads(self, whole: Walk, index: Dim3, occupancy: Occupancy) -> dict[Origin, float]:
+        """Find out what ordinary loads request; return the bytes that L2 sends for a cluster, by origin.
+
+        CTAs of one SM that follow each other are walked, as many as the recorded requests allow: those that are on it
+        at a time, and those of the wave before, which leave L1 filled. whole: a walk of the cluster `index`.
+        """
+        sites, first = self._skeleton.sites, whole.requests[0]
+        count = sum(len(warp.made) for warp in first)
+        if not count:
+            return {}
+        step = max(self._chip.slots(self._size), 1)
+        start, most = self._indices.index(index), RECORDED // count
+        others = self._indices[start + step :: step][: max(most - 1, 0)]
+        walked = [first, *(self._requests_of(other) for other in others[: 2 * occupancy.resident - 1])]
+        at_once = min(occupancy.resident, -(-len(walked) // 2))
+        groups = [walked[-2 * at_once : -at_once], walked[-at_once:]]
+        shared = occupancy.resident * self._launch.shared_bytes
+        l1 = (L1_BYTES - shared) * at_once / min(occupancy.resident, -(-len(self._indices) // step))
+        found_loads = measured([group for group in groups if group], sites, l1)
+        self._loads = self._in_small_arrays(found_loads, {r.site for w in first for r in w.made if r.sectors is None})
+        found = defaultdict[Origin, float](float)
+        for warp in chain(*whole.requests):
+            for i, times in warp.passed.items():
+                found[sites[i].origin] += times * self._loads[i].fetched if i in self._loads else 0.0
+        return found
+
+    def _in_small_arrays(self, loads: Mapping[int, Load], unknown: Set[int]) -> dict[int, Load]:
+        """Return the loads, those with unknown addresses in an array that L1 holds with each byte fetched once."""
+        found, clusters = dict(loads), len(self._indices)
+        for i in unknown:
+            load, there = loads[i], self._loadable(self._skeleton.sites[i].origin)
+            if there <= L1_BYTES and load.fetched:
+                once = min(1.0, min(self._chip.sms, clusters * self._size) * there / (clusters * load.fetched))
+                found[i] = replace(load, fetched=load.fetched * once, waits=load.waits * once)
+        return found
+
+    def _requests_of(self, index: Dim3) -> Cta:
+        walk = self._walk()
+        walk.recorded(index, self._in_order, whole=False)
+        return walk.requests[0]
+
+    def _from_hbm(self, whole: Walk, by_warps: Mapping[Origin, float], occupancy: Occupancy) -> float:
+        """Find which bytes of ordinary loads come from HBM; return how many.
+
+        The clusters of a wave read the same bytes at the same time, so that all of them wait for HBM. Later waves wait
+        only for bytes that no earlier wave has read. by_warps: the bytes that L2 sends for a cluster.
+        """
+        clusters, touched = len(self._indices), 0.0
+        distinct = footprints(whole.requests[0], self._skeleton.sites) if by_warps else {}
+        for origin, size in by_warps.items():
+            mine = min(size, self._size * distinct.get(origin, size))
+            there = min(self._loadable(origin), clusters * mine)
+            once = min(1.0, there / (clusters * size)) if size else 1.0
+            waits = min(mine / size, max(once, mine / size * occupancy.slots / clusters)) if size else 1.0
+            self._ordinary[origin] = Ordinary(once, waits)
+            touched += min(clusters * size, there)
+        return touched
 
     def _loadable(self, origin: Origin) -> float:
         """Return the bytes of the allocations that parameters point to; if none does, of all that may be read."""
@@ -293,17 +358,6 @@ class Grid:
         at = [int.from_bytes(words[i : i + POINTER_BYTES], "little") for i in origin]
         found = {known.address: known.size for each in at if (known := memory.known(each, each + 1)) is not None}
         return sum(found.values()) or min(self._accessible(()), float(sum(a.size for a in memory.allocations)))
-
-    def _misses_of_warps(self, total: float, there: float, a_wave: float) -> Ordinary:
-        """Return the shares of the bytes of warps' own loads from L2 and from HBM, and of those that wait for HBM.
-
-        Each SM reads each byte from L2 at most once. The clusters of a wave read the same bytes at the same time, so
-        that all of them wait for HBM. Later waves wait only for bytes that no earlier wave has read. total: the bytes
-        that all clusters load. there: the bytes of the launch's memory. a_wave: a wave's share of the clusters.
-        """
-        clusters, once = len(self._indices), min(1.0, there / total)
-        l2 = min(1.0, min(self._chip.sms, clusters * self._size) * there / total)
-        return Ordinary(l2, once, min(l2, there * clusters / total, max(once, a_wave)))
 
     @property
     def shares(self) -> dict[str, float]:

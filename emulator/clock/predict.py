@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -11,6 +11,7 @@ from typing import Final
 from ..machine.launch.launch import Launch
 from ..machine.launch.statistics import KINDS
 from ..program import Program
+from .accesses import Load
 from .chips import Chip, reading
 from .conditions import USUAL, Conditions
 from .grid import Grid, GridTime
@@ -18,7 +19,7 @@ from .operations import operation
 from .power import Pace, balanced, frequency, paced
 from .prediction import Prediction, Roofline, bound
 from .profile import Places, issued, lines, roles
-from .segment import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, WARP_MMA, Latencies
+from .segment import ALU, FMA, ISSUE, LSU, MUFU, PIPES, SUB_PARTITIONS, WARP_MMA
 from .skeleton import Skeleton
 from .trace import Trace
 from .uncertainty import BY_WARPS, GATHERS, LAUNCH, never_compared, range_of
@@ -27,8 +28,8 @@ READ_ONCE: Final = "each tensor that TMA loads is read from HBM once; repeated l
 HBM_MATTERS: Final = 0.25
 """HBM use below which HBM does not bound a launch; at a lower clock HBM is even less busy."""
 
-Skeletons = Callable[[Chip, Latencies], tuple["Skeleton", "Program"]]
-"""Returns a kernel's skeleton on a chip with the latencies of its loads, and its lowered program."""
+Skeletons = Callable[[Chip, Mapping[int, Load] | None], tuple["Skeleton", "Program"]]
+"""Returns a kernel's skeleton on a chip, and its lowered program, by what its loads request; None: to find that out."""
 
 
 @dataclass
@@ -72,14 +73,14 @@ def predict(
     conditions: Conditions = USUAL,
 ) -> Prediction:
     """Predict the time of a launch."""
-    skeleton, program = skeletons(chip, {})
+    skeleton, program = skeletons(chip, None)
     places = Places(launch)
     if trace is not None:
         trace.source = places.source
     recording, figures = reading(chip)
     grid = Grid(recording, launch, program, skeleton, conditions)
-    if latencies := grid.latencies():
-        skeleton, program = skeletons(chip, latencies)
+    if skeleton.sites:
+        skeleton, program = skeletons(chip, grid.loads())
         grid = grid.on(program, skeleton)
     timed = Timed(recording, grid, conditions)
     time = timed.grid.time(timed.ghz, trace)

@@ -40,6 +40,7 @@ from .segment import (
     Loading,
     Segment,
     Slice,
+    is_global_load,
 )
 
 NEVER: Final = 1 << 30
@@ -63,7 +64,8 @@ class Node:
     operation: True for an operation of the machine.
     load: the line of the load whose arrival this node is, if a warp waits for it at the first use.
     due: the first operation that needs this node.
-    loaded, wasted: the bytes of global memory that it loads, and those of them that no lane asked for.
+    loaded, wasted: the bytes of global memory that L2 sends for it, and those of requested sectors that no lane asked for.
+    asked: those that lanes ask for.
     origin: the parameters that their address follows from.
     conflicts: the cycles that bank conflicts add.
     flops: of mma.sync.
@@ -84,6 +86,7 @@ class Node:
     loaded: float = 0.0
     origin: Origin = NOWHERE
     wasted: float = 0.0
+    asked: float = 0.0
     conflicts: float = 0.0
     flops: float = 0.0
     slack: float = 0.0
@@ -231,8 +234,8 @@ def _node(effect: Effect, after: dict[int, float | None], operation: bool, foldi
     """Return the node of an instruction that remains."""
     node = Node(*folding.cost(effect, operation), after, operation, line=effect.instr.line)
     node.loaded, node.wasted = folding.loaded(effect)
-    if node.loaded:
-        node.origin = folding.origin(effect)
+    if is_global_load(effect.instr, folding.lanes):
+        node.origin, node.asked = folding.origin(effect), folding.asked(effect)
     node.flops = folding.flops(effect)
     if not operation:
         node.remote, node.conflicts = folding.is_remote(effect), folding.conflicts(effect, node.width)
@@ -278,6 +281,7 @@ def segments(
     count = ceil((end - start) / SLICE)
     parts = [[0.0] * len(PIPES) for _ in range(count)]
     over = [[0.0] * len(PIPES) for _ in range(count)]
+    asked = sum(node.asked for _, node in pending)
     loaded, flops = [defaultdict[Origin, float](float) for _ in range(count)], 0.0
     whole = defaultdict[Origin, float](float)
     slack = [inf] * count
@@ -304,7 +308,7 @@ def segments(
         )
         for i, part in enumerate(parts)
     )
-    return [Segment(first, slices, end - start, tuple(demand), tuple(whole.items()), flops, tuple(lines))]
+    return [Segment(first, slices, end - start, tuple(demand), tuple(whole.items()), flops, tuple(lines), asked)]
 
 
 Waits = list[tuple[float, float, int]]

@@ -17,6 +17,7 @@ from ..isa.registry import Timing
 from ..isa.tcgen05_ld_st import REGISTERS_A_REPEAT
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg
+from .accesses import Load, Site
 from .chips import Chip
 from .lane_addresses import LINE_BYTES, SECTOR_BYTES, LaneAddresses, lines, sectors, wavefronts
 from .origins import Origin, Origins
@@ -27,7 +28,9 @@ SLICE: Final = 16
 A warp waits for a longer latency at the end of a segment. The next instructions cover a shorter one.
 """
 FLOATS: Final = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2", "tf32"})
-OTHER_SPACES: Final = ("shared", "local", "param", "const")
+OWN_SPACES: Final = frozenset({"local", "param", "const"})
+"""The state spaces whose bytes L1 or the constant cache is taken to hold."""
+OTHER_SPACES: Final = ("shared", *OWN_SPACES)
 """The state spaces other than global memory."""
 BITS_A_TEST: Final = 8
 MERGED: Final = 4
@@ -52,8 +55,6 @@ FIXED_LATENCY: Final = "fixed latency"
 BUSY_PIPES: Final = "busy pipes"
 """Reasons of stalls, named as Nsight Compute names them where it has them: waits for values of L2 or HBM, of shared
 memory and the MUFU, and of other arithmetic; and for a pipe."""
-Latencies = Mapping[Origin, float]
-"""The mean latency of a launch's loads from memory, by the parameters that their addresses follow from."""
 WIDTHS: Final = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 
 
@@ -112,17 +113,18 @@ class Segment:
 
 @dataclass(frozen=True)
 class Loading:
-    """A kernel's loads of global memory. latencies: by origin, that of HBM if it is not known."""
+    """A kernel's loads of global memory. known: by the identity of the effect; others come from HBM."""
 
     origins: Origins
-    latencies: Latencies
+    known: Mapping[int, Load]
 
 
 class Folding:
     """The instructions that ptxas folds into others. Query them in program order."""
 
     def __init__(self, effects: Sequence[Effect], chip: Chip, lanes: LaneAddresses, loading: Loading) -> None:
-        self._chip, self._lanes, self._loading, self._uses = chip, lanes, loading, _uses(effects)
+        self._chip, self._loading, self._uses = chip, loading, _uses(effects)
+        self.lanes = self._lanes = lanes
         self._joined: set[Reg] = set()
         self._tested: set[Reg] = set()
         self._tests = 0
@@ -167,25 +169,26 @@ class Folding:
             return WARP_MMA, *self._warp_mma(effect.instr)
         scales = timing is Timing.ADD and not self._joined.isdisjoint(effect.reads)
         if timing is Timing.MEMORY:
-            return _memory_cost(effect.instr, self._chip, self._lanes, self._loading)
+            return _memory_cost(effect, self._chip, self._lanes, self._loading.known.get(id(effect)))
         return _product(self._chip) if scales else _cost(effect.instr, timing, self._chip)
 
     def loaded(self, effect: Effect) -> tuple[float, float]:
-        """Return (bytes of global memory that a warp's load reads, those of them that no lane asked for).
+        """Return (bytes that L2 sends for a warp's load, bytes of requested sectors that no lane asked for).
 
-        It reads whole sectors, each once. A generic address is of global memory unless it is known to be of shared.
+        A generic address is of global memory unless it is known to be of shared.
         """
-        instr = effect.instr
-        if instr.kind is not Kind.LOAD or any(m.startswith(OTHER_SPACES) for m in instr.modifiers):
+        if not is_global_load(effect.instr, self._lanes):
             return 0.0, 0.0
-        if self._lanes.in_shared(instr.operands[1]):
-            return 0.0, 0.0
-        count, width = _shape(instr)
-        addresses, asked = self._lanes.of_lines(instr.operands[1]), LANES * count * width
-        if addresses is None:
-            return float(asked), 0.0
-        read = SECTOR_BYTES * sectors(addresses, count * width)
-        return float(read), float(max(read - asked, 0))
+        if (known := self._loading.known.get(id(effect))) is not None:
+            return known.fetched, known.wasted
+        site = site_of(effect.instr, self._lanes, self._loading.origins)
+        return SECTOR_BYTES * site.sectors, max(SECTOR_BYTES * site.sectors - LANES * site.lane_bytes, 0.0)
+
+    def asked(self, effect: Effect) -> float:
+        """Return the bytes that the lanes of a warp load from global memory."""
+        known = self._loading.known.get(id(effect))
+        count, width = _shape(effect.instr)
+        return LANES * count * width * (1.0 if known is None else known.lanes)
 
     def origin(self, effect: Effect) -> Origin:
         """Return the parameters that the address of a load follows from."""
@@ -195,7 +198,7 @@ class Folding:
         """Return True for an access whose value comes from L2 or HBM."""
         if _timing(effect) is not Timing.MEMORY or not effect.writes:
             return False
-        return not (_is_shared(effect.instr, self._lanes) or {*effect.instr.modifiers} & {"local", "param", "const"})
+        return not (_is_shared(effect.instr, self._lanes) or OWN_SPACES & {*effect.instr.modifiers})
 
     def conflicts(self, effect: Effect, cycles: float) -> float:
         """Return the cycles that bank conflicts add to an access that takes `cycles`."""
@@ -309,33 +312,47 @@ def _shape(instr: Instr) -> tuple[int, int]:
     return count, 4 if instr.kind in MATRIX_ACCESSES else width
 
 
-def _memory_cost(instr: Instr, chip: Chip, lanes: LaneAddresses, loading: Loading) -> tuple[int, float, float]:
+def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | None) -> tuple[int, float, float]:
     """Return the cost of a memory access. Without known addresses there are no bank conflicts.
 
     An access to another CTA's shared memory has a longer latency and less bandwidth. An access to global memory takes a
-    cycle for each line of 128 bytes.
+    cycle for each line of 128 bytes. load: what a load of global memory requests in this launch, None if not known.
     """
+    instr = effect.instr
     count, width = _shape(instr)
     peer, near = _is_peer(instr), _is_shared(instr, lanes)
     cycles = least = _least_cycles(instr, chip)
     addressed = _addressed(instr)
+    if load is not None:
+        return LSU, max(load.lines, least * load.lanes), load.latency + max(load.lines - least, 0.0)
     if near and not peer and (addresses := lanes.of(addressed)) is not None:
         if instr.kind in MATRIX_ACCESSES:
             cycles = float(wavefronts(addresses[: MATRIX_ROWS * count], MATRIX_ROW_BYTES))
         else:
             cycles = float(wavefronts(addresses, count * width))
-    local = "local" in instr.modifiers
+    local = not OWN_SPACES.isdisjoint(instr.modifiers)
     if not near and not local and (addresses := lanes.of_lines(addressed)) is not None:
         cycles = max(cycles, float(lines(addresses, count * width)))
     if instr.kind in (Kind.STORE, Kind.REDUCTION, Kind.MATRIX_STORE):
         return LSU, cycles, cycles
     if peer:
         return LSU, cycles, chip.peer_latency
-    far = loading.latencies.get(loading.origins.of(addressed), chip.global_latency)
-    if instr.kind is not Kind.LOAD or not PAST_L1.isdisjoint(instr.modifiers):
-        far = max(far, chip.l2_latency)
-    latency = chip.shared_latency if near or local else far
+    latency = chip.shared_latency if near or local else chip.global_latency
     return LSU, cycles, latency + max(cycles - least, 0.0)
+
+
+def is_global_load(instr: Instr, lanes: LaneAddresses) -> bool:
+    """Return True for a load of global memory, as far as the PTX shows it."""
+    other = any(m.startswith(OTHER_SPACES) for m in instr.modifiers)
+    return instr.kind is Kind.LOAD and not other and not lanes.in_shared(instr.operands[1])
+
+
+def site_of(instr: Instr, lanes: LaneAddresses, origins: Origins) -> Site:
+    """Return a load of global memory as a site of requests."""
+    count, width = _shape(instr)
+    size, _ = touched(instr, lanes)
+    cached = PAST_L1.isdisjoint(instr.modifiers)
+    return Site(origins.of(instr.operands[1]), count * width, cached, size / SECTOR_BYTES)
 
 
 def touched(instr: Instr, lanes: LaneAddresses) -> tuple[int, int]:

@@ -14,17 +14,28 @@ from ..engine.effects import Effect, effects, registers
 from ..isa.registry import Handler
 from ..ptx.flow import BasicBlock, Flow, predecessors, reachable
 from ..ptx.kinds import Kind
-from ..ptx.syntax import Imm, Instr, Kernel, Reg
+from ..ptx.syntax import Imm, Instr, Kernel, Operand, Reg
+from .accesses import Load, Site
 from .chips import Chip, reading
 from .early_waits import with_early_waits
 from .lane_addresses import LaneAddresses
-from .operations import AWAIT_LOAD, OUTCOME, SEGMENT, SPIN, is_global_store, operation, waits_at_first_use
+from .operations import (
+    ACCESS,
+    AWAIT_LOAD,
+    OUTCOME,
+    PASS,
+    SEGMENT,
+    SPIN,
+    is_global_store,
+    operation,
+    waits_at_first_use,
+)
 from .origins import Origins
 from .outcomes import Recording
 from .polls import without_polls
 from .registers import Registers, estimated
 from .schedule import AwaitedLoad, Between, Scheduler
-from .segment import FLOATS, Latencies, Loading, Segment, touched
+from .segment import FLOATS, Loading, Segment, is_global_load, site_of, touched
 from .spins import repeats
 
 PREDICATED = 8
@@ -45,6 +56,7 @@ class Skeleton:
     without these they are taken to be false.
     figures: the names of the chip's figures that the segments depend on.
     registers: returns the registers of a thread.
+    sites: the ordinary loads whose requests it records, by their index, instead of segments. Empty: it has segments.
     """
 
     kernel: Kernel
@@ -54,26 +66,38 @@ class Skeleton:
     polls: tuple[Instr, ...]
     figures: frozenset[str]
     registers: Callable[[], Registers]
+    sites: Mapping[int, Site]
 
 
 def skeleton(
-    kernel: Kernel, variables: Mapping[str, int], chip: Chip, latencies: Latencies = MappingProxyType({})
+    kernel: Kernel, variables: Mapping[str, int], chip: Chip, loads: Mapping[int, Load] | None = MappingProxyType({})
 ) -> Skeleton:
-    """Reduce a kernel to its skeleton. variables: host addresses of the module's variables. latencies: of its loads."""
+    """Reduce a kernel to its skeleton.
+
+    variables: host addresses of the module's variables. loads: its ordinary loads in a launch, by index. None: make a
+    skeleton that records the requests of its loads of global memory, if it has any.
+    """
     kernel, found, polls = without_polls(kernel, variables)
     kernel, found = _changed(with_early_waits(kernel, found), kernel, found, variables)
     lanes = LaneAddresses(found)
     kernel, found = _changed(_with_named_stores(kernel, found, lanes), kernel, found, variables)
+    origins = Origins(found)
+    sites = {} if loads is not None else _sites(found, lanes, origins)
     sliced = _Slice(found)
     keep, cut, needed = sliced.run()
+    addressed, guarded = sliced.add_addresses(sites)
     operations = {i: made for i in keep if (made := operation(found[i].instr)) is not None}
     alone = {
         id(kernel.instrs[i]) for i, made in operations.items() if made.delays and not waits_at_first_use(found[i].instr)
     }
     flow = Flow(kernel, lambda instr: id(instr) in alone)
     recording_chip, figures = reading(chip)
-    loading = Loading(Origins(found), latencies)
-    before, after = _listed(flow, found, operations.keys(), alone, recording_chip, loading)
+    loading = Loading(origins, {id(found[i]): load for i, load in (loads or {}).items()})
+    before: Mapping[int, Between] = {}
+    after: Mapping[int, Between] = {}
+    if not sites:
+        before, after = _listed(flow, found, operations.keys(), alone, recording_chip, loading)
+    passed = _passed(_regions(flow, alone, operations.keys()), sites) if sites else {}
     recording = Recording(kernel, sliced.compared, variables)
     instrs: list[Instr] = []
     segments: list[Segment] = []
@@ -88,6 +112,12 @@ def skeleton(
 
     def leave(i: int) -> None:
         effect, instr = found[i], kernel.instrs[i]
+        if i in passed:
+            instrs.append(Instr(PASS, (), (*map(Imm, passed[i]),), None, instr.line, f"{PASS} {passed[i]}"))
+        if i in sites:
+            address = (instr.operands[1],) if i in addressed else ()
+            guard = instr.guard if i in guarded else None
+            instrs.append(Instr(ACCESS, (), (Imm(i), *address), guard, instr.line, f"{ACCESS} {i}"))
         if i in operations:
             kept = operations[i].kept(instr, i in sliced.hinted)
             spins = instr.kind is Kind.MBARRIER_WAIT and repeats(kernel, i, lambda at: found[at].writes)
@@ -114,7 +144,23 @@ def skeleton(
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
     decided = tuple(kernel.instrs[i] for i in recording.compared)
     names = frozenset(figures)
-    return Skeleton(left, tuple(segments), decided, recording, polls, names, lambda: estimated(kernel, found, flow))
+    return Skeleton(
+        left, tuple(segments), decided, recording, polls, names, lambda: estimated(kernel, found, flow), sites
+    )
+
+
+def _sites(found: Sequence[Effect], lanes: LaneAddresses, origins: Origins) -> dict[int, Site]:
+    """Return the loads of global memory, by index."""
+    return {i: site_of(e.instr, lanes, origins) for i, e in enumerate(found) if is_global_load(e.instr, lanes)}
+
+
+def _passed(regions: Iterable[_Region], sites: Iterable[int]) -> dict[int, list[int]]:
+    """Return the loads that warps come to before an instruction, executed or not, by the instruction's index."""
+    passed: dict[int, list[int]] = {}
+    for region in regions:
+        for i in (i for i in sites if i in region.whole):
+            passed.setdefault(region.place(i), []).append(i)
+    return passed
 
 
 def _changed(
@@ -294,6 +340,24 @@ class _Slice:
                 self.hinted.add(i)
                 hints |= wanted
         return hints
+
+    def add_addresses(self, loads: Iterable[int]) -> tuple[set[int], set[int]]:
+        """Keep what the addresses and guards of loads depend on, if that follows from the launch.
+
+        Return (loads with a known address, loads with a known guard).
+        """
+        known: tuple[set[int], set[int]] = set(), set()
+        for i in loads:
+            instr = self._found[i].instr
+            guard = () if instr.guard is None else (instr.guard[0],)
+            wanted: tuple[Iterable[Operand], ...] = registers(instr.operands[1]), guard
+            for found, operands in zip(known, wanted, strict=True):
+                of = [r for r in operands if isinstance(r, Reg)]
+                behind = reachable(self._writing(of), lambda at: self._writing(self._needed(at)))
+                if all(at in self.keep or self._is_plain(at) for at in behind):
+                    self.keep |= behind
+                    found.add(i)
+        return known
 
     def _writing(self, wanted: Iterable[Reg]) -> set[int]:
         return {i for register in wanted for i in self._writers.get(register, ())}

@@ -56,14 +56,13 @@ class Route:
 
 @dataclass(frozen=True)
 class Ordinary:
-    """The shares of the bytes of warps' own loads that come from L2 and from HBM, and of those that wait for HBM."""
+    """The share of the bytes that L2 sends for warps' own loads that comes from HBM, and of those that wait for HBM."""
 
-    l2: float
     hbm: float
     waits: float
 
 
-EVERYTHING: Final = Ordinary(1.0, 1.0, 1.0)
+EVERYTHING: Final = Ordinary(1.0, 1.0)
 
 
 class Timeline:
@@ -75,7 +74,7 @@ class Timeline:
     first_misses: the L2 miss rate of a cluster's first load of bytes, by tensor address, default 1.
     merged: the share of a tensor's loaded bytes that another SM is fetching from HBM at the same time, default 0.
     holds: L2 holds all that the launch reads and writes.
-    ordinary: where the bytes of warps' own loads come from, by the parameters that their addresses follow from.
+    ordinary: which bytes of warps' own loads come from HBM, by the parameters that their addresses follow from.
     outcomes: of comparisons of data; without them they are false.
     has_code: earlier clusters have run on the SMs, so that their instruction caches hold the code.
     """
@@ -166,9 +165,6 @@ class Timeline:
 
     def issues_store(self, size: int, how: str) -> None:
         """Record a store to global memory. how: the kind of store."""
-
-    def issues_segment(self, number: int) -> None:
-        """Record the ordinary loads of a segment."""
 
     def loads_shared(self, warp: TimedWarp, line: int, stored_by: np.ndarray) -> None:
         """Record a load from shared memory. stored_by: the warps that stored the bytes, by their numbers."""
@@ -320,13 +316,12 @@ class Timeline:
         chip, over = self.chip, 0.0
         for origin, size in loaded:
             share = self.ordinary.get(origin, EVERYTHING)
-            in_l2, in_hbm = size * share.l2, size * share.hbm
-            sm.use(LOADED, size)
-            sm.l2 = max(sm.l2, now - chip.burst_cycles) + in_l2 / self.l2_share
+            in_hbm = size * share.hbm
+            sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.l2_share
             sm.hbm = max(sm.hbm, now - self.burst_cycles) + in_hbm / self.hbm_share
-            sm.use("L2 bytes", in_l2)
+            sm.use("L2 bytes", size)
             sm.use("HBM bytes", in_hbm)
-            over = max(over, max(sm.l2, sm.hbm if in_hbm else 0.0) - chip.load_latency(share.l2, share.waits))
+            over = max(over, max(sm.l2, sm.hbm if in_hbm else 0.0) - chip.load_latency(share.waits))
         return over
 
     def _multiply_by_warp(self, sm: Sm, flops: float) -> None:
@@ -341,6 +336,8 @@ class Timeline:
         warp.sm.use(INSTRUCTIONS, warp.segment.instructions)
         if flops := warp.segment.flops:
             self._multiply_by_warp(warp.sm, flops)
+        if asked := warp.segment.asked:
+            warp.sm.use(LOADED, asked)
         warp.segments[number] += 1
         busy = warp.sm.busy
         for pipe, cycles in enumerate(warp.segment.demand):

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import Deadlock
+from .accesses import RECORDED, Requests
 from .barriers import TimedMBarrier
-from .origins import Origin
 from .timeline import Timeline
-from .uncertainty import BY_WARPS
 from .warps import Tensor, TimedCluster, TimedCta, TimedWarp
 
 if TYPE_CHECKING:
@@ -33,8 +32,9 @@ class Walk(Timeline):
         super().__init__(*arguments, **options)
         self.loaded: Counter[Tensor] = Counter()
         """Bytes that copies load of each tensor."""
-        self.loaded_by_warps = defaultdict[Origin, float](float)
-        """Bytes that ordinary loads of warps load from global memory, by the parameters that addresses follow from."""
+        self.requests: list[list[Requests]] = [[] for _ in self.sms]
+        """The ordinary loads of each warp of each CTA of a recorded cluster."""
+        self._records = False
         self.stored = 0
         """Bytes that are stored to global memory."""
         self.moved = defaultdict[str, float](float)
@@ -77,6 +77,19 @@ class Walk(Timeline):
         self._live.clear()
         return cluster
 
+    def recorded(self, index: Dim3, in_order: bool, whole: bool = True) -> TimedCluster:
+        """Run a cluster and record the ordinary loads of its warps. whole: beyond those that are recorded."""
+        self._records = True
+        cluster = self.cluster(index, in_order, enough=lambda: not whole and self.requests[-1][-1].full)
+        self._records = False
+        return cluster
+
+    def prepare(self, warp: TimedWarp) -> None:
+        super().prepare(warp)
+        if self._records:
+            warp.requests = Requests(RECORDED // self.launch.warps)
+            self.requests[warp.cta.rank].append(warp.requests)
+
     def advance(self, warp: TimedWarp) -> None:
         super().advance(warp)
         if warp.executed > STEP_LIMIT:
@@ -109,11 +122,6 @@ class Walk(Timeline):
     def issues_store(self, size: int, how: str) -> None:
         self.stored += size
         self.moved[how] += size
-
-    def issues_segment(self, number: int) -> None:
-        for origin, size in self.segments[number].loaded:
-            self.loaded_by_warps[origin] += size
-            self.moved[BY_WARPS] += size
 
     def loads_shared(self, warp: TimedWarp, line: int, stored_by: np.ndarray) -> None:
         others = (stored_by != 0) & (stored_by != warp.number)

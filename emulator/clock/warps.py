@@ -14,6 +14,7 @@ import numpy as np
 from ..machine.launch.launch import Dim3, Launch
 from ..machine.launch.special_registers import of_cta, of_warp
 from ..ptx.syntax import Instr
+from .accesses import Requests
 from .barriers import TimedBarrier, TimedMBarrier
 from .segment import LONG_SCOREBOARD, PIPES, SUB_PARTITIONS, Segment
 
@@ -237,6 +238,8 @@ class TimedWarp:
         """The generation of the cluster's barrier at which the warp has arrived last."""
         self.compared: Counter[int] = Counter()
         """The count of computations of each predicate of a comparison of data."""
+        self.requests: Requests | None = None
+        """The warp's ordinary loads of global memory, if they are recorded."""
         self.timeline: Any = None
         self.go: Callable[[float], None]
 

@@ -627,3 +627,49 @@ def test_sms_share_hbm_as_each_needs_it_after_the_first_wave() -> None:
     one, many = streamed(148 * 2, chain=700), streamed(148 * 16, chain=700)
     assert one.waves <= 1 < many.waves
     assert one.busy["HBM"] + 0.12 < many.busy["HBM"]
+
+
+WINDOW = """
+    ld.param.u64 %d1, [data]; ld.param.u64 %d3, [bytes]; ld.param.u32 %r5, [lanes]; mov.u32 %r1, %tid.x;
+    and.b32 %r4, %r1, 31; setp.lt.u32 %p1, %r4, %r5; mul.wide.u32 %d2, %r1, 16; add.u64 %d1, %d1, %d2;
+    mov.u32 %r3, %ctaid.x; cvt.u64.u32 %d5, %r3; mul.lo.u64 %d5, %d5, %d3; add.u64 %d1, %d1, %d5;
+    mov.u64 %d4, %d3; mov.u64 %d6, %d1; mov.b32 %r2, 0; mov.b32 %r10, 0;
+    LOOP: @%p1 ld.global.v4.u32 {%r11, %r12, %r13, %r14}, [%d6]; add.u32 %r10, %r10, %r11;
+    add.u64 %d6, %d6, 16384; sub.u64 %d4, %d4, 16384; setp.ne.u64 %p2, %d4, 0; @%p2 bra LOOP;
+    mov.u64 %d4, %d3; mov.u64 %d6, %d1; add.u32 %r2, %r2, 1; setp.lt.u32 %p3, %r2, 8; @%p3 bra LOOP;
+    st.shared.u32 [0], %r10; ret;"""
+"""1,024 threads read a window of their CTA eight times, those of a warp's lanes that are below `lanes`."""
+
+
+def l2_bytes(kibibytes: int, lanes: int = 32) -> float:
+    """Return the bytes that L2 sends each SM for a window, over the window's."""
+    text = bench.entry("u64 data,u64 bytes,u32 lanes", WINDOW)
+    size = kibibytes << 10
+    found = predicted(text, [np.zeros(148 * size, np.uint8), size, lanes], 148, 1024)
+    return found.busy["L2"] * found.pace.cycles * B200.l2_share(148) / size
+
+
+@pytest.mark.parametrize(("kibibytes", "times"), [(64, 1), (192, 1), (512, 8)])
+def test_l1_holds_a_window_that_is_not_larger(kibibytes: int, times: int) -> None:
+    """It drops the least recently used lines: of a larger window, read in order, it holds nothing."""
+    assert l2_bytes(kibibytes) == pytest.approx(times, rel=0.02)
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_lanes_that_a_guard_switches_off_load_nothing(lanes: int) -> None:
+    assert l2_bytes(64, lanes) == pytest.approx(lanes / 32, rel=0.02)
+
+
+@pytest.mark.parametrize("stride", [4, 8, 32, 128])
+def test_lanes_load_whole_sectors_whatever_the_stride(stride: int) -> None:
+    """The stride is an argument, so that only the launch knows the sectors."""
+    text = bench.entry(
+        "u64 data,u64 stride",
+        "ld.param.u64 %d1, [data]; ld.param.u64 %d2, [stride]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; "
+        "mad.lo.u32 %r1, %r2, 256, %r1; cvt.u64.u32 %d3, %r1; mad.lo.u64 %d1, %d3, %d2, %d1; "
+        "ld.global.u32 %r3, [%d1]; st.shared.u32 [0], %r3; ret;",
+    )
+    ctas = 4096
+    found = predicted(text, [np.zeros(ctas * 256 * stride, np.uint8), stride], ctas, 256)
+    sectors = found.busy["L2"] * found.pace.cycles * B200.l2_share(148) * 148 / 32
+    assert sectors == pytest.approx(ctas * 256 * min(stride, 32) / 32, rel=0.02)

@@ -3,11 +3,24 @@
 import importlib
 import pkgutil
 
-from .registry import AWAIT_LOAD, OUTCOME, SEGMENT, SPIN, find, is_global_store, operation, waits_at_first_use
+from .registry import (
+    ACCESS,
+    AWAIT_LOAD,
+    OUTCOME,
+    PASS,
+    SEGMENT,
+    SPIN,
+    find,
+    is_global_store,
+    operation,
+    waits_at_first_use,
+)
 
 __all__ = [
+    "ACCESS",
     "AWAIT_LOAD",
     "OUTCOME",
+    "PASS",
     "SEGMENT",
     "SPIN",
     "find",

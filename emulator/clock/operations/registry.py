@@ -7,11 +7,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
+from ...chip import LANES
 from ...isa import registry
 from ...isa.ld_st import STRONG
 from ...isa.registry import BLOCK, Action, Handler, Lowering, never_communicates
 from ...ptx.kinds import Kind
 from ...ptx.syntax import Instr, Operand
+from ..accesses import Request
+from ..lane_addresses import SECTOR_BYTES
 from ..segment import LONG_SCOREBOARD, SHORT_SCOREBOARD
 from ..warps import TimedWarp
 
@@ -27,6 +32,10 @@ SEGMENT: Final = "clock.segment"
 AWAIT_LOAD: Final = "clock.loaded"
 OUTCOME: Final = "clock.outcome"
 """A predicate that a comparison of data computes."""
+ACCESS: Final = "clock.access"
+"""A load of global memory whose requests are recorded: its number, and the address if it is known."""
+PASS: Final = "clock.pass"
+"""A warp comes to a recorded load, and may not execute it."""
 SPIN: Final = "clock.spin"
 """An mbarrier.try_wait that the kernel repeats until it succeeds."""
 
@@ -49,6 +58,8 @@ class Operation(Handler):
         return replace(instr, operands=(*self.keep(instr), *(self.hints(instr) if hinted else ())))
 
 
+UNCOUNTED: Final = frozenset({SEGMENT, AWAIT_LOAD, OUTCOME, ACCESS, PASS})
+"""Operations that are no instructions of the kernel."""
 _OPERATIONS: Final[dict[str, Operation]] = {}
 
 
@@ -75,7 +86,7 @@ def timed(
     def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
         for opcode in opcodes:
             _OPERATIONS[opcode] = Operation(
-                make=make if opcode in (SEGMENT, AWAIT_LOAD, OUTCOME) else partial(_counted, make),
+                make=make if opcode in UNCOUNTED else partial(_counted, make),
                 keep=keep,
                 hints=hints,
                 blocking=blocking,
@@ -129,7 +140,6 @@ def _segment(ins: Instr) -> Action:
         return float(warp.timeline.begin(warp, number, now))
 
     def run(warp: TimedWarp, mask: Any, number: int) -> None:
-        warp.timeline.issues_segment(number)
         warp.ops.append((begin, number))
 
     return run
@@ -144,6 +154,32 @@ def _outcome(ins: Instr) -> Action:
         time = warp.compared[number]
         warp.compared[number] += 1
         return outcomes.value((warp.cta.rank, warp.index, number), time)
+
+    return run
+
+
+@timed(PASS, keep=everything)
+def _pass(ins: Instr) -> Action:
+    def run(warp: TimedWarp, mask: Any, *sites: int) -> None:
+        if warp.requests is not None:
+            warp.requests.passes(sites)
+
+    return run
+
+
+@timed(ACCESS, keep=everything)
+def _access(ins: Instr) -> Action:
+    def run(warp: TimedWarp, mask: Any, site: int, *address: Any) -> None:
+        if warp.requests is None or warp.requests.full:
+            return
+        lanes = LANES if mask is None else int(mask.sum())
+        sectors = None
+        if address and lanes:
+            at = np.asarray(address[0], np.uint64).reshape(-1)
+            at = at if mask is None or at.size == 1 else at[mask]
+            shift = warp.requests.shift(site, int(at[0]), warp.cta.launch.memory)
+            sectors = frozenset(((at - np.uint64(shift)) // SECTOR_BYTES).tolist())
+        warp.requests.made.append(Request(site, sectors, lanes))
 
     return run
 

@@ -1,0 +1,198 @@
+"""Ordinary loads of global memory as the caches see them: what a few CTAs of an SM request, and what L1 keeps of it."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Final
+
+from ..chip import LANES
+from .lane_addresses import LINE_BYTES, SECTOR_BYTES
+from .origins import Origin
+
+RECORDED: Final = 16_384
+"""The number of requests of an SM that are recorded. Further ones are assumed to be like these."""
+ALIGNED: Final = 256
+"""The alignment of a GPU's allocations. Those of an emulated launch may be a host's arrays."""
+L1_BYTES: Final = 256 << 10
+"""The memory of an SM that L1 and shared memory have together."""
+SECTORS: Final = LINE_BYTES // SECTOR_BYTES
+
+
+@dataclass(frozen=True)
+class Site:
+    """A load in the program.
+
+    origin: the parameters that its address follows from. lane_bytes: what a lane loads. cached: L1 may keep it.
+    sectors: those of all lanes, if the addresses do not follow from the launch.
+    """
+
+    origin: Origin
+    lane_bytes: int
+    cached: bool
+    sectors: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """Means of a load over the times that a warp passes it, with or without lanes that load.
+
+    lines: that L1 looks up, one a cycle. lanes: the share of lanes that load. fetched: bytes that L2 sends. waits: the
+    share of the times that a warp waits for L2. wasted: bytes of requested sectors that no lane asked for. latency: in
+    cycles.
+    """
+
+    lines: float
+    lanes: float
+    fetched: float
+    waits: float
+    wasted: float
+    latency: float = 0.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One execution of a load. sectors: their numbers, None if they are unknown. lanes: how many load."""
+
+    site: int
+    sectors: frozenset[int] | None
+    lanes: int
+
+
+class Requests:
+    """The first requests of a warp, and how often it came to each load: in all, and while they were recorded."""
+
+    def __init__(self, most: int) -> None:
+        self._most = max(most, 1)
+        self.made: list[Request] = []
+        self.passed: Counter[int] = Counter()
+        self.recorded: Counter[int] = Counter()
+        self._shifts: dict[int, int] = {}
+
+    def shift(self, site: int, address: int, memory: Any) -> int:
+        """Return by how much the allocation that a load reads is too far from where a GPU would align it."""
+        if site not in self._shifts:
+            known = memory.known(address, address + 1)
+            self._shifts[site] = 0 if known is None else known.address % ALIGNED
+        return self._shifts[site]
+
+    @property
+    def full(self) -> bool:
+        """True if no more requests are recorded."""
+        return len(self.made) >= self._most
+
+    def passes(self, sites: Iterable[int]) -> None:
+        """Count loads to which the warp comes."""
+        counters = (self.passed,) if self.full else (self.passed, self.recorded)
+        for counter in counters:
+            for site in sites:
+                counter[site] += 1
+
+
+Cta = Sequence[Requests]
+"""The requests of the warps of a CTA."""
+
+
+@dataclass
+class _Totals:
+    lines: float = 0.0
+    lanes: float = 0.0
+    sectors: float = 0.0
+    waits: float = 0.0
+    wasted: float = 0.0
+
+
+class L1:
+    """The lines that an SM's L1 holds, the least recently used one first, each with a bit for each sector."""
+
+    def __init__(self, size: float) -> None:
+        self._most = size // LINE_BYTES
+        self._lines: OrderedDict[int, int] = OrderedDict()
+        self._came: dict[int, int] = {}
+
+    def missed(self, sectors: Iterable[int], turn: int) -> tuple[int, bool]:
+        """Load sectors; return (how many L2 sends, whether a warp waits for one that it or a neighbour requested).
+
+        turn: in which all warps request something.
+        """
+        count, waits = 0, False
+        for sector in sectors:
+            line, bit = divmod(sector, SECTORS)
+            held = self._lines.pop(line, 0)
+            self._lines[line] = held | 1 << bit
+            if not held & 1 << bit:
+                count += 1
+                self._came[sector] = turn
+            waits = waits or self._came[sector] == turn
+        while len(self._lines) > self._most:
+            self._lines.popitem(last=False)
+        return count, waits
+
+
+def measured(groups: Sequence[Sequence[Cta]], sites: Mapping[int, Site], l1: float) -> dict[int, Load]:
+    """Return the means of each load. groups: CTAs that are on an SM at the same time, one group after the other.
+
+    The last group is measured, the ones before it fill L1. l1: the bytes that a group has of it.
+    """
+    cache, turn = L1(l1), 0
+    totals: defaultdict[int, _Totals] = defaultdict(_Totals)
+    for group in groups:
+        totals.clear()
+        for together in zip_longest(*(warp.made for cta in group for warp in cta)):
+            turn += 1
+            for request in together:
+                if request is not None:
+                    _count(totals[request.site], request, sites[request.site], cache, turn)
+    recorded = sum((warp.recorded for cta in groups[-1] for warp in cta), Counter[int]())
+    found = {}
+    for i, times in recorded.items():
+        t = totals[i]
+        sums = t.lines, t.lanes / LANES, t.sectors * SECTOR_BYTES, t.waits, t.wasted
+        found[i] = Load(*(each / times for each in sums))
+    return found
+
+
+def _count(total: _Totals, request: Request, site: Site, cache: L1, turn: int) -> None:
+    if request.sectors is None:
+        asked = site.sectors * request.lanes / LANES
+        missed, waits, lines = asked, True, asked / SECTORS
+    else:
+        asked, lines = len(request.sectors), len({sector // SECTORS for sector in request.sectors})
+        missed, waits = cache.missed(request.sectors, turn) if site.cached else (asked, True)
+    total.lines += lines
+    total.lanes += request.lanes
+    total.sectors += missed
+    total.waits += waits
+    total.wasted += max(asked * SECTOR_BYTES - site.lane_bytes * request.lanes, 0)
+
+
+def footprints(cta: Cta, sites: Mapping[int, Site]) -> dict[Origin, float]:
+    """Return the distinct bytes that a CTA loads, by origin; without origins whose addresses are unknown.
+
+    The second half of the recorded requests shows at which rate more bytes follow.
+    """
+    known: defaultdict[Origin, set[int]] = defaultdict(set)
+    half: dict[Origin, int] = {}
+    turns = [*zip_longest(*(warp.made for warp in cta))]
+    unknown = set()
+    for at, together in enumerate(turns):
+        if at == len(turns) // 2:
+            half = {origin: len(found) for origin, found in known.items()}
+        for request in together:
+            if request is None:
+                continue
+            if request.sectors is None:
+                unknown.add(sites[request.site].origin)
+            else:
+                known[sites[request.site].origin] |= request.sectors
+    passed, recorded = (
+        sum(map(Counter.total, counts)) for counts in zip(*((w.passed, w.recorded) for w in cta), strict=True)
+    )
+    more = 2 * (passed / max(recorded, 1) - 1)
+    return {
+        origin: SECTOR_BYTES * (len(found) + more * (len(found) - half.get(origin, 0)))
+        for origin, found in known.items()
+        if origin not in unknown
+    }
