@@ -64,8 +64,7 @@ class Node:
     operation: True for an operation of the machine.
     load: the line of the load whose arrival this node is, if a warp waits for it at the first use.
     due: the first operation that needs this node.
-    loaded, wasted: the bytes of global memory that L2 sends for it, and those of requested sectors that no lane asked for.
-    asked: those that lanes ask for.
+    loaded, asked, wasted: the bytes of global memory that L2 sends, that lanes ask for, and the rest of the sectors.
     origin: the parameters that their address follows from.
     conflicts: the cycles that bank conflicts add.
     flops: of mma.sync.
@@ -308,7 +307,7 @@ def segments(
         )
         for i, part in enumerate(parts)
     )
-    return [Segment(first, slices, end - start, tuple(demand), tuple(whole.items()), flops, tuple(lines), asked)]
+    return [Segment(first, slices, end - start, tuple(demand), tuple(whole.items()), flops, tuple(lines), asked=asked)]
 
 
 Waits = list[tuple[float, float, int]]

@@ -98,7 +98,8 @@ class Segment:
     """A straight-line run of ordinary instructions, scheduled.
 
     line: its first PTX line; demand: cycles of use by pipe; loaded: bytes of global memory, as in its slices; flops: of
-    mma.sync; lines: the costs of its PTX lines. instructions: PTX instructions of its region, if it is the first there.
+    mma.sync; asked: bytes that lanes load from global
+    memory; lines: the costs of its PTX lines. instructions: PTX instructions of its region, if it is the first there.
     """
 
     line: int
@@ -109,6 +110,7 @@ class Segment:
     flops: float = 0.0
     lines: tuple[LineCost, ...] = ()
     instructions: int = 0
+    asked: float = 0.0
 
 
 @dataclass(frozen=True)
