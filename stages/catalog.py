@@ -46,11 +46,20 @@ class Milestone:
         return list(dict.fromkeys((*module.CASES, *getattr(module, "TWINS", ()))))
 
     def beside(self, others: Sequence[str]) -> list[Any]:
-        """Return the cases of other milestones that its run has too: all, or, as the gate, those of stages/gate.py."""
+        """Return the cases of other milestones that its run has too.
+
+        The gate has those of stages/gate.py, others all cases of the milestone that they need, and the first of others.
+        """
         from stages.gate import in_gate  # not at the top: a client has no torch
 
-        cases = [case for other in others for case in find(other).load().CASES]
-        return [case for case in cases if in_gate(case)] if self is GATE else cases
+        cases = {other: list(find(other).load().CASES) for other in others}
+        if self is GATE:
+            return [case for each in cases.values() for case in each if in_gate(case)]
+        return [case for other, each in cases.items() for case in each[: None if other == self.needs else 1]]
+
+    def prerequisites(self) -> list[str]:
+        """Return the milestones that it builds on, the one that it needs first."""
+        return [self.needs, *find(self.needs).prerequisites()] if self.needs else []
 
     def name_of(self, case: Any) -> str:
         """Return the name of a case in its record: with the milestone, if that is another one."""

@@ -111,10 +111,9 @@ class Planner:
     def _beside(self, milestone: str) -> list[str]:
         """Return the milestones of which a run of this one launches cases too.
 
-        The gate has cases of all that were accepted before, others those of the one that they need.
+        The gate has cases of all that were accepted before, others those of the ones that they build on.
         """
-        needs = find(milestone).needs
-        wanted = self.accepted if milestone == GATE.id else [needs] if needs else []
+        wanted = self.accepted if milestone == GATE.id else find(milestone).prerequisites()
         return [each for each in wanted if each not in self.judged]
 
     def _compile(self, milestone: str) -> Step:

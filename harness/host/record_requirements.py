@@ -112,10 +112,11 @@ def read(stages: Path, milestone: str, gpu: bool = False, beside: Sequence[str] 
         named = tomllib.loads((stages / "cases.toml").read_text())
         table = tomllib.loads((stages / "tolerances.toml").read_text())
         cases = _pinned(named[milestone], table, milestone, gpu)
-        some = named.get(f"{milestone} beside")
+        some, needed = named.get(f"{milestone} beside"), named.get("needs", {}).get(milestone)
         others: dict[str, Pins] = {}
         for other in beside:
-            chosen = {name: of for name, of in named[other].items() if some is None or name in some.get(other, [])}
+            wanted = list(named[other])[: None if other == needed else 1] if some is None else some.get(other, [])
+            chosen = {name: of for name, of in named[other].items() if name in wanted}
             others |= {f"{other} {name}": pins for name, pins in _pinned(chosen, table, other, gpu).items()}
         added_up = float(table["every_seed"]["z_factor"])
         seeds = _seeds(ast.parse(module.read_text()))

@@ -14,7 +14,7 @@ from harness.client import acceptance, results, vouched
 from harness.client.candidate import CandidateError
 from harness.client.doctor import examine
 from harness.client.driver import DEFAULT_LIMITS, Driver, NothingToDo
-from harness.client.plan import TimeLimits
+from harness.client.plan import Planner, TimeLimits
 from harness.client.run_store import RunStore, RunStoreError
 from harness.host import lock
 from harness.host.job import Workplace
@@ -121,6 +121,16 @@ def test_a_run_judges_cases_of_what_was_accepted_before_and_of_what_it_needs(ben
     assert steps == {"D1.1": ["D1.2"], "D1.3": ["D1.2"]}
     assert sorted(cases) == ["D1.2 hd=64"] * 2 + ["hd=64"] * 4
     assert beside(bench.stage("D1.2")) == ({"D1.1": [], "D1.2": []}, ["hd=64"] * 4)
+
+
+@pytest.mark.parametrize(
+    ("judged", "beside"), [([], ["D1.4", "D1.3", "D1.2"]), (["D1.4"], ["D1.3", "D1.2"]), (["D1.4", "D1.2"], ["D1.3"])]
+)
+def test_a_run_judges_cases_of_all_that_its_milestone_builds_on(judged, beside):
+    planner = Planner(["D1.5"], "run", "python", TimeLimits(), judged=frozenset(["D1.1", "D1.5", *judged]))
+    steps = {step.milestone: step for step in planner.judging("sim", "emulator").steps if step.milestone}
+    assert steps["D1.5"].beside == beside and steps["D1.1"].beside == []
+    assert " ".join(["--beside", *beside, "--out"]) in " ".join(steps["D1.5"].argv)
 
 
 def test_reject_keeps_candidate_and_note_and_touches_nothing(bench):
