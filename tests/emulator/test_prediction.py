@@ -77,8 +77,8 @@ def test_a_range_is_that_of_launches_which_the_same_part_bounds() -> None:
 
 
 def test_a_range_without_points_is_the_widest_and_says_so() -> None:
-    latency, none = range_of("latency", 0.0, 0.0), range_of("HBM", 0.0, 0.0)
-    assert (none.low, none.high) == (latency.low, latency.high) and "no measured point" in str(none)
+    other, none = range_of("shared memory", 0.0, 0.0), range_of("HBM", 0.0, 0.0)
+    assert (none.low, none.high) == (other.low, other.high) and "no measured point" in str(none)
     assert range_of("HBM", 0.9, 0.0).kind == "ordinary loads"
 
 
