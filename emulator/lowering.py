@@ -26,8 +26,8 @@ from .ptx.flow import Flow
 from .ptx.kinds import Kind
 from .ptx.syntax import Instr, Kernel, Sink, TensorAddress
 
-NOT_COUNTED: Final = frozenset({Kind.LOAD, Kind.STORE})
-"""The instructions that `Stats.operations` leaves out: accesses that become machine code."""
+NOT_COUNTED: Final = frozenset({Kind.MBARRIER_WAIT, Kind.LOAD, Kind.STORE})
+"""The instructions that `Stats.operations` leaves out: polls, and accesses that become machine code."""
 
 
 class Lowered:

@@ -16,6 +16,7 @@ KINDS = (
     INSTRUCTIONS := "instructions",
     FLOPS := "flops",
     SLEPT := "ns of nanosleep",
+    WAITED := "waits for mbarriers",
     COPIED_IN := "bytes copied in",
     LOADED := "bytes loaded by warps",
     STORED := "bytes stored",
@@ -48,8 +49,8 @@ class Stats:
       address counts once.
     - `mma_flops`: 2 M N K of every tcgen05.mma, a 2-CTA MMA once.
     - `slept_ns`: the nanoseconds that each executed nanosleep asked for.
-    - `operations`: executed warp-instructions by opcode, of those that act on the machine, but ordinary loads and
-      stores.
+    - `operations`: executed warp-instructions by opcode, of those that act on the machine. Polls of mbarriers are left
+      out, and ordinary loads and stores.
     - `shared_accesses`: ordinary loads and stores of shared memory, one per warp; an atomic is one of each.
     - `shared_wavefronts`: their passes over the 32 banks of 4 bytes.
     - `shared_conflicts`: the passes caused by lanes that access different words of one bank.
@@ -87,6 +88,7 @@ class Stats:
             INSTRUCTIONS: self.instructions,
             FLOPS: self.mma_flops,
             SLEPT: self.slept_ns,
+            WAITED: sum(each.waits for each in self.mbarriers.values()),
             COPIED_IN: self.copied_in_bytes,
             LOADED: self.global_load_bytes,
             STORED: self.copied_out_bytes + self.global_store_bytes,

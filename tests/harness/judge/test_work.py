@@ -36,10 +36,6 @@ BODIES = {
     "atom": LOOP.format("atom.global.add.u32 %r5, [%d1], 0;"),
     "bytes loaded by warps": LOOP.format("ld.global.u32 %r5, [%d1]; add.u32 %r3, %r3, %r5;"),
     "bytes stored": LOOP.format("st.global.u32 [%d1], %r4;"),
-    "mbarrier.try_wait": f"""
-.shared .align 8 .b64 never; mov.u32 %r6, never; mov.u32 %r7, %tid.x; setp.eq.u32 %p3, %r7, 0;
-@%p3 mbarrier.init.shared.b64 [%r6], 1; bar.sync 0;
-{SKIPPED.format("mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r6], 0;")}""",
     "instructions": LOOP.format("mul.lo.u32 %r3, %r3, %r3;"),
 }
 CASE = find("D1.2").load().CASES[0]
