@@ -57,7 +57,7 @@ def test_work_that_one_cluster_does_not_do_is_missed(kind: str, monkeypatch: pyt
     monkeypatch.setattr(predict, "launching", lambda case, seed: launches)
     monkeypatch.setattr(predict, "_mbarriers", lambda case: {})
     with pytest.raises(UnseenWork, match=rf"its launches do [0-9,]+ {kind}, its prediction has [0-9,]+ of them"):
-        timed(CASE, device, 1, {each: amount for each, amount in done.items() if each == kind})
+        timed(CASE, device, 1, {each: amount for each, amount in done.items() if each == kind}, trace=True)
 
 
 def test_the_work_of_a_right_kernel_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_the_work_of_a_right_kernel_is_not_missed(monkeypatch: pytest.MonkeyPatc
         launches()
     monkeypatch.setattr(predict, "launching", lambda case, seed: launches)
     monkeypatch.setattr(predict, "_mbarriers", lambda case: {})
-    (found,) = timed(CASE, device, 1, total(ran.launches))  # type: ignore[attr-defined]
+    (found,) = timed(CASE, device, 1, total(ran.launches), trace=True)  # type: ignore[attr-defined]
     assert found.work["bytes stored"] == 3 * 128 and found.work["instructions"] > 20
 
 
