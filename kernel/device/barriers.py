@@ -53,13 +53,18 @@ class Barriers(LoopInvariant):
     def arrive_warp(self, name: str, stage: Any, ctas: int = 1, copies: bool = False) -> None:
         """Arrive for the warp, when all of its lanes are here, at the CTA whose MMA warp waits.
 
-        ctas: above 1, arrive at this number of CTAs of the cluster instead. copies: each lane's copies arrive besides.
+        ctas: above 1, arrive at this number of adjacent CTAs of the cluster instead, this one among them. copies: each
+        lane's copies arrive besides.
         """
         self.fence(name, "before_thread_sync")
         arrivals = self.config.barrier(name).of_warp - WARP * copies
         cute.arch.sync_warp()
+        ranks: list[Any] = [self.config.variant.leader]
+        if ctas > 1:
+            rank = cute.arch.block_idx_in_cluster()
+            ranks = [each if ctas == self.config.cluster_ctas else rank ^ each for each in range(ctas)]
         with cute.arch.elect_one():
-            for cta in range(ctas) if ctas > 1 else (self.config.variant.leader,):
+            for cta in ranks:
                 cute.arch.mbarrier_arrive(self.at(name, stage), cta, arrivals)
 
     def arrive_copies(self, name: str, stage: Any) -> None:

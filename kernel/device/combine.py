@@ -12,7 +12,7 @@ from cutlass import Float32, Int32, const_expr
 
 from kernel.device.barriers import sync_ctas
 from kernel.device.config import STATS, DeviceConfig
-from kernel.device.cta import Cta
+from kernel.device.cta import Cta, split_of_cta
 from kernel.device.softmax import RunningSoftmax
 from kernel.device.tiles import LoopInvariant
 from kernel.hardware import FP32_BYTES, VECTOR_BYTES, WARP
@@ -61,20 +61,20 @@ class Combine(LoopInvariant):
         parts = 1 << min(vectors, max(warps // rows, 1)).bit_length() - 1  # of a row, each for one warp
         # 3. Merge. A row tile at the end of a group may have fewer rows.
         for i in cutlass.range(warp, rows * parts, warps, unroll=1):
-            row = i // parts * config.splits + cute.arch.block_idx_in_cluster()
+            row = i // parts * config.splits + split_of_cta(config)
             if row_tile.row(row) < row_tile.rows:
                 self.merge(row, [(n + i % parts) * WARP + lane for n in range(0, vectors, parts)], width)
 
     def partial(self, split: Any) -> cute.Tensor:
-        """Return the partial result of the CTA whose rank in the cluster is higher by `split`, modulo its size.
+        """Return the partial result of the row tile's split whose number is higher by `split`, modulo their number.
 
         With 0, an address of this CTA's own shared memory, which is faster than DSMEM.
         """
         config = self.cta.config
         base = self.cta.smem.sQ.iterator
-        rank = cute.arch.block_idx_in_cluster()
         own = isinstance(split, int) and split == 0
-        return partial_rows(config, base if own else cute.arch.map_dsmem_ptr(base, rank + split & config.splits - 1))
+        rank = cute.arch.block_idx_in_cluster() + split * config.loading_ctas & config.cluster_ctas - 1
+        return partial_rows(config, base if own else cute.arch.map_dsmem_ptr(base, rank))
 
     @cute.jit
     def merge(self, row: Int32, vectors: list[Int32], width: cutlass.Constexpr[int]) -> None:

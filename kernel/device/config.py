@@ -216,6 +216,11 @@ class DeviceConfig(Features, ABC):
     def cluster_ctas(self) -> int:
         """CTAs of a cluster."""
 
+    @property
+    def loading_ctas(self) -> int:
+        """Adjacent CTAs of a cluster that load each KV tile together, a part each."""
+        return 1
+
     # The variant's facts.
 
     @property

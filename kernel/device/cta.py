@@ -51,7 +51,9 @@ class Cta(LoopInvariant):
         block = cute.arch.block_idx()[0]
         config = self.config
         if config.splits > 1:
-            return block // config.splits, block // config.splits + 1, 1
+            ctas = config.loading_ctas
+            number = block // (config.splits * ctas) * ctas + block % ctas
+            return number, number + 1, 1
         tiles = cute.ceil_div(self.args.rows, config.adjacent_ctas * config.block_m) * self.groups
         return block, config.adjacent_ctas * tiles, cute.arch.grid_dim()[0]
 
@@ -88,12 +90,17 @@ class Cta(LoopInvariant):
         return None if self.args.sink is None else self.args.sink[self.row_tile.head(row)]
 
 
+def split_of_cta(config: DeviceConfig) -> Any:
+    """Return the number of the CTA's split of the keys. CTAs that load KV tiles together have the same split."""
+    return cute.arch.block_idx_in_cluster() // config.loading_ctas if config.splits > 1 else 0
+
+
 def kv_tiles(
     config: DeviceConfig, args: Arguments, row_tile: RowTile, topk_keys: cute.Tensor | None
 ) -> Branches | CacheTiles:
     """Return the KV tiles that a row tile sees, and the CTA's split of them. topk_keys: (key, dim) of all sequences."""
     if config.caches:
-        split = cute.arch.block_idx_in_cluster() if config.splits > 1 else 0
+        split = split_of_cta(config)
         kinds = zip(config.caches, ("main", "extra"), strict=False)
         keys = tuple(cache_keys(kind, args, name, row_tile) for kind, name in kinds)
         return CacheTiles(keys, config.block_n, config.splits, split)
@@ -113,7 +120,7 @@ def kv_tiles(
         keys = CacheKeys(topk, first_key, None, row_bytes, None, args.compressed_keys, indices)
         compressed = CacheTiles((keys,), config.block_n, splits=1, split=0)
     window = VisibleKeys(config.mask, args.keys, length, tokens, args.window)
-    split = cute.arch.block_idx_in_cluster() if config.splits > 1 else 0
+    split = split_of_cta(config)
     return Branches(KvTiles(window, config.block_n, *span), compressed, config.splits, split)
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import cutlass.cute as cute
+from cutlass import const_expr
 
 from kernel.device.combine import Combine, partial_rows
 from kernel.device.tiles import LoopInvariant
-from kernel.sm90.consumer import Consumer, sync_consumers
+from kernel.sm90.consumer import SLOTS_FREE, Consumer, sync_consumers
 from kernel.sm90.softmax import COLS, ROWS, RowSoftmax, of_row
 
 
@@ -25,7 +26,11 @@ class Partial(LoopInvariant):
         cta, thread = self.consumer.cta, self.consumer.thread
         self.consumer.refer_to_largest()
         row_sums, partials = self.consumer.row_sums(), partial_rows(cta.config, cta.smem.sQ.iterator)
-        sync_consumers()  # nothing reads Q and the keys any more
+        # Nothing reads Q and the keys any more, and no copy to the other CTA either.
+        if const_expr(cta.config.loading_ctas > 1):
+            cute.arch.barrier(barrier_id=SLOTS_FREE, number_of_threads=cta.config.threads)
+        else:
+            sync_consumers()
         for r, softmax in enumerate(self.consumer.rows):
             own = partials[thread.q_tile * cta.config.tile_m + thread.row(r), None]
             if (thread.column == 0) & self.consumer.stores_rows:

@@ -227,8 +227,9 @@ class HopperConfig(DeviceConfig):
 
         Keys in bf16 at head_dim 512 are loaded up to 3% faster if the second CTA finds them in L2.
         """
-        together = self.quantised if self.head_dim == 512 else not self.by_token
-        return self.adjacent_ctas if together and self.splits == 1 else 1
+        if self.head_dim == 512:
+            return self.adjacent_ctas if self.quantised and self.splits * self.adjacent_ctas <= max(SPLITS) else 1
+        return self.adjacent_ctas if self.splits == 1 and not self.by_token else 1
 
     @property
     def cluster_ctas(self) -> int:

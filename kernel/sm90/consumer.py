@@ -25,6 +25,7 @@ TURN = 1  # named barrier of warpgroup 0's turn; TURN + w is that of warpgroup w
 P_READY = 4  # named barrier of warpgroup 0's P at head_dim 512; P_READY + 1: warpgroup 1's
 MAX_READY = 6  # named barrier of warpgroup 0's maxima at head_dim 512; MAX_READY + 1: warpgroup 1's
 MEET = 8  # named barrier of both warpgroups
+SLOTS_FREE = 9  # named barrier of all threads: the other CTA has read, and written, all slots
 CONSUMERS = 256  # threads of two warpgroups
 RESCALE_LOG2 = 2.0  # O is rescaled once a maximum has moved by more: P stays below 2^2
 
@@ -236,17 +237,28 @@ class Consumer(LoopInvariant):
             s[j] = cutlass.select_(visible, s[j], -Float32.inf)
 
     def named_keys(self, i: Int32) -> list[Int32]:
-        """Return which keys of KV tile `i` the top-k indices name, WARP keys per word; of the window, all.
+        """Return which keys of KV tile `i` the top-k indices name, as `named`."""
+        return self.named(i, self.read_indices(i))
 
-        It is called before S[i] is waited for, so that nothing waits for the indices.
+    def read_indices(self, i: Int32) -> list[Int32]:
+        """Load the lane's indices of KV tile `i`; none without top-k indices."""
+        return [self.cta.kv_tiles.listed.index(n) for n in self.entries(i)]
+
+    def named(self, i: Int32, indices: list[Int32]) -> list[Int32]:
+        """Return which keys of KV tile `i` the lanes' indices name, WARP keys per word; of the window, all.
+
+        The indices are loaded before S[i] is waited for, so that nothing waits for them.
         """
-        config, kv = self.cta.config, self.cta.kv_tiles
-        if not config.by_token:
-            return []
-        first = kv.first_entry(kv.begin + i)
-        entries = [first + (j + cute.arch.lane_idx()) for j in range(0, config.block_n, WARP)]
-        keys = [kv.listed.key(n, kv.listed.index(n)) for n in entries]  # all loads before the first vote
+        kv = self.cta.kv_tiles
+        keys = [kv.listed.key(n, index) for n, index in zip(self.entries(i), indices, strict=True)]
+        first = kv.first_entry(kv.begin + i) if keys else 0
         return [cute.arch.vote_ballot_sync((first < 0) | (key >= 0)) for key in keys]
+
+    def entries(self, i: Int32) -> list[Int32]:
+        """Return the numbers of the lane's indices of KV tile `i`."""
+        config, kv = self.cta.config, self.cta.kv_tiles
+        keys = range(0, config.block_n, WARP) if config.by_token else ()
+        return [kv.first_entry(kv.begin + i) + (j + cute.arch.lane_idx()) for j in keys]
 
     @cute.jit
     def mask_unnamed(self, words: list[Int32]) -> None:

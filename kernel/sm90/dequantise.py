@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import cutlass.cute as cute
-from cutlass import Int32
+from cutlass import Int32, const_expr
 from cutlass.experimental import primitives
 
 from kernel.device.config import Ring
@@ -14,6 +15,7 @@ from kernel.device.cta import Cta
 from kernel.device.load import wait_empty
 from kernel.device.operands import CHUNK
 from kernel.hardware import SWIZZLE_BYTES
+from kernel.sm90.consumer import SLOTS_FREE
 
 
 class LeanWarp(KeysWarp):
@@ -50,7 +52,19 @@ class SharingWarp(ConvertingWarp):
 
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
         """Bind warp `warp` of a ring to a row tile. The warps of the second CTA follow those of the first."""
-        super().__init__(cta, ring, cute.arch.block_idx_in_cluster() * len(ring.warps) + warp)
+        rank = cute.arch.block_idx_in_cluster() % cta.config.loading_ctas
+        super().__init__(cta, ring, rank * len(ring.warps) + warp)
+
+    @cute.jit
+    def run(self, tail_loads: Int32) -> Int32:
+        """Convert this warp's keys of every KV tile. With split keys, signal the consumers when no slot is in use."""
+        tail_loads = super().run(tail_loads)
+        if const_expr(self.cta.config.splits > 1):
+            end = self.cta.kv_done + self.cta.kv_tiles.count
+            for number, slice_ in product(range(self.cta.config.smem.depth), range(self.cta.config.slices)):
+                wait_empty(self.cta, self.ring, slice_, end + number)
+            cute.arch.barrier_arrive(barrier_id=SLOTS_FREE, number_of_threads=self.cta.config.threads)
+        return tail_loads
 
     @property
     def warps_of_slice(self) -> int:

@@ -98,7 +98,7 @@ class Hopper(Fmha):
         else:
             cute.arch.setmaxregister_increase(consumer_registers)
             self.consume(cta)
-        if const_expr(config.loading_ctas > 1):  # the other CTA writes to this one's memory, and arrives there
+        if const_expr(config.splits == 1 and config.loading_ctas > 1):  # the other CTA writes here, and arrives
             sync_ctas(config.loading_ctas)
 
     @cute.jit
@@ -153,4 +153,4 @@ class Hopper(Fmha):
     def prologue(self, warp: Any, bars: Barriers, copies: Copies) -> None:
         """Prefetch tensor maps, initialize mbarriers, and synchronize."""
         self.initialize(warp, bars, copies)
-        sync_ctas(self.config.loading_ctas)  # CTAs that split keys meet before they merge
+        sync_ctas(self.config.loading_ctas)  # other CTAs that split keys meet before they merge
