@@ -89,6 +89,13 @@ def test_adjacent_ctas_have_the_same_keys(features: dict[str, Any], adjacent: in
     assert (chosen.splits, chosen.adjacent_ctas, chosen.loading_ctas) == (1, adjacent, loading)
 
 
+@pytest.mark.parametrize(("splits", "loading", "cluster"), [(1, 2, 2), (8, 2, 16), (16, 1, 16)])
+def test_adjacent_ctas_share_conversions_of_split_keys_in_a_cluster(splits: int, loading: int, cluster: int) -> None:
+    problem = kernel.Problem(head_dim=512, heads=128, keys=4096, caches=(CacheKind("v4"),), splits=splits, **SERVED)
+    chosen = configuration(problem)
+    assert (chosen.loading_ctas, chosen.cluster_ctas) == (loading, cluster)
+
+
 @pytest.mark.parametrize(("heads", "tokens", "keys"), [(64, 1, 32), (128, 1, 64), (64, 1024, 64)])
 def test_kv_tiles_are_small_where_few_tokens_wait_for_keys(heads: int, tokens: int, keys: int) -> None:
     features: dict[str, Any] = {"head_dim": 512, "shared_kv": True, "mask": "causal", "compressed": "topk"}
