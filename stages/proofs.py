@@ -133,9 +133,15 @@ def _tiles_of_q(case: Case, shown: Shown) -> str:
     return _unless(shown.accumulators == 2, f"the number of PV's accumulators is {shown.accumulators}")
 
 
-def _split(case: Case, shown: Shown) -> str:
-    exchanges = _unless(shown.exchanges, "no CTA accesses the shared memory of another one")
-    return _unless(shown.cluster == case.splits, f"its clusters have {shown.cluster} CTAs") or exchanges
+def _split(together: int = 1) -> Check:
+    """Return the check that a cluster has the CTAs of all splits, each of which may be `together` CTAs."""
+
+    def check(case: Case, shown: Shown) -> str:
+        allowed = {case.splits, case.splits * together}
+        exchanges = _unless(shown.exchanges, "no CTA accesses the shared memory of another one")
+        return _unless(shown.cluster in allowed, f"its clusters have {shown.cluster} CTAs") or exchanges
+
+    return check
 
 
 def _whole(most: int | None = None) -> Check:
@@ -183,7 +189,7 @@ FEATURES = (
     Feature("2-CTA MMA", lambda case: case.pairs, _pair, WARPGROUPS),
     Feature("two Q tiles", _two_q_tiles, _tiles_of_q, "each warpgroup of every CTA has a Q tile of its own"),
     Feature("operands swapped", _swapped, _heads_as_columns, "a wgmma has 64 rows, and registers for no more keys"),
-    Feature("split keys", lambda case: case.splits not in (1, "auto"), _split, _split),
+    Feature("split keys", lambda case: case.splits not in (1, "auto"), _split(), _split(MOST_TOGETHER)),
     Feature("split keys by choice", lambda case: case.splits == "auto", CHOSEN, CHOSEN),
     Feature("whole keys", lambda case: case.splits == 1, _whole(), _whole(MOST_TOGETHER)),
     Feature("CTAs up to sms", lambda case: case.sms is not None and case.splits == 1, _few_ctas, _few_ctas),
