@@ -14,6 +14,7 @@ import tarfile
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -308,12 +309,18 @@ def h200_flashmla() -> Lines:
 
 
 def h200_decode_rows() -> Lines:
-    """Yield the times of FlashMLA's kernels, of this kernel, and of this kernel before it was changed."""
+    """Yield times of FlashMLA's kernels, of this kernel, and of it before a change, with the goal of each ratio."""
+    from lab.decode_rows import FLASHMLA, GOALS
+
     body: list[tuple[str, ...]] = []
     for row in rows(ON_H200 / "decode.csv"):
         problem, before, ours, theirs = row.values()
-        body.append((problem, before, ours, theirs, f"{float(theirs) / float(ours):.2f}"))
-    yield from markdown(("problem", "before, us", "this kernel, us", "FlashMLA, us", "ratio"), body)
+        goals = [goal for goal in GOALS if goal.other == FLASHMLA and fnmatchcase(problem, goal.shapes)]
+        ratio = float(theirs) / float(ours)
+        verdict = "missed" if any(ratio < goal.ratio for goal in goals) else "reached" if goals else ""
+        wanted = "".join(f"{goal.ratio:.2f}" for goal in goals)
+        body.append((problem, before, ours, theirs, f"{ratio:.2f}", wanted, verdict))
+    yield from markdown(("problem", "before, us", "this kernel, us", "FlashMLA, us", "ratio", "goal", ""), body)
 
 
 def h200_decode_summary() -> Lines:

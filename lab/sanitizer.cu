@@ -69,6 +69,32 @@ __global__ void exchange(float* out) {
     }
 }
 
+// Two warpgroups hand a value of each thread to the other in turn, three times: one writes and arrives at a named barrier
+// where the other waits. MEET: then both wait at a third barrier, write, wait there again, and read.
+template <bool MEET>
+__global__ void handover(float* out) {
+    __shared__ float part[2][128];
+    unsigned group = threadIdx.x / 128, lane = threadIdx.x % 128;
+    for (int i = 0; i < 3; i++) {
+        if (group == 1) {
+            asm volatile("bar.sync 1, 256;" ::: "memory");
+            out[128 + lane] = part[0][127 - lane];
+        }
+        part[group][lane] = i + 10.0f * group + lane;
+        asm volatile("bar.arrive %0, 256;" ::"r"(group + 1) : "memory");
+        if (group == 0) {
+            asm volatile("bar.sync 2, 256;" ::: "memory");
+            out[lane] = part[1][127 - lane];
+        }
+    }
+    if (MEET) {
+        asm volatile("bar.sync 3, 256;" ::: "memory");
+        part[group][lane] = 2 + 10.0f * group + lane;
+        asm volatile("bar.sync 3, 256;" ::: "memory");
+        out[threadIdx.x] = part[group ^ 1][127 - lane];
+    }
+}
+
 int main(int argc, char** argv) {
     const char* name = argc > 1 ? argv[1] : "";
     static uint32_t host[512];
@@ -84,16 +110,19 @@ int main(int argc, char** argv) {
     else if (!strcmp(name, "inc")) copies<INC><<<1, 64>>>((uint4*)in, (uint4*)out);
     else if (!strcmp(name, "dsmem")) cudaLaunchKernelEx(&config, exchange<true>, (float*)out);
     else if (!strcmp(name, "cta")) cudaLaunchKernelEx(&config, exchange<false>, (float*)out);
-    else return fprintf(stderr, "usage: sanitizer wait | noinc | inc | dsmem | cta\n"), 2;
+    else if (!strcmp(name, "handover")) handover<false><<<1, 256>>>((float*)out);
+    else if (!strcmp(name, "meet")) handover<true><<<1, 256>>>((float*)out);
+    else return fprintf(stderr, "usage: sanitizer wait | noinc | inc | dsmem | cta | handover | meet\n"), 2;
     cudaError_t error = cudaDeviceSynchronize();
     cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
     uint32_t wrong = 0;
-    for (uint32_t i = 0; i < 512; i++) {
+    bool hands = strstr("handover meet", name);
+    for (uint32_t i = 0; i < (hands ? 256 : 512); i++) {
         uint32_t step = i / 256, rank = i / 128 % 2, other = !strcmp(name, "dsmem") ? rank ^ 1 : rank;
-        float exchanged = step + 10.0f * other + 127 - i % 128;
+        float exchanged = (hands ? 2 : step) + 10.0f * (hands ? i < 128 : other) + 127 - i % 128;
         uint32_t copied = i / 128 * 128 + (31 - i % 128 / 4) * 4 + i % 4;
         wrong += strstr("wait noinc inc", name) ? host[i] != copied : ((float*)host)[i] != exchanged;
     }
-    printf("%s: %s, %u of 512 results are wrong\n", name, cudaGetErrorString(error), wrong);
+    printf("%s: %s, %u results are wrong\n", name, cudaGetErrorString(error), wrong);
     return error != cudaSuccess || wrong > 0;
 }
