@@ -89,12 +89,13 @@ def prepare(script: Path, args: Sequence[str], needs_host: bool = True) -> None:
             f"SCRIPT: {script} is source text: compile it first, nvcc -gencode arch=compute_{architecture},"
             f"code=compute_{architecture} -o {script.stem} {script}, and run ./{script.stem}"
         )
+    # Options of a parent's emulated device, which torch's import would enter: this command line overrides them.
+    os.environ.pop(SESSION, None)
     if has_torch():
         with imports():
             from ..host import session  # noqa: F401 - the caller enters it
     elif needs_host:
         raise InvalidInput("SCRIPT needs torch, which is not installed: install torch")
-    os.environ.pop(SESSION, None)  # options of a parent's emulated device: this command line overrides them
     sys.argv = [str(script), *args]
     sys.path.insert(0, str(script.resolve().parent))
 

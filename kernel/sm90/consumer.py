@@ -236,20 +236,17 @@ class Consumer(LoopInvariant):
             visible = hi > key if self.cta.config.mask != "causal" else (lo <= key) & (hi > key)
             s[j] = cutlass.select_(visible, s[j], -Float32.inf)
 
-    def named_keys(self, i: Int32) -> list[Int32]:
-        """Return which keys of KV tile `i` the top-k indices name, as `named`."""
-        return self.named(i, self.read_indices(i))
-
     def read_indices(self, i: Int32) -> list[Int32]:
         """Load the lane's indices of KV tile `i`; none without top-k indices."""
         return [self.cta.kv_tiles.listed.index(n) for n in self.entries(i)]
 
-    def named(self, i: Int32, indices: list[Int32]) -> list[Int32]:
-        """Return which keys of KV tile `i` the lanes' indices name, WARP keys per word; of the window, all.
+    def named_keys(self, i: Int32, indices: list[Int32] | None = None) -> list[Int32]:
+        """Return which keys of KV tile `i` the top-k indices name, WARP keys per word; of the window, all.
 
-        The indices are loaded before S[i] is waited for, so that nothing waits for them.
+        indices: the lane's, if they were read ahead. Else they are read here, before S[i] is waited for.
         """
         kv = self.cta.kv_tiles
+        indices = self.read_indices(i) if indices is None else indices
         keys = [kv.listed.key(n, index) for n, index in zip(self.entries(i), indices, strict=True)]
         first = kv.first_entry(kv.begin + i) if keys else 0
         return [cute.arch.vote_ballot_sync((first < 0) | (key >= 0)) for key in keys]

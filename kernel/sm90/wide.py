@@ -69,7 +69,7 @@ class WideConsumer(Consumer):
             self.release_v(i)
             if i + 1 < count:
                 # 2. P[i] for warpgroup 1, which refers to the maxima of both tiles.
-                indices = self.read_indices(i + 2)
+                indices = self.read_ahead(i + 2)
                 moved = self.take_maxima()
                 if moved:
                     self.scale_p()
@@ -86,7 +86,7 @@ class WideConsumer(Consumer):
                     self.release_v(i + 1)
                     self.issue_qk_slices(i + 2, right, clear=False)
                     self.issue_qk_of_rope(i + 2)
-                    named = self.named(i + 2, indices)
+                    named = self.named_keys(i + 2, indices)
                     warpgroup.wait_group(0)
                 else:
                     warpgroup.wait_group(0)
@@ -101,10 +101,10 @@ class WideConsumer(Consumer):
         for i in cutlass.range(0, count, 2, unroll=1):
             if i + 1 < count:
                 # 1. P[i + 1], and O += P[i + 1] V[i + 1].
-                indices = self.read_indices(i + 1)
+                indices = self.read_ahead(i + 1)
                 self.issue_qk(i + 1, self.cta.config.slices // 2 if self.cta.config.copies_pairs else 0)
                 self.issue_qk_of_rope(i + 1)
-                named = self.named(i + 1, indices)
+                named = self.named_keys(i + 1, indices)
                 warpgroup.wait_group(0)
                 self.release_k(i + 1)
                 self.release_q(i + 3 >= count)
@@ -133,6 +133,11 @@ class WideConsumer(Consumer):
                 self.issue_other_pv(i)
                 warpgroup.wait_group(0)
                 self.release_v(i)
+
+    def read_ahead(self, i: Int32) -> list[Int32] | None:
+        """Load the lane's indices of KV tile `i`, unless keys have two layouts: then 24 bytes would spill."""
+        caches = self.cta.config.caches
+        return self.read_indices(i) if not caches or caches[0].layout == caches[-1].layout else None
 
     def publish_maxima(self) -> None:
         """Publish the maxima of the warpgroup's rows to the other warpgroup."""

@@ -188,7 +188,11 @@ def test_a_broken_program_reports_what_it_would_have_stopped_at(twin: Twin) -> N
     with pytest.raises(Fault) as stopped:
         run(twin.program, twin.text(), "lazy")
     found = findings(twin.text(), (*program.inputs, out), program.threads, program.ctas, Level.FORMAL)
-    assert str(found[0]) == str(stopped.value)
+    if "written later at" in str(stopped.value):  # a launch that goes on reports that write itself
+        assert (type(found[0]), found[0].line) == (type(stopped.value), stopped.value.line)
+        assert isinstance(found[1], DataRace)
+    else:
+        assert str(found[0]) == str(stopped.value)
 
 
 def test_an_unwritten_read_gives_poison() -> None:
