@@ -42,6 +42,11 @@ class KeyLayout:
         return SCALE_BYTES[self.scale]
 
     @property
+    def has_others(self) -> bool:
+        """True if the last columns are in bf16."""
+        return self.code_columns < self.columns
+
+    @property
     def others_offset(self) -> int:
         """First byte of the columns in bf16."""
         scales = self.code_columns // self.scale_columns * self.scale_size

@@ -197,19 +197,23 @@ def box_of_driver(given: int) -> Copied:
 
 
 def _end(x: int, y: int, z: int, _lod: int, kind: int, host: int, device: int, array: int, *steps: int) -> Box:
-    pitch, height = steps
-    if array:
-        raise not_emulated("a copy of a CUDA array", "copy linear memory")
-    return (host if kind == _HOST_MEMORY else device) + x + y * pitch + z * pitch * height, pitch, pitch * height
+    return _box(array, host if kind == _HOST_MEMORY else device, (x, y, z), *steps)
 
 
 def box_of_runtime(given: int) -> Copied:
     """Read a cudaMemcpy3DParms."""
     *words, kind = _BOX_OF_RUNTIME.unpack(ctypes.string_at(given, _BOX_OF_RUNTIME.size))
-    ends = list[Any]()
-    for array, x, y, z, pointer, pitch, _width, height in (words[0:8], words[8:16]):
-        if array:
-            raise not_emulated("a copy of a CUDA array", "copy linear memory")
-        ends.append((pointer + x + y * pitch + z * pitch * height, pitch, pitch * height))
+    source, to = (
+        _box(array, pointer, (x, y, z), pitch, height)
+        for array, x, y, z, pointer, pitch, _width, height in (words[0:8], words[8:16])
+    )
     width, rows, planes = words[16:19]
-    return ends[1], ends[0], (width, rows, planes), Kind(kind)
+    return to, source, (width, rows, planes), Kind(kind)
+
+
+def _box(array: int, pointer: int, at: tuple[int, int, int], pitch: int, height: int) -> Box:
+    """Return the box that begins `at` bytes, rows and planes behind a pointer. Raises NotEmulated for an array."""
+    if array:
+        raise not_emulated("a copy of a CUDA array", "copy linear memory")
+    x, y, z = at
+    return pointer + x + y * pitch + z * pitch * height, pitch, pitch * height

@@ -230,7 +230,7 @@ class KeysWarp(ConvertingWarp):
 
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
         """Signal the MMA warp once the copies of the slice are complete, too."""
-        if keys[0].layout.code_columns < keys[0].layout.columns:
+        if keys[0].layout.has_others:
             cute.arch.cp_async_commit_group()
             cute.arch.cp_async_wait_group(0)
         super().publish_slice(slice_, keys, slot, number)

@@ -38,7 +38,7 @@ class PairValuesWarp(KeysWarp):
         """Convert the CTA's half of the columns. The halves differ in code only if one of them has columns in bf16."""
         half = self.ring.box[1] // CHUNK
         layout = QUANTISED[self.cta.config.caches[cache].layout]
-        if cutlass.const_expr(layout.code_columns == layout.columns):
+        if cutlass.const_expr(not layout.has_others):
             self.convert(Part(cache, range(half), self.rank * half), entries, indices, number)
         else:
             if self.rank == 0:

@@ -28,7 +28,7 @@ class LeanWarp(KeysWarp):
 
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
         """Signal the consumers, which execute the proxy fence for copies: cp.async itself arrives, without a wait."""
-        bars, copies = self.cta.bars, keys[0].layout.code_columns < keys[0].layout.columns
+        bars, copies = self.cta.bars, keys[0].layout.has_others
         if copies:
             bars.arrive_copies(self.ring.full, slot)
         cute.arch.fence_view_async_shared()

@@ -502,7 +502,7 @@ def test_programmatic_dependents(
 
 @pytest.mark.parametrize("ctas", [1, 2])
 def test_a_trigger_before_the_wait_of_its_cta(ctas: int, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
-    """That another CTA has waited before does not order it."""
+    """An earlier wait of another CTA does not order it."""
     stream = gpu.stream()
     for i, body in enumerate((TRIGGER + STORE, TRIGGER + WAIT, LOAD)):
         gpu.run(body, stream, after=i > 0, ctas=ctas)
