@@ -65,7 +65,8 @@ class Noise:
     bias [rows, keys]: the most that a weight errs because logits err toward zero, with its sign. rounding [rows,
     head_dim]: variance of the output's own rounding. drift [rows, head_dim]: the most that its sums err toward zero.
     allowed [rows]: relative error of a whole row that fp32 arithmetic may make besides. known, possible [rows,
-    head_dim]: errors of the output's rounding that every kernel makes, or some make.
+    head_dim]: errors of the output's rounding that every kernel makes, or some make. ties [rows, head_dim]: elements
+    whose known error may have either sign, because they lie in the middle of two numbers of bf16.
     """
 
     weight: Array
@@ -77,6 +78,11 @@ class Noise:
     allowed: Array
     known: Array
     possible: Array
+    ties: NDArray[np.bool_]
+
+    def unknown(self, error: Array) -> Array:
+        """Return what is left of an output's error without the known one."""
+        return error - np.where(self.ties & (error * self.known < 0), -self.known, self.known)
 
 
 class OutputModel:
@@ -140,22 +146,22 @@ class OutputModel:
 
     def z(self, error: Array) -> float:
         """Return the largest error of an element in standard deviations."""
-        return _largest(_excess(error - self.noise.known, self.reach, self.sigma))
+        return _largest(_excess(self.noise.unknown(error), self.reach, self.sigma))
 
     def squares(self, error: Array) -> Array:
         """Return the squared length of each row's error beyond the bounded part, in units of its expectation."""
-        own = np.maximum(np.linalg.norm(error - self.noise.known, axis=1) - self.length, 0.0) ** 2
+        own = np.maximum(np.linalg.norm(self.noise.unknown(error), axis=1) - self.length, 0.0) ** 2
         ratio: Array = np.divide(own, np.maximum(self.square, TINY), out=np.zeros_like(own), where=own > 0)
         return ratio
 
     def rows(self, error: Array) -> Rows:
         """Return the errors of the rows along their directions."""
-        own = np.sum(self.row * (error - self.noise.known), 1)
+        own = np.sum(self.row * (self.noise.unknown(error)), 1)
         return Rows(own, self.row_low, self.row_high, self.response, self.row_variance)
 
     def keys(self, error: Array) -> float:
         """Return the largest error along the direction of a key, of one row or of all rows together, in sigma."""
-        along = self._on_keys(error - self.noise.known)
+        along = self._on_keys(self.noise.unknown(error))
         along = along - np.clip(along, np.minimum(self.key_possible, 0), np.maximum(self.key_possible, 0))
         apart = _largest(_excess(along, self.key_allowed, self.key_sigma))
         return max(apart, _largest(_excess(np.sum(along * self.gain, 0), *self.together)))
@@ -299,31 +305,37 @@ def _group(case: Case, rows: Seen, core: TensorCore) -> Group:
     fp32 = FP32 * (8 + 5 * top) + 2 * APPROXIMATION + SPREAD * sums
     additions = -(-n // STEP) + MERGES
 
-    def model(weight: Array, stored: Array, allowed: Array, known: Array, possible: Array) -> OutputModel:
+    def model(
+        weight: Array, stored: Array, allowed: Array, known: Array, possible: Array, ties: NDArray[np.bool_]
+    ) -> OutputModel:
         y = weight @ rows.values
         partial = np.abs(y) + np.sqrt(weight**2 @ rows.values**2)
         rounding, drift = stored + additions / 3 * (FP32 * partial) ** 2, core.truncation * additions * FP32 * partial
-        noise = Noise(weight, of_p, spread**2, -np.sign(s) * bias, rounding, drift, allowed, known, possible)
+        noise = Noise(weight, of_p, spread**2, -np.sign(s) * bias, rounding, drift, allowed, known, possible, ties)
         return OutputModel(y, rows.values, noise)
 
     none = np.zeros((len(s), rows.values.shape[1]))
     outputs = {}
     if "U" in case.tensors:
-        outputs["U"] = model(share, none, CURVATURE + fp32, none, none)
+        outputs["U"] = model(share, none, CURVATURE + fp32, none, none, none > 0)
     # 5. Rounding of O. Where one key has nearly all weight, it is not random: O is nearly a number of bf16.
     weight = p / whole
     o = weight @ rows.values
-    stored = np.where(o == 0, 0.0, np.exp2(np.floor(np.log2(np.maximum(np.abs(o), TINY))) - 8) ** 2 / 3)
+    half = np.where(o == 0, 0.0, np.exp2(np.floor(np.log2(np.maximum(np.abs(o), TINY))) - 8))  # of a step
     nearest, sure = rounded(o) - o, alone.any(1, keepdims=True)
     known = np.where(sure, nearest, 0.0)
     possible = np.where(~sure & (weight.max(1, keepdims=True) > DOMINATED), nearest, 0.0)
     of_sink = np.where(np.isfinite(rows.sink), np.abs(rows.sink), 0.0) * (1 - total / whole)[:, 0]
-    outputs["O"] = model(weight, stored, 2 * CURVATURE + fp32 + 4 * FP32 * of_sink, known, possible)
+    reach = bias + SPREAD * spread + 5 * FP32 * np.abs(s)
+    #    The weight of such a key is 1, or errs with its logit if there is a sink. At 7/8 one element in eight is a tie.
+    apart = (1 - total / whole) * np.take_along_axis(reach, np.argmax(s, 1)[:, None], 1) + 4 * FP32 * of_sink[:, None]
+    error = 8 * FP32 + 2 * APPROXIMATION + core.truncation * additions * FP32 + apart
+    ties = sure & (half - np.abs(nearest) <= error * np.abs(o))
+    outputs["O"] = model(weight, half**2 / 3, 2 * CURVATURE + fp32 + 4 * FP32 * of_sink, known, possible, ties)
     # 6. lse and m.
     random = np.sqrt(np.sum(share**2 * spread**2, 1) + sums**2)
     lse = (3 + 2 * log_sum) * APPROXIMATION + FP32 * (5 * top + np.abs(m[:, 0] + log_sum)) + toward_zero
     lse += FP32 * np.sum(share * np.abs(s), 1) + SPREAD * random
-    reach = bias + SPREAD * spread + 5 * FP32 * np.abs(s)
     above, below = (s + reach).max(1) - m[:, 0], m[:, 0] - (s - reach).max(1)
     return Group(rows.rows, outputs, lse, above + FP32, below + FP32 + (0.0 if case.exact_maxima else LAG))
 

@@ -14,7 +14,7 @@ from stages.caches import Paged, Served
 from stages.case import Case, Compressed
 from stages.check import compared
 from stages.error_model import ROUNDS, TRUNCATES, ErrorModel, TensorCore, energy, rounded
-from stages.expected import reference
+from stages.expected import reference, seen
 from stages.inputs import draw
 from stages.tolerances import pins
 
@@ -151,3 +151,14 @@ def test_a_key_whose_weight_vanishes_in_all_rows_decides_nothing() -> None:
     """Weights of keys reach from 1 to 1e-200, and their squares underflow. Seen on an H200, in one of 31,000 draws."""
     case = next(case for case in d6a.CASES if "ascending peak=128" in case.name)
     assert figures(case, RightKernel(core=TRUNCATES), seed=2888)["O.z_key"] < 5.0
+
+
+@pytest.mark.parametrize("core", [ROUNDS, TRUNCATES], ids=lambda core: core.name)
+def test_a_weight_of_7_eighths_makes_ties_of_which_either_rounding_is_right(core: TensorCore) -> None:
+    """One element in eight then lies in the middle of two numbers. Seen on the emulated B200, in 1 of 28,000 draws."""
+    case = Case("D0", 512, 1, heads=16)
+    (only,) = seen(case, draw(case, seed=1))
+    logits = case.head_dim**-0.5 * (only.q @ only.keys.T)[:, 0]
+    for share in 7 / 8 + np.linspace(-3e-7, 3e-7, 7):
+        sinks = logits + np.log(1 / share - 1)
+        assert not outside(figures(replace(case, sinks=tuple(sinks)), RightKernel(core=core), seed=1)), share
