@@ -90,7 +90,7 @@ class Order:
         """Bytes that were freed since: start, end. And how many of them are no longer listed."""
         self._reusable: list[_Reusable] = []
         self._next = 0
-        self._alive = self._host = self._on_host = 0
+        self._alive = self._host = self._on_host = self._denied = 0
         self._tails: dict[int, Tail] = {0: Tail()}
         self._events: dict[int, Tail] = {}
         self._node: Tail | None = None
@@ -164,7 +164,8 @@ class Order:
         if self._next > 8 * KEPT and self._node is None:
             first = next(iter(self._live), self._next)
             self._next -= first
-            self._alive, self._host, self._on_host = (s >> first for s in (self._alive, self._host, self._on_host))
+            sets = self._alive, self._host, self._on_host, self._denied
+            self._alive, self._host, self._on_host, self._denied = (s >> first for s in sets)
             self._events = {event: tail for event, tail in self._events.items() if tail.submitted >> first}
             for tail in (*self._tails.values(), *self._events.values()):
                 tail.shift(first)
@@ -315,22 +316,40 @@ class Order:
                 tail.done |= seen.done
                 tail.early = True
 
-    def wait_for_all(self, stream: int) -> None:
-        """Let a stream wait for all others."""
-        self._tail(stream).follow((1 << self._next) - 1)
+    def join(self, stream: int, others: Iterable[int]) -> None:
+        """Let a stream wait for others."""
+        for other in others:
+            self._tail(stream).follow(self._before(other))
 
     def synchronize(self, stream: Any = None) -> None:
         """Let the host wait for a stream, None for all."""
-        if stream is None:
-            self._wait_for((1 << self._next) - 1)
-        else:
-            stream = self.own(stream)
-            self._wait_for(self._before(0) if stream in LEGACY else self._tail(stream).submitted)
+        self._wait_for((1 << self._next) - 1 if stream is None else self._of_stream(stream))
+
+    def _of_stream(self, stream: Any) -> int:
+        stream = self.own(stream)
+        return self._before(0) if stream in LEGACY else self._tail(stream).submitted
 
     def synchronize_event(self, event: Any) -> None:
         """Let the host wait for an event."""
         if (seen := self._events.get(int(event))) is not None:
             self._wait_for(seen.submitted)
+
+    def query(self, stream: Any) -> bool:
+        """Return whether a stream has done its work: at first no, as a GPU may answer, and then yes."""
+        return self._answer(self._of_stream(stream))
+
+    def query_event(self, event: Any) -> bool:
+        """Return whether an event has happened, as `query` does."""
+        seen = self._events.get(int(event))
+        return seen is None or self._answer(seen.submitted)
+
+    def _answer(self, operations: int) -> bool:
+        pending = operations & self._alive & ~self._host
+        if pending & ~self._denied:
+            self._denied |= pending
+            return False
+        self._wait_for(operations)
+        return True
 
     def _wait_for(self, operations: int) -> None:
         self._host |= operations
@@ -338,7 +357,7 @@ class Order:
             del self._live[ended.number]
         self._alive &= ~operations
         if not self._live:  # numbers start again
-            self._next = self._host = self._on_host = 0
+            self._next = self._host = self._on_host = self._denied = 0
             self._forgotten += len(self._freed)
             self._freed.clear()
             self._reusable.clear()

@@ -183,24 +183,40 @@ class Captures:
         return made.handle
 
     def synchronize(self, stream: Any = None) -> None:
-        """Check that synchronising with or querying a stream (None: the device) is allowed.
+        """Let the host wait for a stream (None: the device).
 
         Raises CudaError if the stream (or any stream) is capturing, and invalidates the capture.
         """
+        self._check(stream)
+        self.order.synchronize(stream)
+
+    def query(self, stream: Any) -> bool:
+        """Return whether a stream has done its work. Raises CudaError as `synchronize` does."""
+        self._check(stream)
+        return self.order.query(stream)
+
+    def _check(self, stream: Any) -> None:
         asked = [capture for handle, capture in self._open.items() if stream is None or handle == int(stream)]
         if asked:
             raise self._invalidated(UNSUPPORTED, *asked)
-        self.order.synchronize(stream)
 
     def synchronize_event(self, event: Any) -> None:
-        """Check that synchronising with or querying an event is allowed.
+        """Let the host wait for an event.
 
         Raises CudaError if the event was last recorded in a capture, whether that capture is open or has ended.
         """
+        self._check_event(event)
+        self.order.synchronize_event(event)
+
+    def query_event(self, event: Any) -> bool:
+        """Return whether an event has happened. Raises CudaError as `synchronize_event` does."""
+        self._check_event(event)
+        return self.order.query_event(event)
+
+    def _check_event(self, event: Any) -> None:
         self._reject_past_event(event)
         if int(event) in self._recorded:
             raise self._invalidated(CAPTURED_EVENT, self._recorded[int(event)][0])
-        self.order.synchronize_event(event)
 
     def begin(self, stream: Any) -> None:
         """Start capturing. Raises NotEmulated for the default stream and for a stream that is already capturing."""
@@ -209,12 +225,16 @@ class Captures:
         self._open[int(stream)] = capture = _Capture(int(stream), seen={int(stream): 0})
         self.graphs[capture.graph.handle] = capture.graph
 
-    def record(self, event: Any, stream: Any, early: bool = False) -> None:
+    def record(self, event: Any, stream: Any, early: bool = False, external: bool = False) -> None:
         """Record an event: it represents the stream's work so far and belongs to the stream's capture.
 
         early: of the last launch, only what comes before its dependents may start.
+        external: a graph records the event whenever it is replayed.
         """
         capture = self._open.get(int(stream))
+        if capture is not None and external:
+            capture.submit(int(stream), lambda: self.order.record(event, stream), programmatic=False)
+            return
         self._past_events.discard(int(event))
         if capture is not None:
             last = capture.last[int(stream)] if early else 0
@@ -223,8 +243,14 @@ class Captures:
             self._recorded.pop(int(event), None)
             self.order.record(event, stream)
 
-    def wait(self, stream: Any, event: Any) -> None:
-        """Make a stream wait for an event. If the event belongs to a capture, the stream joins it."""
+    def wait(self, stream: Any, event: Any, external: bool = False) -> None:
+        """Make a stream wait for an event. If the event belongs to a capture, the stream joins it.
+
+        external: a graph waits for the event whenever it is replayed.
+        """
+        if external and self.capturing(stream):
+            self.submit(stream, lambda: self.order.wait(stream, event))
+            return
         self._reject_past_event(event)
         if int(event) not in self._recorded:
             self.order.wait(stream, event)

@@ -14,7 +14,7 @@ from ..bridge.driver import (
 )
 
 INVALID_VALUE, INVALID_SYMBOL, INVALID_FUNCTION, NO_DEVICE, INVALID_DEVICE, NO_BINARY = 1, 13, 98, 100, 101, 209
-INVALID_HANDLE, NOT_FOUND, NOT_REGISTERED = 400, 500, 713
+INVALID_HANDLE, NOT_FOUND, NOT_READY, NOT_REGISTERED = 400, 500, 600, 713
 UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, CAPTURED_EVENT = 900, 901, 902, 903, 904, 907
 ERRORS: Final = {
     0: ("CUDA_SUCCESS", "no error"),
@@ -26,6 +26,7 @@ ERRORS: Final = {
     NO_BINARY: ("CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"),
     INVALID_HANDLE: ("CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"),
     NOT_FOUND: ("CUDA_ERROR_NOT_FOUND", "named symbol not found"),
+    NOT_READY: ("CUDA_ERROR_NOT_READY", "device not ready"),
     NOT_REGISTERED: (
         "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
         "pointer does not correspond to a registered memory region",

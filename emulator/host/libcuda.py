@@ -21,6 +21,7 @@ from .errors import (
     INVALIDATED,
     NO_BINARY,
     NOT_FOUND,
+    NOT_READY,
     NOT_REGISTERED,
     CudaError,
     not_emulated,
@@ -36,6 +37,8 @@ _STRINGS: Final = {
     code: tuple(ctypes.c_char_p(text.encode()) for text in texts) for code, texts in (*ERRORS.items(), (-1, _UNKNOWN))
 }
 _NON_BLOCKING: Final = 1
+_EXTERNAL: Final = 1
+"""The flag of an event that a graph records, or waits for, when it is replayed."""
 _LIMITS: Final = {0: 1024, 1: 1 << 20, 2: 8 << 20}
 """Sizes in bytes by CUlimit: thread stack, printf buffer, malloc heap. The emulator does not need them."""
 
@@ -357,21 +360,33 @@ class LibCuda(CLibrary):
         self.instantiate(executable, graph)
         put(parameters + 24, INT, 0)  # success
 
-    @entry("cuEventRecord", "cuEventRecordWithFlags")
+    @entry("cuEventRecord")
     def record(self, event: int, stream: int) -> None:
         self.session.record(event, stream)
 
-    @entry("cuStreamWaitEvent")
-    def wait(self, stream: int, event: int) -> None:
-        self.session.captures.wait(stream, event)
+    @entry("cuEventRecordWithFlags")
+    def record_with_flags(self, event: int, stream: int, flags: int) -> None:
+        self.session.record(event, stream, external=bool(flags & _EXTERNAL))
 
-    @entry("cuStreamSynchronize", "cuStreamQuery")
+    @entry("cuStreamWaitEvent")
+    def wait(self, stream: int, event: int, flags: int) -> None:
+        self.session.captures.wait(stream, event, external=bool(flags & _EXTERNAL))
+
+    @entry("cuStreamSynchronize")
     def synchronize(self, stream: int) -> None:
         self.session.captures.synchronize(stream)
 
-    @entry("cuEventSynchronize", "cuEventQuery")
+    @entry("cuStreamQuery")
+    def query(self, stream: int) -> int:
+        return 0 if self.session.captures.query(stream) else NOT_READY
+
+    @entry("cuEventSynchronize")
     def synchronize_event(self, event: int) -> None:
         self.session.captures.synchronize_event(event)
+
+    @entry("cuEventQuery")
+    def query_event(self, event: int) -> int:
+        return 0 if self.session.captures.query_event(event) else NOT_READY
 
     @entry("cuCtxSynchronize")
     def synchronize_all(self) -> None:

@@ -23,6 +23,8 @@ ALIGNMENT: Final = 512
 POISON: Final = 0xCB
 FREED_KEPT: Final = 256
 """The number of freed allocations that reports can name."""
+RESTING: Final = 1 << 16
+"""The addresses of freed allocations up to this size are not used again as long as reports can name them."""
 Range = tuple[int, int]
 """Address, size in bytes."""
 
@@ -43,7 +45,8 @@ class Piece:
 
     pages: the addresses of pages that hold nothing else, which `guard` may protect. unguarded: those of a pinned
     tensor, until the program takes an array of it. recorded: the names of other
-    streams, by record_stream. freed: by what; empty while it lives. at: where.
+    streams, by record_stream. freed: by what; empty while it lives. at: where. memory: keeps its addresses from being
+    used again.
     """
 
     address: int
@@ -55,6 +58,7 @@ class Piece:
     recorded: set[str] = field(default_factory=set)
     freed: str = ""
     at: object = None
+    memory: np.ndarray | None = None
 
     @property
     def end(self) -> int:
@@ -175,8 +179,10 @@ class Allocations:
 
     def freed_at(self, address: int) -> str:
         """Describe the allocation that contained an address and was freed last; empty if none is known."""
-        piece = next((one for one in reversed(self._freed) if one.address <= address < one.end), None)
-        return "" if piece is None else str(piece)
+        return str(self._freed_piece(address) or "")
+
+    def _freed_piece(self, address: int) -> Piece | None:
+        return next((one for one in reversed(self._freed) if one.address <= address < one.end), None)
 
     def copy(self, destination: Any, source: Any, size: Any, kind: int = Kind.DEFAULT) -> None:
         """Copy `size` bytes between any two of host and device memory. Raises CudaError."""
@@ -210,7 +216,8 @@ class Allocations:
         """Raise CudaError if the bytes leave the allocation of the first, or must be the device's and are not."""
         piece = self.containing(address)
         found = self._variable(address) if piece is None else (piece.address, piece.size)
-        gone = not address or (found is None and bool(self.freed_at(address)) and not _is_mapped(address))
+        freed = self._freed_piece(address) if found is None else None
+        gone = not address or (freed is not None and (freed.memory is not None or not _is_mapped(address)))
         if address + size > sum(found) if found else on_device or gone:
             if piece is None:
                 self._report_freed(address, f"an operation on {size} bytes at {address:#x}")
@@ -230,7 +237,8 @@ class Allocations:
         piece = buffer[start : start + max(size, 1)]
         address = piece.ctypes.data
         pages = range(address & -PAGESIZE, address + size if guarded else 0, PAGESIZE)
-        self._live[address] = Piece(address, size, host, stream, pages)
+        memory = None if guarded or size > RESTING else buffer
+        self._live[address] = Piece(address, size, host, stream, pages, memory=memory)
         weakref.finalize(piece, self._end, address).atexit = False
         return piece
 

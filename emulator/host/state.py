@@ -136,7 +136,7 @@ class DriverState:
         first, last = self.event_times.get(int(start)), self.event_times.get(int(end))
         return None if first is None or last is None else max((last - first) * 1e3, 1e-6)
 
-    def record(self, event: Any, stream: Any) -> None:
-        """Record an event on a stream: all work before it is done or captured."""
+    def record(self, event: Any, stream: Any, external: bool = False) -> None:
+        """Record an event on a stream: all work before it is done or captured. external: as a node of a graph."""
         self.event_times[int(event)] = time.perf_counter()
-        self.captures.record(event, stream)
+        self.captures.record(event, stream, external=external)

@@ -39,11 +39,10 @@ class Stream:
         self.wait_event(stream.record_event())
 
     def wait_event(self, event: Event) -> None:
-        Current.captures.wait(self.cuda_stream, event.cuda_event)
+        Current.captures.wait(self.cuda_stream, event.cuda_event, event.external)
 
     def query(self) -> bool:
-        Current.captures.synchronize(self.cuda_stream)
-        return True
+        return Current.captures.query(self.cuda_stream)
 
     def record_event(self, event: Event | None = None) -> Event:
         event = event or Event()
@@ -82,11 +81,13 @@ class Event:
             raise not_emulated("torch.cuda.Event(interprocess=True)", "the device lives in one process")
         self.cuda_event = new_handle()
         self.device = DEVICE
+        self.external = external
         self._at: float | None = None
 
     def record(self, stream: Stream | None = None) -> None:
         self._at = time.perf_counter()
-        Current.captures.record(self.cuda_event, (stream or Current.stream).cuda_stream)
+        stream = stream or Current.stream
+        Current.captures.record(self.cuda_event, stream.cuda_stream, external=self.external)
 
     def elapsed_time(self, end_event: Event) -> float:
         """Return the milliseconds from this event to `end_event`. Raises RuntimeError if one was not recorded."""
@@ -101,8 +102,7 @@ class Event:
         Current.captures.synchronize_event(self.cuda_event)
 
     def query(self) -> bool:
-        Current.captures.synchronize_event(self.cuda_event)
-        return True
+        return Current.captures.query_event(self.cuda_event)
 
 
 DEFAULT_STREAM: Final = Stream(handle=0)

@@ -36,6 +36,7 @@ _FROM_THE_HOST: Final = frozenset({"tensor", "as_tensor", "asarray", "cuda"})
 _READS_ON_THE_HOST: Final = frozenset({"numpy", "__array__"})
 _READS_VALUES: Final = frozenset(
     {"item", "tolist", "is_nonzero", "equal", "nonzero", "unique", "masked_select"}
+    | {"unique_consecutive", "argwhere", "bincount", "allclose"}
     | {"__bool__", "__int__", "__float__", "__complex__", "__index__", "__repr__", "__format__", "__contains__"}
 )
 """Functions that synchronise with the device because the host needs a tensor's values."""
@@ -116,6 +117,8 @@ class EmulatedTensors(TorchFunctionMode):
         self._captures = captures
         self.operators: AbstractContextManager[Any] = nullcontext()
         """The dispatch mode for operators on the device's tensors (`torch_dispatch.DeviceOperators`)."""
+        self.forward_streams: set[int] = set()
+        """The streams of operators whose gradients torch may compute."""
         self.overridden = False
         """True if it replaces kernels of operators."""
 
@@ -209,6 +212,8 @@ class EmulatedTensors(TorchFunctionMode):
         order = self._captures.order
         if emulated or target:
             saves = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in emulated)
+            if saves:
+                self.forward_streams.add(Current.stream.cuda_stream)
             return saves or order.concurrent or order.on_host or (self.overridden and bool(emulated) and target)
         return order.on_host and any(self._piece(tensor) is not None for tensor in inputs)
 
@@ -372,7 +377,7 @@ def _version(tensor: torch.Tensor) -> int | None:
 
 def _synchronizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], target: bool) -> bool:
     """Return True if this operation on the device's tensors synchronises the host with the stream."""
-    if name in _READS_VALUES:
+    if name in _READS_VALUES or (name == "__getitem__" and _has_mask(args[1])):
         return True
     arrives = is_emulated(args[0]) if name == "copy_" else target
     return (
@@ -381,6 +386,11 @@ def _synchronizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], targ
         and not kwargs.get("non_blocking")
         and all(value is not True for value in args[2:])
     )
+
+
+def _has_mask(index: Any) -> bool:
+    """Return whether an index contains a mask, whose elements the host counts to know the size of the result."""
+    return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in tensors_in((index,)))
 
 
 _Call = tuple[bool, tuple[Any, ...], dict[str, Any]]

@@ -194,10 +194,16 @@ def parts(gpu: Gpu, distance: int) -> None:
         gpu.run(few + STORE, gpu.stream(), gpu.x + 4 * distance * i)
 
 
+def wait_by_queries(gpu: Gpu, stream: int) -> None:
+    """Ask a stream whether it has done its work, until it says so."""
+    answers = [gpu.library.cuStreamQuery(LONG(stream)) for _ in range(3)]
+    assert answers == [600, 0, 0]
+
+
 SYNCHRONISED: dict[str, Callable[[Gpu, int, int], None]] = {
     "event": lambda gpu, one, two: gpu.order(one, two),
     "stream": lambda gpu, one, two: gpu.call("cuStreamSynchronize", one),
-    "query": lambda gpu, one, two: gpu.call("cuStreamQuery", one),
+    "query": lambda gpu, one, two: wait_by_queries(gpu, one),
     "device": lambda gpu, one, two: gpu.call("cuCtxSynchronize"),
     "free": lambda gpu, one, two: gpu.call("cuMemFree_v2", gpu.allocate()),
 }
@@ -227,6 +233,11 @@ IN_ORDER: dict[str, Callable[[Gpu], None]] = {
 }
 NOT_IN_ORDER: dict[str, tuple[Callable[[Gpu], None], type[EmulatorError], str]] = {
     "no event": (lambda gpu: two_streams(gpu, lambda *_: None), DataRace, "kernel k on stream"),
+    "one query": (
+        lambda gpu: two_streams(gpu, lambda gpu, one, _: gpu.call("cuStreamQuery", one)),
+        DataRace,
+        "kernel k on stream",
+    ),
     "blocking": (lambda gpu: two_streams(gpu, lambda *_: None, 0, 0), DataRace, "kernel k on stream"),
     "wrong way": (lambda gpu: two_streams(gpu, lambda _, a, b: gpu.order(b, a)), DataRace, "cudaStreamWaitEvent"),
     "recorded early": (recorded_early, DataRace, "an event of stream"),

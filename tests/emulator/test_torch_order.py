@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import emulator
 from emulator.bridge import order
@@ -121,6 +122,48 @@ def trained(wait: bool) -> None:
     y.mul(2).backward()  # type: ignore[attr-defined]
 
 
+def counted(wait: bool, count: Callable[[torch.Tensor], object]) -> None:
+    """Read a pinned buffer after a function that waits for the device, because it counts elements there."""
+    x, buffer = torch.ones(N, device="cuda"), torch.zeros(N, pin_memory=True)
+    buffer.copy_(x, non_blocking=True)
+    if wait:
+        count(x)
+    buffer.sum()
+
+
+def asked(wait: bool) -> None:
+    """Read a pinned buffer after a query of an event, which may say no."""
+    buffer, event = into_pinned(torch.ones(N, device="cuda")), torch.cuda.Event()
+    event.record()
+    while not event.query() and wait:
+        pass
+    buffer.sum()
+
+
+def changed_before_gradients(wait: bool) -> None:
+    """Change on another stream what the backward pass reads on the stream of the forward pass."""
+    x, w, side = torch.ones(N, device="cuda", requires_grad=True), torch.ones(N, device="cuda"), torch.cuda.Stream()
+    y = checkpoint(lambda x: (x * w).exp(), x, use_reentrant=False)
+    side.wait_stream(torch.cuda.current_stream())
+    on(side, lambda: w.mul_(2))
+    if wait:
+        torch.cuda.current_stream().wait_stream(side)
+    y.sum().backward()
+
+
+def external(wait: bool) -> None:
+    """Read on another stream what a graph wrote before, or after, it recorded an event."""
+    x, y, side = torch.zeros(N, device="cuda"), torch.zeros(N, device="cuda"), torch.cuda.Stream()
+    event, captured = torch.cuda.Event(external=True), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        (x if wait else y).fill_(1)
+        event.record()
+        (y if wait else x).fill_(2)
+    captured.replay()
+    side.wait_event(event)
+    on(side, lambda: x * 2)
+
+
 READS: dict[str, Callable[[torch.Tensor], object]] = {
     "sum": torch.Tensor.sum,
     "item": lambda x: x[3].item(),
@@ -132,6 +175,13 @@ WRITES: dict[str, Callable[[torch.Tensor], object]] = {
     "fill": lambda x: x.fill_(2),
     "item": lambda x: x.__setitem__(slice(0, 4), 2),
     "copy": lambda x: x.copy_(torch.zeros(N)),
+}
+COUNTS: dict[str, Callable[[torch.Tensor], object]] = {
+    "mask": lambda x: x[x > 0],
+    "mask of rows": lambda x: x.view(16, 16)[:, x[:16] > 0],
+    "nonzero": lambda x: x.nonzero(),
+    "where": lambda x: torch.argwhere(x),
+    "bincount": lambda x: torch.bincount(x.int()),
 }
 COPIES: dict[str, Callable[..., torch.Tensor]] = {
     "copy": into_pinned,
@@ -147,6 +197,10 @@ PROGRAMS: dict[str, tuple[Callable[[bool], None], str]] = {
         for name, read in READS.items()
         for kind, copied in COPIES.items()
     },
+    **{f"read after {name}": (partial(counted, count=count), "on the host reads") for name, count in COUNTS.items()},
+    "read after a query": (asked, "on the host reads"),
+    "changed before gradients": (changed_before_gradients, "torch's mul_ on stream"),
+    "external event": (external, "torch's fill_"),
     "trained": (trained, "which wrote it"),
 }
 """Programs that get whether to wait, and what is reported without."""

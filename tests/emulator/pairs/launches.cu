@@ -158,6 +158,10 @@ const Pair PAIRS[] = {
     if (!safe) cudaFreeAsync(m, a);
     on(a, add, m, y);
     if (safe) cudaFreeAsync(m, a); }},
+  {"frees", "freed-and-allocated-again", "OutOfBounds", [] {
+    float *m = allocated(a), *again;
+    on(a, put, m), cudaFreeAsync(m, a), again = allocated(b), on(b, put, again);
+    on(b, add, safe ? again : m, y); }},
   {"frees", "freed-before-replay", "OutOfBounds", [] {
     float *m;
     cudaMalloc(&m, BYTES);
@@ -172,6 +176,16 @@ const Pair PAIRS[] = {
     cudaMemcpyAsync(x, host, BYTES, cudaMemcpyHostToDevice, a);
     if (safe) cudaStreamSynchronize(a);
     memset(host, 0, BYTES); }},
+  {"the host", "query", "StreamRace", [] {
+    cudaMemcpyAsync(host, x, BYTES, cudaMemcpyDeviceToHost, a);
+    cudaError_t done = cudaStreamQuery(a);
+    while (safe && done != cudaSuccess) done = cudaStreamQuery(a);
+    printf("%g\n", host[0]); }},
+  {"the host", "event-query", "StreamRace", [] {
+    cudaEvent_t e = event();
+    cudaMemcpyAsync(host, x, BYTES, cudaMemcpyDeviceToHost, a), cudaEventRecord(e, a);
+    if (cudaEventQuery(e) == cudaErrorNotReady && safe) cudaEventSynchronize(e);
+    printf("%g\n", host[0]); }},
   {"the host", "managed-read", "StreamRace", [] {
     float *m = managed();
     on(a, put, m);
@@ -193,6 +207,17 @@ const Pair PAIRS[] = {
     cudaGraphLaunch(captured([] { on(a, put, x); }), a);
     if (safe) order(a, b);
     on(b, add, x, y); }},
+  {"graphs", "external-event", "DataRace", [] {
+    cudaEvent_t e = event();
+    cudaGraphExec_t graph = captured([=] {
+      on(a, put, safe ? x : z), cudaEventRecordWithFlags(e, a, cudaEventRecordExternal), on(a, put, safe ? z : x); });
+    cudaGraphLaunch(graph, a), cudaStreamWaitEvent(b, e, 0), on(b, add, x, y); }},
+  {"graphs", "external-wait", "DataRace", [] {
+    cudaEvent_t e = event();
+    cudaGraphExec_t graph = captured([=] {
+      if (safe) cudaStreamWaitEvent(a, e, cudaEventWaitExternal);
+      on(a, add, x, y); });
+    on(b, put, x), cudaEventRecord(e, b), cudaGraphLaunch(graph, a); }},
   {"graphs", "edge", "DataRace", [] { two_nodes((void *)put, (void *)add, safe); }},
   {"graphs", "programmatic-edge", "DataRace", [] {
     two_nodes((void *)trigger_put, safe ? (void *)wait_add : (void *)add, 2); }},
