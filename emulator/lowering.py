@@ -113,12 +113,13 @@ def _publishing(effect: Effect, run: Action, published: Published) -> Action:
     flush = entry.flush
 
     def publish(warp: Any, mask: Any, *operands: Any) -> Any:
-        apart = published.by(lane_bits(mask))
+        lanes = lane_bits(mask) | warp.absent
+        apart = published.by(lanes)
         if not apart or warp.lane_syncs:
             return run(warp, mask, *operands)
         if flush is not None:
             flush(warp)
-        with warp.releasing_for_some(instr, apart):
+        with warp.releasing_for_some(instr, apart, lanes):
             result = run(warp, mask, *operands)
             if flush is not None:
                 flush(warp)

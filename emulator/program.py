@@ -67,7 +67,7 @@ class Program:
             warp.registers = file
             there = ALL_LANES >> LANES - min(LANES, x * y * z - LANES * warp.index)
             warp.pc, warp.stack, warp.meet, warp.leaves = 0, [], EXIT, self._code.flow.leaves
-            warp.ended = ALL_LANES & ~there
+            warp.ended = warp.absent = ALL_LANES & ~there
             resume(warp, there)
         each = len(warps) // len({warp.cta for warp in warps})
         placement = self._code.placement

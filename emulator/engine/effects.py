@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -111,7 +112,27 @@ def effects(kernel: Kernel, variables: Mapping[str, int], find: Find = registry.
             if effect.instr.kind is Kind.PARAMETER:
                 _check_parameter(effect.instr, kernel)
         found.append(effect)
-    return tuple(found)
+    return _with_constant_masks(found, find)
+
+
+def _with_constant_masks(found: Sequence[Effect], find: Find) -> tuple[Effect, ...]:
+    """Replace each member mask that only one `mov` of a constant writes by the constant, as NVIDIA's compiler does."""
+    if not any(isinstance(effect.membermask, Reg) for effect in found):
+        return tuple(found)
+    written = Counter(register for effect in found for register in effect.writes)
+    constants = {}
+    for effect in found:
+        match effect.instr:
+            case Instr(kind=Kind.MOVE, guard=None, operands=(Reg() as to, Imm() as value)) if written[to] == 1:
+                constants[to] = value
+
+    def replaced(effect: Effect) -> Effect:
+        mask = effect.membermask
+        if not isinstance(mask, Reg) or mask not in constants:
+            return effect
+        return _effect(replace(effect.instr, operands=(*effect.instr.operands[:-1], constants[mask])), find)
+
+    return tuple(map(replaced, found))
 
 
 def _check_parameter(instr: Instr, kernel: Kernel) -> None:

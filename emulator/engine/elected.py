@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..chip import LANES
+from ..chip import ALL_LANES, LANES
 from ..isa.ld_st import UNSHARED
 from ..isa.registry import Publishes
-from ..ptx.flow import Flow, reachable
+from ..ptx.flow import EXIT, BasicBlock, Flow, reachable
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Dual, Imm, Reg
 from .effects import Effect
@@ -54,6 +54,8 @@ class Published:
 
     def by(self, lanes: int) -> frozenset[Place]:
         """Return the accesses that need a synchronisation if these lanes (bits) execute the instruction."""
+        if lanes == ALL_LANES:
+            return self.by_each
         return self.by_others | self.by_each if lanes & lanes - 1 else self.by_others
 
 
@@ -74,7 +76,7 @@ class Elections:
                 continue
             if any(guard[0] in registers for registers in one_lane.values()):
                 self._alone.add(block.index)
-            for inside in flow.divergent_region(block)[0]:
+            for inside in _separated(flow, block):
                 self._choices[inside].add(block.index)
 
     def published(self) -> dict[int, Published]:
@@ -127,6 +129,13 @@ class Elections:
             for at, state in self._flow.before_each(0, follow, int.__or__)
             if state and at in ends
         }
+
+
+def _separated(flow: Flow, block: BasicBlock) -> Collection[int]:
+    """Return the blocks that only some lanes run after a branch. If other lanes end, these are all that follow."""
+    if flow.leaves.isdisjoint(block.successors):
+        return flow.divergent_region(block)[0]
+    return reachable(block.successors, lambda at: () if at == EXIT else flow.ways[at]) - {EXIT}
 
 
 def _is_access(effect: Effect) -> bool:

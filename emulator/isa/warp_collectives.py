@@ -48,7 +48,8 @@ def _warp_sync(ins: Instr, warp: Warp, mask: Any, members: Any) -> None:
     named = per_lane(members, np.uint32)
     for those in set(named[list(active_lanes(mask))].tolist()):
         meeting = those & here & lane_bits(named == those)
-        if meeting | warp.ended == ALL_LANES:
+        # A lane that has ended counts as one that came if the mask names it.
+        if meeting | those & warp.ended | warp.absent == ALL_LANES:
             warp.sync_lanes()
         else:
             warp.sync_some_lanes(meeting)

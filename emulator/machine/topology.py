@@ -202,7 +202,7 @@ class Cta:
 
 
 class Warp(Issuer):
-    """32 threads of a CTA. The program owns `registers`, `pc`, `stack`, `bits`, `mask`, `ended`, `ahead`, `leaves`."""
+    """32 threads of a CTA. The program owns `registers`, `pc`, `stack`, `mask`, `leaves`, and the sets of lanes."""
 
     cta: Cta
 
@@ -222,7 +222,8 @@ class Warp(Issuer):
         self.registers: Any = None
         self.pc: Any = 0
         self.stack: Any = ()
-        self.bits = self.ended = 0
+        self.bits = self.ended = self.absent = 0
+        """Lanes: those that run, those that have ended, and among these those that the block does not have."""
         self.leaves: frozenset[int] = frozenset()
         self.ahead = 0
         """Lanes (bits) that went on past the end of a branch while lanes of the other arm waited for them."""
@@ -317,19 +318,19 @@ class Warp(Issuer):
         loads.wait(done)
 
     @contextmanager
-    def releasing_for_some(self, instr: Instr, uncovered: frozenset[Any]) -> Iterator[None]:
-        """Let `instr`, executed by some lanes, release what other lanes did only up to their last synchronisation.
+    def releasing_for_some(self, instr: Instr, uncovered: frozenset[Any], lanes: int) -> Iterator[None]:
+        """Let `instr`, executed by `lanes` (bits), release what other lanes did only up to their last synchronisation.
 
         uncovered: the accesses, by `Instr.place`, that other lanes may have made since.
         """
         met = self.clock.at(self.component + 1)
         later = {self.component: met} | {p.component: p.waited_before(met) for p in (self.loads, self.stores)}
         whole, whole_after_sync, fenced = self.clock, self.after_sync, self.fenced
-        self.clock = whole.without(later, instr, uncovered)
-        self.fenced = [clock and clock.without(later, instr, uncovered) for clock in fenced]
+        self.clock = whole.without(later, instr, uncovered, lanes)
+        self.fenced = [clock and clock.without(later, instr, uncovered, lanes) for clock in fenced]
         unsynced = self.clock.unsynced
         if whole_after_sync is not None:
-            self.after_sync = whole_after_sync.without(later, instr, uncovered)
+            self.after_sync = whole_after_sync.without(later, instr, uncovered, lanes)
         try:
             yield
         finally:

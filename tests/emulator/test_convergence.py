@@ -128,6 +128,7 @@ def test_a_lane_that_is_not_named_may_not_come(exchange: str, completion: str) -
         (f"@%p0 bra A; mov.b32 %r1, 1; A: {these}", Level.FORMAL),
         (f"{everyone} @%p2 bra A; {these} A:", Level.FAULT),
         (f"setp.lt.u32 %p2, %r0, 4; @%p2 bra A; {these} A:", Level.FAULT),
+        (f"{everyone} @%p2 bra A; mov.b32 %r3, 0xffffff00; {exchange.replace('MEMBERS', '%r3')} A:", Level.FAULT),
     ):
         with pytest.raises(
             BarrierError, match=r"names lanes 8 to 31 only: the results of other lanes are undefined"

@@ -45,6 +45,15 @@ def handover(store: str, count: int = 1, completion: Completion = "lazy") -> tup
 CORRECT = {
     "a synchronisation": (f"st.shared.u32 [%at], %t; bar.warp.sync -1; @%one {ARRIVE}", 1),
     "every lane arrives": (f"st.shared.u32 [%at], %t; {ARRIVE}", 32),
+    "every lane arrives after a branch": (f"st.shared.u32 [%at], %t; @%w bra END; {ARRIVE}", 32),
+    "every lane arrives in an arm": (
+        f"st.shared.u32 [%at], %t; setp.gt.u32 %q, %t, 31; @%q bra OUT; {ARRIVE} OUT:",
+        32,
+    ),
+    "every lane arrives in one of two arms": (
+        f"st.shared.u32 [%at], %t; setp.gt.u32 %q, %l, 9; @%q bra OTHER; {ARRIVE} bra OUT; OTHER: {ARRIVE} OUT:",
+        32,
+    ),
     "a barrier of the warp": (f"st.shared.u32 [%at], %t; bar.sync 1, 32; @%one {ARRIVE}", 1),
     "stored before the last synchronisation": (
         f"st.shared.u32 [%at], %t; bar.warp.sync -1; add.u32 %v, %at, 128; st.shared.u32 [%v], %t; @%one {ARRIVE}",
@@ -74,6 +83,25 @@ def test_lanes_that_part_store_and_others_arrive(completion: Completion) -> None
     with pytest.raises(errors.DataRace, match=r"bar\.warp\.sync between") as caught:
         handover(f"st.shared.u32 [%at], %t; bar.warp.sync -1; {lanes}", 4, completion)
     assert caught.value.level == Level.FAULT and re.search(r"released at +PTX line", str(caught.value))
+
+
+@pytest.mark.parametrize("chosen", ["setp.ne.u32 %q, %l, 0; @%q bra END;", "@!%one bra END;", "@!%one ret;"])
+def test_the_other_lanes_end_before_one_arrives(chosen: str) -> None:
+    out, found = handover(f"st.shared.u32 [%at], %t; bar.warp.sync -1; {chosen} {ARRIVE}")
+    assert not found
+    np.testing.assert_array_equal(out, np.arange(32))
+    with pytest.raises(errors.DataRace, match=r"bar\.warp\.sync between"):
+        handover(f"st.shared.u32 [%at], %t; {chosen} {ARRIVE}")
+
+
+def test_all_lanes_of_a_part_of_a_warp_arrive() -> None:
+    """Warp 1 has 16 threads, and each of them arrives."""
+    body = HANDOVER.replace("setp.ge.u32 %w, %t, 32;", "setp.lt.u32 %w, %t, 32;").replace("COUNT", "16")
+    body = body.replace("STORE", f"st.shared.u32 [%at], %t; setp.lt.u32 %q, %t, 32; @%q bra OUT; {ARRIVE} OUT:")
+    out, found = np.zeros(32, np.uint32), list[errors.Fault]()
+    text = kernel("handover", ".param .u64 out", body.replace("READ:", "READ: setp.gt.u32 %q, %l, 15; @%q bra END;"))
+    launch(text, (out,), block=(48, 1, 1), level=Level.FORMAL, findings=found)
+    assert not found and out.tolist() == [*range(32, 48), *[0] * 16]
 
 
 def test_a_later_synchronised_arrival_publishes_everything() -> None:

@@ -311,6 +311,22 @@ def test_lanes_that_ended_need_not_meet() -> None:
         run(body.format("", members), level=Level.FORMAL)
 
 
+def test_a_mask_that_leaves_ended_lanes_out_does_not_order_their_stores() -> None:
+    body = "st.shared.u32 [%r51], %t; {0} setp.ge.u32 %p1, %t, 20; @%p1 ret; {1} ld.shared.u32 %r60, [%r51+32];"
+    some = "activemask.b32 %r70; bar.warp.sync %r70;"
+    run(body.format("bar.warp.sync -1;", some), level=Level.FORMAL)
+    with pytest.raises(DataRace, match=r"in lane 12, not ordered after st\.shared that wrote it in lane 20"):
+        run(body.format("", some))
+
+
+def test_synchronisations_of_the_same_lanes_are_one() -> None:
+    """Half of the lanes exchange words in a loop: the emulator keeps one of their synchronisations, not each."""
+    sync = "bar.warp.sync 0xffff;"
+    loop = f"L: st.shared.u32 [%r51], %t; {sync} ld.shared.u32 %r60, [%r52]; {sync}"
+    count = "add.u32 %r70, %r70, 1; setp.lt.u32 %p2, %r70, 2000; @%p2 bra L;"
+    run(f"mov.u32 %r70, 0; setp.ge.u32 %p1, %t, 16; @%p1 ret; {loop} {count}", level=Level.FORMAL)
+
+
 SUM = """
 cvt.rn.f32.u32 %r60, %t; mul.f32 %r60, %r60, 0f3EAAAAAB; add.f32 %r60, %r60, 0f3F8CCCCD;
 mul.f32 %r61, %r60, 0f3DCCCCCD; mul.f32 %r62, %r60, %r61;

@@ -115,7 +115,9 @@ class Issuer:
         """Execute bar.warp.sync for some of the lanes (bits)."""
         met = self.clock.at(self.component + 1)
         self.tick()
-        self.lane_syncs = [*((time, those) for time, those in self.lane_syncs if time > met), (self.time - 1, lanes)]
+        # The same lanes synchronised again: the later synchronisation alone orders as much.
+        before = self.lane_syncs[:-1] if self.lane_syncs and self.lane_syncs[-1][1] == lanes else self.lane_syncs
+        self.lane_syncs = [*((time, those) for time, those in before if time > met), (self.time - 1, lanes)]
 
     def lanes_ordered_before(self, lane: int, since: int) -> int:
         """Return the lanes (bits) whose accesses at time `since` happen before the next access of `lane`."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from operator import gt
 from typing import Any, Final
 
 import numpy as np
 
+from ...chip import ALL_LANES
 from ...native.memory_layout import TIME_BITS, address_of, component_of
 from ...ptx.syntax import Instr
 
@@ -38,12 +40,19 @@ class Unsynced:
     """The times of a warp's component that some of its lanes released, although the lanes had not synchronised.
 
     times: the clock's entry if the lanes had synchronised, by row. by: the instruction that released. uncovered: the
-    accesses, by `Instr.place`, that other lanes may have made: only these need the synchronisation.
+    accesses, by `Instr.place`, that other lanes may have made: only these need the synchronisation. lanes: those that
+    released, as bits.
     """
 
     times: tuple[int, ...]
     by: Instr
     uncovered: frozenset[Any]
+    lanes: int
+
+    def merged(self, other: Unsynced) -> Unsynced:
+        """Return what both sets of lanes have released. All lanes together leave no access out."""
+        times, lanes = tuple(map(max, self.times, other.times)), self.lanes | other.lanes
+        return Unsynced(times, self.by, frozenset() if lanes == ALL_LANES else self.uncovered | other.uncovered, lanes)
 
 
 class Clock:
@@ -135,14 +144,14 @@ class Clock:
         at = component - self.first
         return tuple(self.v[:, at].tolist()) if 0 <= at < self.v.shape[1] else (0,) * ROWS
 
-    def without(self, later: Mapping[int, int], by: Instr, uncovered: frozenset[Any]) -> Clock:
+    def without(self, later: Mapping[int, int], by: Instr, uncovered: frozenset[Any], lanes: int) -> Clock:
         """Return a copy without the times of components after `later`, which it keeps as unsynced ones."""
         new, unsynced = self.copy(), dict(self.unsynced or {})
         for component, time in later.items():
             known = self.times(component)
             # An elected lane releases its own accesses, and those of other lanes up to their last synchronisation.
             if max(known) > time:
-                unsynced[component] = Unsynced(known, by, uncovered)
+                unsynced[component] = Unsynced(known, by, uncovered, lanes)
                 new.limit(component, time)
         new.unsynced = unsynced or None
         return new
@@ -161,11 +170,8 @@ class Clock:
             known = list(map(max, self.times(component), other.times(component)))
             found = (mine,) if mine is others else (mine, others)
             left = [each for each in found if each is not None and any(map(gt, each.times, known))]
-            if len(left) == 1:
-                merged[component] = left[0]
-            elif left:
-                times = tuple(map(max, *(each.times for each in left)))
-                merged[component] = Unsynced(times, left[0].by, left[0].uncovered | left[1].uncovered)
+            if left:
+                merged[component] = reduce(Unsynced.merged, left)
         self.unsynced = merged or None
 
     def _merge_far(self, theirs: Mapping[tuple[Any, int], Unsynced]) -> None:
@@ -173,8 +179,7 @@ class Clock:
         merged = dict(self.far or {})
         for key, other in theirs.items():
             mine = merged.get(key, other)
-            times = tuple(map(max, mine.times, other.times))
-            merged[key] = mine if mine is other else Unsynced(times, mine.by, mine.uncovered | other.uncovered)
+            merged[key] = mine if mine is other else mine.merged(other)
         self.far = merged
 
     def shares_remote(self, cluster_id: Any, component: int, time: int, row: int, place: Any) -> bool:
