@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
@@ -40,6 +41,7 @@ _READS_VALUES: Final = frozenset(
     | {"__bool__", "__int__", "__float__", "__complex__", "__index__", "__repr__", "__format__", "__contains__"}
 )
 """Functions that synchronise with the device because the host needs a tensor's values."""
+_WRITES: Final = re.compile("__(setitem|i(add|sub|mul|(true|floor)?div|mod|pow|matmul|and|or|xor|lshift|rshift))__$")
 _ALIASING: Final = frozenset({"to", "cuda", "cpu", "as_tensor", "asarray"})
 
 
@@ -194,14 +196,16 @@ class EmulatedTensors(TorchFunctionMode):
             self._move_to_device_memory(result, [], host=True)
         if before is not None:
             before.restore()
-            if name not in _UNINITIALIZED:
+            if name not in _UNINITIALIZED and not _only_looks(name, kwargs, result, inputs):
                 work = self._replay_of(func, args, kwargs, result, inputs)
                 self._captures.submit(Current.stream.cuda_stream, work)
             return result
-        if not watched or (crosses and name != "copy_") or name in _READS_VALUES or name in _READS_ON_THE_HOST:
+        if not watched or (crosses and name != "copy_") or name in _READS_VALUES:
             self._record_function(name, args, kwargs, result, inputs, bool(emulated or target))
         if name in _READS_ON_THE_HOST and (piece := self._piece(args[0])) is not None and piece.host:
             self._memory.expose(piece)
+            with self._guard.inside():  # which protects its pages from now on
+                pass
         waits = (crosses and blocking) or (target and name in _FROM_THE_HOST) or (emulated and name in _READS_VALUES)
         if waits:
             self._captures.order.synchronize(Current.stream.cuda_stream)
@@ -226,9 +230,8 @@ class EmulatedTensors(TorchFunctionMode):
         known = {id(tensor) for tensor in inputs}
         made = [tensor for tensor in tensors_in((result,)) if id(tensor) not in known]
         fresh = [tensor for tensor in made if not any(shares_memory(tensor, other) for other in inputs)]
-        in_place = (name.endswith("_") and not name.endswith("__")) or name == "__setitem__" or name.startswith("__i")
-        writes = [*fresh, *tensors_in((args[:1] if in_place and name != "__int__" else (), kwargs.get("out")))]
-        if name in _UNINITIALIZED or not (writes or name in _READS_VALUES or name in _READS_ON_THE_HOST):
+        writes = [*fresh, *tensors_in((args[:1] if _is_in_place(name) else (), kwargs.get("out")))]
+        if name in _UNINITIALIZED or not (writes or name in _READS_VALUES):
             return
         reads = [] if name.startswith("new_") or name.endswith("_like") else inputs
         self.record(name, reads, writes, on_device)
@@ -377,7 +380,7 @@ def _version(tensor: torch.Tensor) -> int | None:
 
 def _synchronizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], target: bool) -> bool:
     """Return True if this operation on the device's tensors synchronises the host with the stream."""
-    if name in _READS_VALUES or (name == "__getitem__" and _has_mask(args[1])):
+    if name in _READS_VALUES or _counts_elements(name, args, kwargs):
         return True
     arrives = is_emulated(args[0]) if name == "copy_" else target
     return (
@@ -388,9 +391,34 @@ def _synchronizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], targ
     )
 
 
-def _has_mask(index: Any) -> bool:
-    """Return whether an index contains a mask, whose elements the host counts to know the size of the result."""
-    return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in tensors_in((index,)))
+def _counts_elements(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return True for a function whose result's size, or whose number of accesses, depends on values."""
+    if name in ("__setitem__", "index_put_") and not any(tensor.numel() > 1 for tensor in tensors_in(args[2:3])):
+        return False
+    if name in ("__getitem__", "__setitem__", "index_put_"):
+        return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in tensors_in(args[1:2]))
+    return (name == "where" and len(args) == 1) or (
+        name == "repeat_interleave" and kwargs.get("output_size") is None and any(True for _ in tensors_in(args[1:2]))
+    )
+
+
+def _is_in_place(name: str) -> bool:
+    """Return True for a function that writes its first argument."""
+    return (name.endswith("_") and not name.endswith("__")) or _WRITES.match(name) is not None
+
+
+def _only_looks(name: str, kwargs: dict[str, Any], result: Any, inputs: Sequence[torch.Tensor]) -> bool:
+    """Return True for a function without work on the device: it returns views of its arguments, or no tensor."""
+    if _is_in_place(name) or kwargs.get("out") is not None:
+        return False
+    found = list(tensors_in((result,)))
+    if not found:
+        return hasattr(torch.Tensor, name)
+    given = {id(tensor) for tensor in inputs}
+    return all(
+        torch._C._has_storage(view) and id(view) not in given and any(shares_memory(view, one) for one in inputs)
+        for view in found
+    )
 
 
 _Call = tuple[bool, tuple[Any, ...], dict[str, Any]]

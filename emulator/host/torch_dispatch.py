@@ -35,7 +35,7 @@ def install(patches: Patches, tensors: EmulatedTensors, captures: Captures) -> N
     """Patch torch's engine, nodes and hooks, torch.vmap and torch.compile, and the registration of operators."""
     # 1. The engine runs with `tensors` active. Gradients are placed on the same device as the function's results.
     patches.set(torch.autograd, "_engine_run_backward", _seen(torch.autograd._engine_run_backward, tensors, captures))
-    patches.set(Function, "apply", classmethod(_marking_results(vars(Function)["apply"], tensors)))
+    patches.set(Function, "apply", classmethod(_marking_results(vars(Function)["apply"], tensors.forward_streams)))
     patches.set(saved_tensors_hooks, "__init__", _with_mode_in_hooks(saved_tensors_hooks.__init__, tensors))
     for name in ("apply", "apply_boxed"):
         patches.wrap(BackwardCFunction, name, partial(_placing_gradients, tensors=tensors))
@@ -200,10 +200,10 @@ def _with_mode_in_hooks(original: Callable[..., None], tensors: EmulatedTensors)
     return initialise
 
 
-def _marking_results(original: Any, tensors: EmulatedTensors) -> Callable[..., Any]:
+def _marking_results(original: Any, streams: set[int]) -> Callable[..., Any]:
     """Return Function.apply that marks the autograd node of each result on the emulated device.
 
-    original: torch's class method, written in Python or, in torch 2.15, in C.
+    original: torch's class method, written in Python or, in torch 2.15, in C. streams: gets the stream of each result.
     """
 
     def apply(function: type, *args: Any, **kwargs: Any) -> Any:
@@ -211,7 +211,7 @@ def _marking_results(original: Any, tensors: EmulatedTensors) -> Callable[..., A
         for result in results if isinstance(results, tuple) else (results,):
             if is_emulated(result) and isinstance(result.grad_fn, BackwardCFunction):
                 setattr(result.grad_fn, _MARK, True)
-                tensors.forward_streams.add(Current.stream.cuda_stream)
+                streams.add(Current.stream.cuda_stream)
         return results
 
     return apply

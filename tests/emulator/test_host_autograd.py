@@ -95,7 +95,7 @@ def test_what_is_computed_again_in_the_backward_is_on_the_device(reentrant: bool
 
 def test_a_class_method_in_c_is_wrapped_like_one_in_python() -> None:
     """torch 2.15 has Function.apply in C; the lock's torch has it in Python."""
-    apply = _marking_results(vars(dict)["fromkeys"], tensors=None)
+    apply = _marking_results(vars(dict)["fromkeys"], set())
     assert apply(dict, "ab", 1) == {"a": 1, "b": 1}
 
 

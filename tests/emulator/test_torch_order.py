@@ -88,11 +88,12 @@ def into_pinned(x: torch.Tensor) -> torch.Tensor:
     return torch.zeros(N, pin_memory=True).copy_(x, non_blocking=True)
 
 
-def array_before(wait: bool, access: Callable[[Any], object], to_host: bool) -> None:
-    """Access the array of a pinned tensor that was taken before a copy was started."""
+def array(wait: bool, access: Callable[[Any], object], to_host: bool, before: bool) -> None:
+    """Access the array of a pinned tensor. before: it was taken before a copy was started."""
     buffer, x = torch.ones(N, pin_memory=True), torch.ones(N, device="cuda")
-    array = buffer.numpy()
+    array = buffer.numpy() if before else None
     buffer.copy_(x, non_blocking=True) if to_host else x.copy_(buffer, non_blocking=True)
+    array = buffer.numpy() if array is None else array
     if wait:
         torch.cuda.synchronize()
     access(array)
@@ -168,7 +169,6 @@ READS: dict[str, Callable[[torch.Tensor], object]] = {
     "sum": torch.Tensor.sum,
     "item": lambda x: x[3].item(),
     "list": torch.Tensor.tolist,
-    "numpy": lambda x: x.numpy(),
     "clone": torch.clone,
 }
 WRITES: dict[str, Callable[[torch.Tensor], object]] = {
@@ -182,6 +182,9 @@ COUNTS: dict[str, Callable[[torch.Tensor], object]] = {
     "nonzero": lambda x: x.nonzero(),
     "where": lambda x: torch.argwhere(x),
     "bincount": lambda x: torch.bincount(x.int()),
+    "where of one argument": lambda x: torch.where(x > 0),
+    "repeat_interleave": lambda x: torch.repeat_interleave(x, x.int()),
+    "assignment by a mask": lambda x: x.__setitem__(x > 0, x.clone()),
 }
 COPIES: dict[str, Callable[..., torch.Tensor]] = {
     "copy": into_pinned,
@@ -239,6 +242,29 @@ def test_a_graph_keeps_no_tensor_alive() -> None:
             graph(free=True, again=again)
 
 
+def test_a_graph_has_no_nodes_for_views_and_properties() -> None:
+    """They are no work of the device: a dependent launch after them depends on the launch before them."""
+    x = torch.zeros(N, device="cuda")
+    captured: Any = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        view = x.view(16, 16)[2:, 1].detach()
+        assert view.data_ptr() > x.data_ptr() and view.stride() == (16,) and x.dtype is torch.float32
+        view.add_(1)
+        _double, again = view * 2, view.contiguous()
+        torch.nn.functional.relu(again, inplace=True)
+    assert len(captured._graph.nodes) == 4
+    captured.replay()
+    assert x.sum() == 14
+
+
+def test_a_number_for_an_index_and_the_inverse_of_a_mask_are_reads() -> None:
+    side, at, mask = torch.cuda.Stream(), torch.tensor(1, device="cuda"), torch.ones(N, dtype=torch.bool, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    others = on(side, lambda: (at + 1, ~mask))
+    assert [3, 4][at] == 4 and not (~mask).any()
+    del others
+
+
 def test_work_without_synchronisation_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers of operations start again, and what comes after them stays in order."""
     monkeypatch.setattr(order, "KEPT", 16)
@@ -254,10 +280,11 @@ def test_work_without_synchronisation_is_forgotten(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("to_host", [True, False])
-def test_an_array_of_a_pinned_tensor(to_host: bool, wait: bool) -> None:
+def test_an_array_of_a_pinned_tensor(to_host: bool, before: bool, wait: bool) -> None:
     with emulator.emulate() as device:
-        array_before(wait, (lambda array: array.sum()) if to_host else (lambda array: array.fill(3)), to_host)
+        array(wait, (lambda array: array.sum()) if to_host else (lambda array: array.fill(3)), to_host, before)
         said = [str(failure.error) for failure in device.failures]
         device.error = None
     assert len(said) == (not wait)
