@@ -27,13 +27,15 @@ from kernel.device.cta import Cta
 from kernel.device.dequantise import CODES, WORD_BYTES, rounded_products
 from kernel.device.load import GatherWarp, wait_empty
 from kernel.device.operands import CHUNK
-from kernel.device.tiles import LoopInvariant
+from kernel.device.tiles import LoopInvariant, smaller
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, VECTOR_BYTES
 from kernel.layouts import CODE_BITS, QUANTISED
 
 WORDS = VECTOR_BYTES // WORD_BYTES  # of a vector
 KEYS = 8  # that a warp converts at a time: four lanes a key, each with 16 of a chunk's columns
 LANES = 4
+LINE_BYTES = 128  # of L2
+MANY_TILES = 8  # of a CTA, from which on prefetches pay
 ONES = 0x3F803F80  # 1 in bf16, twice
 E4M3_UNIT = 0x7B807B80  # 2^120 in bf16, twice
 UE8M0_UNIT = 0x78787878  # added to four ue8m0 from 0 to 127, it multiplies them by 2^120
@@ -61,6 +63,7 @@ class Part(LoopInvariant):
 class ConvertingWarp(GatherWarp):
     """A warp that converts some keys of KV tiles. It publishes a slice as soon as the slice is converted."""
 
+    prefetches = False  # to L2, the keys of the warp's next tile
     turns = 1  # groups of warps that take the KV tiles in turn
     copies_others = False  # columns in bf16 are copied to shared memory, not through registers
     ahead: int | None = None  # chunks whose codes are loaded ahead; None: all of a tile's
@@ -81,7 +84,9 @@ class ConvertingWarp(GatherWarp):
 
     @cute.jit
     def run(self, tail_loads: Int32) -> Int32:
-        """Convert this warp's keys of every KV tile of its group's turns. Indices are loaded one of its tiles ahead.
+        """Convert this warp's keys of every KV tile of its group's turns.
+
+        Indices are loaded one of its tiles ahead, two if keys are prefetched.
 
         Turns alternate by the tile's number among all KV tiles of the CTA, so that no warp is more than two tiles
         behind an mbarrier: it could not distinguish the phase from an earlier one of the same parity.
@@ -92,9 +97,15 @@ class ConvertingWarp(GatherWarp):
         if self.turns > 1:
             first = first + (self.turn - self.cta.kv_done & self.turns - 1)
         indices = self.read_indices(first)
+        following = self.read_indices(first + self.turns) if self.prefetches else indices
         for i in cutlass.range(first, kv.end, self.turns, unroll=1):
             entries, held = self.entries(i), [indices[step] for step in range(self.steps)]
-            indices.store(self.read_indices(i + self.turns).load())
+            if cutlass.const_expr(self.prefetches):
+                indices.store(following.load())
+                following.store(self.read_indices(i + 2 * self.turns).load())
+                self.prefetch_keys(i + self.turns, indices)
+            else:
+                indices.store(self.read_indices(i + self.turns).load())
             layouts = [each.layout for each in self.cta.config.caches]
             if cutlass.const_expr(layouts[0] == layouts[-1]):
                 self.convert_tile(0, entries, held, number + i)
@@ -104,6 +115,17 @@ class ConvertingWarp(GatherWarp):
                 else:
                     self.convert_tile(1, entries, held, number + i)
         return tail_loads
+
+    @cute.jit
+    def prefetch_keys(self, i: Int32, indices: cute.Tensor) -> None:
+        """Prefetch the lane's keys of tile `i` to L2, without scales elsewhere in the page, if tiles are many."""
+        kv = self.cta.kv_tiles
+        if (i < kv.end) & (kv.count >= MANY_TILES):
+            for step, entry in enumerate(self.entries(i)):
+                place = self.readable(self.listed.address(entry, indices[step]))
+                for first in range(0, self.key_bytes, LANES * LINE_BYTES):
+                    offset = smaller(first + self.unit * LINE_BYTES, self.key_bytes - 1)
+                    prefetch_line(place + Int64(offset))
 
     def first_entry(self, i: Int32) -> Int32:
         """Return the number of the index of the first key of tile `i` in a slot."""
@@ -424,6 +446,13 @@ def loaded(address: Any, count: int) -> cute.Tensor:
     words = cute.make_rmem_tensor(count, Int32)
     cute.autovec_copy(words_at(address, count, cute.AddressSpace.gmem), words)
     return words
+
+
+@dsl_user_op
+def prefetch_line(address: Int64, *, loc: Any = None, ip: Any = None) -> None:
+    """Prefetch the line of a global address to L2."""
+    word = Int64(address).ir_value(loc=loc, ip=ip)
+    llvm.inline_asm(None, [word], "prefetch.global.L2 [$0];", "l", has_side_effects=True, loc=loc, ip=ip)
 
 
 @dsl_user_op

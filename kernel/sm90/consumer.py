@@ -161,7 +161,7 @@ class Consumer(LoopInvariant):
         """Wait for a slice of KV tile `i`."""
         slot, phase = self.cta.bars.slot_and_phase(self.cta.kv_done + i, slice_)
         self.cta.bars.wait(f"{ring}_full", slot, phase)
-        if self.cta.config.by_token:
+        if self.cta.config.crosses_proxies:
             cute.arch.fence_view_async_shared()
 
     def release_k(self, i: Int32) -> None:

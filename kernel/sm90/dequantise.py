@@ -50,6 +50,8 @@ class SharingWarp(ConvertingWarp):
     A warp writes its keys into its CTA's slot, and a bulk copy brings them to the same place of the other CTA.
     """
 
+    prefetches = True
+
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
         """Bind warp `warp` of a ring to a row tile. The warps of the second CTA follow those of the first."""
         rank = cute.arch.block_idx_in_cluster() % cta.config.loading_ctas

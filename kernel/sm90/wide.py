@@ -238,7 +238,8 @@ class WideConsumer(Consumer):
         if const_expr(self.cta.config.rope_dim > 0):
             number = self.cta.kv_done + i
             self.cta.bars.wait("rope_full", number & 1, number >> 1 & 1)
-            cute.arch.fence_view_async_shared()
+            if const_expr(self.cta.config.crosses_proxies):
+                cute.arch.fence_view_async_shared()
             q, k = self.fragments.q_rope(), self.fragments.k_rope()
             warpgroup.fence()
             gemm(self.fragments.qk(), self.s, q, k, range(cute.size(k, mode=[2])))
