@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ..findings import titled
+from .rejected import Rejected
 from .scripts import InvalidInput, add_completion, add_script, is_program, prepare, run_script
 
 if TYPE_CHECKING:
     from ..debug.recording import Recording
+
+NOTHING_COMPARED: Final = (
+    "no function of torch or numpy rejected a tensor of a launch: give --output NAME with --expected FILE, --against "
+    "RIGHT or --element I,J"
+)
 
 
 def add_command(commands: Any) -> None:
@@ -24,16 +32,23 @@ def add_command(commands: Any) -> None:
         allow_abbrev=False,
         help="find what made an element of an output wrong",
         description="Run SCRIPT, record its launches, and print which instructions and inputs made one element of an "
-        "output. An error of SCRIPT itself, like a failed comparison, is printed, and the report follows. "
+        "output. An error of SCRIPT itself, like a failed comparison, is printed, and the report follows. Without "
+        "options it explains the tensor that a comparison of torch or numpy in SCRIPT rejected. "
         "docs/howto/find-a-wrong-value.md shows how to read it. Options come before SCRIPT.",
     )
     blame.add_argument(
         "--output",
-        required=True,
         metavar="NAME",
-        help="the variable of SCRIPT that holds the output; of a CUDA program the parameter, args[0] for the first",
+        help="the variable of SCRIPT that holds the output; of a CUDA program the parameter, args[0] for the first "
+        "(default: the tensor that was compared, or the only one of its size that a launch wrote)",
     )
-    blame.add_argument("--expected", type=Path, metavar="FILE.npy", help="the expected output, saved by numpy")
+    blame.add_argument(
+        "--expected",
+        type=Path,
+        metavar="FILE",
+        help="the expected output, saved by numpy as .npy; in another file, numbers of 4 or 8 bytes, in the output's "
+        "order (default: what SCRIPT compared the output with)",
+    )
     blame.add_argument("--against", type=Path, metavar="RIGHT", help="a script with a right version of the kernel")
     blame.add_argument(
         "--element",
@@ -61,16 +76,17 @@ def _index(text: str) -> tuple[int, ...]:
 
 
 def _blame(options: argparse.Namespace) -> int:
-    if options.expected is None and options.against is None and options.element is None:
-        raise InvalidInput("blame needs --expected, --against or --element, to know which element is wrong")
     prepare(options.script, options.args)
+    if options.expected is options.against is options.element is None and is_program(options.script):
+        raise InvalidInput("blame of a program needs --expected FILE or --element, to know which element is wrong")
     _check_file("against", options.against)
     if options.expected is not None and options.expected.name.encode() not in options.script.read_bytes():
         _check_file("expected", options.expected)  # if the script names the file, it may be about to write it
     if options.against is not None and (is_program(options.script) or is_program(options.against)):
         raise InvalidInput("--against compares Python scripts: for a program save the right output for --expected")
     right = None if options.against is None else _recorded(options.against, options, lambda recordings: None)
-    _recorded(options.script, options, lambda recordings: _print_report(recordings, options, right))
+    with Rejected() as rejected:
+        _recorded(options.script, options, lambda recordings: _print_report(recordings, options, right, rejected))
     return 0
 
 
@@ -80,17 +96,46 @@ def _check_file(option: str, file: Path | None) -> None:
 
 
 def _print_report(
-    recordings: Mapping[int, Recording], options: argparse.Namespace, right: Mapping[int, Recording] | None
+    recordings: Mapping[int, Recording],
+    options: argparse.Namespace,
+    right: Mapping[int, Recording] | None,
+    rejected: Rejected,
 ) -> None:
     from ..debug.report import Question, report
 
+    tolerances: dict[str, Any] = {"rtol": options.rtol, "atol": options.atol}
+    output, launch = options.output, options.launch
     try:
-        expected = None if options.expected is None else np.load(options.expected)
-        asked = Question(options.output, expected, options.element, options.rtol, options.atol, options.launch)
+        expected = None if options.expected is None else _expected(options.expected, recordings, options)
+        if expected is options.against is options.element is None:
+            found = rejected.output(recordings)
+            if found is None:
+                raise ValueError(NOTHING_COMPARED)
+            tensor, expected = found
+            output = output or tensor.name
+            tolerances = rejected.tolerances | {name: each for name, each in tolerances.items() if each is not None}
+        explains = options.expected is None or options.rtol is not options.atol
+        asked = Question(output, expected, options.element, launch=launch, explains=explains, **tolerances)
         for line in report(recordings, asked, right):
             print(line)
     except (ValueError, OSError) as why:
         raise InvalidInput(f"blame: {why}") from why
+
+
+def _expected(file: Path, recordings: Mapping[int, Recording], options: argparse.Namespace) -> np.ndarray:
+    """Read the expected output. A file that numpy did not write has the shape of the output. Raises ValueError."""
+    if file.suffix == ".npy":
+        loaded: np.ndarray = np.load(file)
+        return loaded
+    from ..debug.blame import find
+
+    sized = {file.stat().st_size // width: kind for width, kind in ((8, np.float64), (4, np.float32))}
+    for size, kind in sized.items():
+        with suppress(ValueError):
+            tensor = find(recordings, options.output, options.launch, size)[1]
+            if math.prod(tensor.shape) == size:
+                return np.fromfile(file, kind).reshape(tensor.shape)
+    raise ValueError(f"{file}: no launch wrote an output of as many numbers of 4 or 8 bytes")
 
 
 def _recorded(

@@ -7,6 +7,7 @@ import atexit
 import json
 import os
 import runpy
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any, Final, get_args
 
 from ..baseline import Baseline
 from ..bridge.result import worst
-from ..chip import VARIABLE
+from ..chip import NAME, VARIABLE
 from ..emulation import EmulatedDevice
 from ..errors import EmulatorError
 from ..findings import Verdict, report_lines
@@ -29,11 +30,15 @@ from . import scripts
 from .sarif import as_text
 
 REPORT_EXIT: Final = 3
-PARAMETER: Final = "args[1]"
 NEXT: Final = (
-    "no finding. next, if a result is wrong: ptx-emulator blame --output {} --expected FILE.npy {}\n"
-    "  FILE.npy: the right result, saved by numpy; --output: what holds the result, a variable of a script or a "
-    "parameter of a program's kernel"
+    "no finding. next, if a result is wrong: {}\n"
+    "  It explains the tensor that a comparison of torch or numpy rejected. For another one add --output NAME "
+    "--expected FILE.npy: the variable that holds it, and the right result, saved by numpy."
+)
+NEXT_OF_PROGRAM: Final = (
+    "no finding. next, if a result is wrong: {}\n"
+    "  FILE: the right result, in a file of numbers of 4 or 8 bytes. If a kernel has several outputs of that size, "
+    "add --output 'args[N]': the kernel's parameter, counted from 0."
 )
 OPTIONS: Final = ("completion", "schedule", "processes", *SHARED)
 """The options that are those of `emulate`."""
@@ -103,6 +108,7 @@ def _folder(text: str) -> Path:
 
 def _run(options: argparse.Namespace) -> int:
     scripts.prepare(options.script, options.args)
+    from ..host.front_ends import not_run
     from ..host.session import emulated_gpu
 
     with (
@@ -112,13 +118,15 @@ def _run(options: argparse.Namespace) -> int:
         if options.html is not None:
             device.view(options.html)
         end = partial(_end_run, device, Path(folder), options.report, explain=options.explain)
-        raised = _run_script(device, options.script, options.args, lambda code: _with_next(end(code), options.script))
+        raised = _run_script(device, options.script, options.args, lambda code: _with_next(end(code), options))
         code = end(scripts.exit_code(raised))
-        if isinstance(raised, SystemExit) and code != REPORT_EXIT:
-            raise raised
         if isinstance(raised, Exception):
             _print_traceback(raised)
-        return _with_next(code, options.script) if device.launches else code
+        if not device.launches and (why := not_run()):
+            print(why, file=sys.stderr)
+        if isinstance(raised, SystemExit) and code != REPORT_EXIT:
+            raise raised
+        return _with_next(code, options) if device.launches else code
 
 
 def _run_script(
@@ -137,11 +145,15 @@ def _run_script(
     return None
 
 
-def _with_next(code: int, script: Path) -> int:
+def _with_next(code: int, options: argparse.Namespace) -> int:
     """Print what to do next after a script that failed without a finding. Return its exit code."""
     if code not in (0, REPORT_EXIT):
-        name = f"'{PARAMETER}'" if scripts.is_program(script) else "NAME"
-        print(NEXT.format(name, script), file=sys.stderr)
+        usual = {"device": (NAME,), "completion": ("lazy", "all"), "seed": (0,)}
+        words = [f"--{name}={given}" for name in usual if (given := getattr(options, name)) not in usual[name]]
+        program = scripts.is_program(options.script)
+        words = ["ptx-emulator", "blame", *words, *(("--expected", "FILE") if program else ())]
+        command = shlex.join([*words, str(options.script), *options.args])
+        print((NEXT_OF_PROGRAM if program else NEXT).format(command), file=sys.stderr)
     return code
 
 

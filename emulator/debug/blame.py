@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from .slicing import DATA, FILL, Node, Slicer, Source, result_kind
 MOST_VALUES: Final = 200_000
 """The number of values that a search visits."""
 MOST_CONDITIONS: Final = 400
+MOST_ELEMENTS: Final = 2**16
+"""The elements of an output that are looked at to say which of them were written."""
 SHOWN_LINES: Final = 40
 SHOWN_CONDITIONS: Final = 12
 SHOWN_CULPRITS: Final = 3
@@ -53,10 +56,12 @@ class Wrong:
 
     @property
     def worst(self) -> tuple[int, ...]:
-        """The index of the element with the largest error; NaN and infinity count as the largest."""
+        """The index of the element with the largest error; NaN and infinity count as the largest if they are wrong."""
         with np.errstate(invalid="ignore"):
             off = np.abs(self.values.astype(np.float64) - self.expected)
-        off = np.where(self.mask, np.where(np.isfinite(off), off, np.inf), -1.0)
+        off = np.where(np.isfinite(off), off, np.where(self.mask, np.inf, 0.0))
+        if self.count:
+            off = np.where(self.mask, off, -1.0)
         return tuple(int(i) for i in np.unravel_index(int(off.argmax()), off.shape))
 
     @property
@@ -71,12 +76,7 @@ class Wrong:
 
     def where(self) -> str:
         """Describe the indices with wrong elements, dimension by dimension."""
-        axes = []
-        for axis in range(self.mask.ndim):
-            others = tuple(i for i in range(self.mask.ndim) if i != axis)
-            hit = np.flatnonzero(self.mask.any(others))
-            axes.append(pattern(hit, self.mask.shape[axis]))
-        return ", ".join(axes)
+        return region(self.mask)
 
 
 def wrong(tensor: NamedTensor, expected: Any, rtol: float | None, atol: float | None) -> Wrong:
@@ -99,6 +99,15 @@ def wrong(tensor: NamedTensor, expected: Any, rtol: float | None, atol: float | 
         close = np.abs(have - reference) <= absolute + relative * np.abs(reference)
     same = (have == reference) | (np.isnan(have) & np.isnan(reference))
     return Wrong(~(close | same), values, reference, tensor.kind)
+
+
+def region(mask: np.ndarray) -> str:
+    """Describe the indices of a mask, dimension by dimension."""
+    axes = []
+    for axis in range(mask.ndim):
+        others = tuple(i for i in range(mask.ndim) if i != axis)
+        axes.append(pattern(np.flatnonzero(mask.any(others)), mask.shape[axis]))
+    return ", ".join(axes)
 
 
 def pattern(indices: np.ndarray, size: int) -> str:
@@ -199,6 +208,7 @@ class Blame:
         yield f"{name} is {shown(held, self.tensor.kind)}{wanted}"
         if self.start is None:
             yield f"  this launch of {self.recording.kernel.name} did not write it: no store reached this address"
+            yield from self._written()
             return
         yield from self._steps()
         yield "inputs that reach it"
@@ -206,6 +216,19 @@ class Blame:
         yield from self._decisions()
         yield from self._first_nan()
         yield from self._judged(float(held), expected)
+
+    def _written(self) -> Iterator[str]:
+        """Yield which elements of the tensor the launch wrote, and the lines that did."""
+        indices = itertools.islice(np.ndindex(self.tensor.shape), MOST_ELEMENTS)
+        values = {index: self.slicer.at_address(self.tensor.at(index)) for index in indices}
+        mask = np.zeros(self.tensor.shape, bool)
+        for index in (index for index, found in values.items() if found is not None):
+            mask[index] = True
+        stores = [(found[0], "", 0) for found in values.values() if found is not None]
+        if stores:
+            yield f"  it wrote {self.tensor.name}[{region(mask)}], by"
+        for same in self._by_line(stores)[:SHOWN_LINES]:
+            yield f"  {brief(self.recording.kernel, self.instruction(same[0]))}"
 
     def _steps(self) -> Iterator[str]:
         yield "computed by, the last line first"
@@ -512,10 +535,13 @@ def _box(indices: set[tuple[int, ...]], shape: tuple[int, ...]) -> str:
     return text if total == len(indices) else f"{text}; {len(indices)} of these {total} elements"
 
 
-def find(recordings: Mapping[int, Recording], output: Any, launch: int | None = None) -> tuple[Recording, NamedTensor]:
+def find(
+    recordings: Mapping[int, Recording], output: Any, launch: int | None = None, size: int | None = None
+) -> tuple[Recording, NamedTensor]:
     """Return the last recorded launch that wrote an output, and the output.
 
-    output: its name where the script launches, or the tensor itself. launch: the number of a launch. Raises ValueError.
+    output: its name where the script launches, or the tensor itself; None for the one that the launch wrote. launch:
+    the number of a launch. size: the output's elements, if known: others of its name are left out. Raises ValueError.
     """
     if launch is not None and launch not in recordings:
         raise ValueError(f"launch {launch} was not recorded; recorded were {sorted(recordings) or 'none'}")
@@ -524,16 +550,33 @@ def find(recordings: Mapping[int, Recording], output: Any, launch: int | None = 
     fallback: tuple[Recording, NamedTensor] | None = None
     for number in chosen:
         recording = recordings[number]
-        tensor = recording.tensors.get(output) if isinstance(output, str) else named("output", output)
         known.update(recording.tensors)
-        if tensor is None:
-            continue
-        size = sum((n - 1) * abs(s) for n, s in zip(tensor.shape, tensor.strides, strict=True)) + tensor.width
-        if recording.writers.touched(tensor.address, size):
-            return recording, tensor
-        fallback = fallback or (recording, tensor)
-    if fallback is not None:
+        found = [each for each in _tensors(recording, output) if size in (None, math.prod(each.shape))]
+        written = {each.address: each for each in found if _writes(recording, each)}
+        if len(written) > 1:
+            names = ", ".join(each.name for each in written.values())
+            raise ValueError(f"which output? launch {number} wrote {names}: give --output NAME")
+        if written:
+            return recording, next(iter(written.values()))
+        fallback = fallback or next(((recording, each) for each in _tensors(recording, output)), None)
+    if fallback is not None and output is not None:
         return fallback
     raise ValueError(
         f"output {output!r}: no launch had a tensor of that name; there were {', '.join(sorted(known)) or 'none'}"
+        if output is not None
+        else f"no launch wrote a tensor of {size} elements: give --output NAME, of {', '.join(sorted(known)) or 'none'}"
     )
+
+
+def _tensors(recording: Recording, output: Any) -> list[NamedTensor]:
+    """Return the tensors that may be meant by an output: those of its name, itself, or all."""
+    if output is None:
+        return list(recording.tensors.values())
+    found = recording.tensors.get(output) if isinstance(output, str) else named("output", output)
+    return [] if found is None else [found]
+
+
+def _writes(recording: Recording, tensor: NamedTensor) -> bool:
+    """Return whether a launch wrote bytes of a tensor."""
+    size = sum((n - 1) * abs(s) for n, s in zip(tensor.shape, tensor.strides, strict=True)) + tensor.width
+    return recording.writers.touched(tensor.address, size)

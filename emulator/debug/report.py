@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final
 
+import numpy as np
+
 from ..progress import doing
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr
@@ -230,8 +232,9 @@ def _text(value: float, kind: str) -> str:
 class Question:
     """A question about an output.
 
-    element: an index; None for the one with the largest error. rtol, atol: tolerated differences, None for defaults.
-    launch: the number of a recorded launch; None for the last that wrote the output.
+    output: its name, or a tensor; None for what the launch wrote. element: an index; None for the one with the largest
+    error. rtol, atol: tolerated differences, None for defaults. launch: the number of a recorded launch; None for the
+    last that wrote the output. explains: also an element that is tolerated.
     """
 
     output: Any
@@ -240,21 +243,24 @@ class Question:
     rtol: float | None = None
     atol: float | None = None
     launch: int | None = None
+    explains: bool = False
 
 
 def report(
     recordings: Mapping[int, Recording], asked: Question, right: Mapping[int, Recording] | None = None
 ) -> Iterator[str]:
     """Yield the report. right: recordings of a right version of the program, to compare with. Raises ValueError."""
-    recording, tensor = find(recordings, asked.output, asked.launch)
-    other = None if right is None else find(right, asked.output, asked.launch)
     expected = asked.expected
+    size = None if expected is None else np.size(expected)
+    recording, tensor = find(recordings, asked.output, asked.launch, size)
+    other = None if right is None else find(right, asked.output, asked.launch, size)
     if expected is None and other is not None:
         expected = other[1].values()
     off = None if expected is None else wrong(tensor, expected, asked.rtol, asked.atol)
     if off is not None:
         yield _summary(tensor, off)
-    if off is not None and not off.count and asked.element is None:
+    within = off is not None and not off.count and asked.element is None
+    if within and not asked.explains:
         return
     index = _element(tensor, off, asked.element)
     with doing(f"following the values of {element(tensor, index)}"):
@@ -266,7 +272,12 @@ def report(
 
 def _summary(tensor: NamedTensor, off: Wrong) -> str:
     if not off.count:
-        return f"{tensor.name} is as expected"
+        worst = off.worst
+        held, wanted = float(off.values[worst]), float(off.expected[worst])
+        if held == wanted or off.values.size == 0 or held != held:
+            return f"{tensor.name} is as expected"
+        most = f"the largest error is that of {element(tensor, worst)}, {abs(held - wanted):.2g} of {wanted:.9g}"
+        return f"{tensor.name} is as expected, within the tolerance: {most}"
     factor = "" if off.factor is None else f", each about {off.factor:.5g} times what is expected"
     return f"{off.count} of {off.mask.size} elements of {tensor.name} are wrong: {tensor.name}[{off.where()}]{factor}"
 

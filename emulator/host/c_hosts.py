@@ -69,6 +69,7 @@ def _variables() -> dict[str, str]:
         return before if value in before.split(separator) else separator.join(filter(None, [before, value]))
 
     return {
+        **_homes_with_nvcc(),
         "PATH": _path_with_nvcc(),
         "LIBRARY_PATH": appended("LIBRARY_PATH", os.pathsep, str(FOLDER)),
         "NVCC_APPEND_FLAGS": appended("NVCC_APPEND_FLAGS", " ", f"-gencode=arch={_COMPUTE},code={_COMPUTE}"),
@@ -89,6 +90,23 @@ def _path_with_nvcc() -> str:
         return path
     _write_program(folder / "nvcc", _NVCC.format(nvcc=found))
     return os.pathsep.join([str(folder), path])
+
+
+def _homes_with_nvcc() -> dict[str, str]:
+    """Return CUDA_HOME and CUDA_PATH, if they are set, as folders of links whose nvcc is the stand-in of theirs."""
+    stand_ins = {}
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        home, folder = Path(os.environ.get(name, "")).absolute(), FOLDER / name.lower()
+        if not os.environ.get(name) or not (home / "bin/nvcc").is_file() or home == folder:
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "bin").mkdir(parents=True)
+        for each in (*home.iterdir(), *(home / "bin").iterdir()):
+            if each not in (home / "bin", home / "bin/nvcc"):
+                (folder / each.relative_to(home)).symlink_to(each)
+        _write_program(folder / "bin/nvcc", _NVCC.format(nvcc=home / "bin/nvcc"))
+        stand_ins[name] = str(folder)
+    return stand_ins
 
 
 def _write_program(path: Path, text: str) -> None:

@@ -7,23 +7,20 @@ import os
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 from torch.utils._device import DeviceContext
 
 from ..children import sitecustomize
 from ..emulation import EmulatedDevice, emulate
 from ..patching import Patches, environment
-from . import c_hosts, launches, tensors, torch_cuda, torch_dispatch, tvm_ffi
+from . import c_hosts, front_ends, launches, tensors, torch_cuda, torch_dispatch, tvm_ffi
 from .errors import unsupported
 from .properties import PROPERTIES, DeviceProperties
 from .redirection import redirected
 from .state import DriverState
-
-_CUTILE: Final = ("cuda.tile.launch", "cuTile's compiler (tileiras) makes machine code for a GPU and no PTX")
 
 
 @contextmanager
@@ -41,7 +38,7 @@ def emulated_host() -> Iterator[DeviceProperties]:
         torch_dispatch.install(patches, mode, state.captures)
         torch_cuda.install(patches, state.captures, mode)
         _install_bindings(patches)
-        patches.when_imported("cuda.tile", partial(patches.set, name="launch", value=unsupported(*_CUTILE)))
+        front_ends.install(patches)
         tvm_ffi.install(patches)
         launches.install(patches, state.allocations, state.captures)
         with redirected(c_hosts.runtime(), patches):

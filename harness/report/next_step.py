@@ -48,7 +48,8 @@ def next_step(verdict: Verdict, reason: str, records: Iterable[Record], folder: 
 
 def _of_case(milestone: str, case: Case, environment: str) -> str:
     """Return the next step after a failed case: what the finding means, or the command that traces the wrong value."""
-    python = f"{environment}{_short(Path(sys.executable))} -m emulator"
+    installed = Path(sys.executable).with_name("ptx-emulator")
+    command = environment + (_short(installed) if installed.exists() else f"{_short(Path(sys.executable))} -m emulator")
     other, _, rest = case.name.partition(" ")
     milestone, name = (other, rest) if other in (each.id for each in CATALOG) else (milestone, case.name)
     launched = f"{SCRIPT} {milestone} --case {shlex.quote(name)} --seed {case.seed}"
@@ -60,12 +61,12 @@ def _of_case(milestone: str, case: Case, environment: str) -> str:
         page = "docs/howto/find-a-hang.md" if finding in HANGS else f"docs/reference/findings.md#{finding.lower()}"
         order = f"--completion {stopped.mode} --seed {case.seed}"
         at = f", then `break ptx:{ptx[1]}` and `continue`" if ptx else ""
-        return f"{page}; to stop there: {python} debug {order} {launched}{at}"
+        return f"{page}; to stop there: {command} debug {order} {launched}{at}"
     wrong = {figure.tensor for figure in case.figures if not figure.holds}
     output = next((OUTPUTS[name] for name in OUTPUTS if name in wrong), "")
     if not output or case.seed is None:
         return "docs/howto/find-a-wrong-value.md"
-    return f"{python} blame --output {output} --expected results/expected-{output}.npy --rtol 0.01 {launched}"
+    return f"{command} blame --output {output} --expected results/expected-{output}.npy --rtol 0.01 {launched}"
 
 
 def _short(path: Path) -> str:

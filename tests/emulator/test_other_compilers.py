@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MadeOnce
+from tests.emulator.located import Planted, most_thorough
 from tests.emulator.twins import LAUNCH_PAIRS, LAUNCHES
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +73,82 @@ def nvcc(made_once: MadeOnce) -> Sequence[str]:
 def test_triton(program: str, triton: Path, tmp_path: Path) -> None:
     done = run(PROGRAMS / program, tmp_path, PYTHONPATH=str(triton))
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
+
+
+IN_TRITON = (
+    Planted(
+        "wrong fill",
+        'mask=at < n, other=-float("inf")',
+        "mask=at < n, other=0.0",
+        r"rows_triton.py:\d+ in softmax_kernel: v = .*other=0\.0\)  \[[\s\S]*constants and parameters: 1\.4\d*, 0\n",
+    ),
+    Planted(
+        "wrong base",
+        " * 1.4426950408889634",
+        "",
+        r"rows_triton.py:\d+ in softmax_kernel: v = v - tl.max\(v, 0\)  \[PTX line \d+: sub\]",
+    ),
+    Planted(
+        "off by one in a loop",
+        "range(0, tl.cdiv(K, BK))",
+        "range(0, K // BK)",
+        r"inputs that reach it\n(?=[\s\S]*  (?:a|args\[0\])\[\d+, 0:96\]\n)[\s\S]*  (?:b|args\[1\])\[0:96, \d+\]\n",
+    ),
+    Planted(
+        "missing mask",
+        "rk[None, :], mask=(rm[:, None] < M) & (rk[None, :] < K), other=0.0)",
+        "rk[None, :])",
+        r"OutOfBounds: [\s\S]*rows_triton.py:\d+ in matmul_kernel: x = tl.load\(a \+ rm",
+    ),
+)
+
+
+@pytest.mark.parametrize("planted", most_thorough(IN_TRITON))
+def test_a_fault_in_triton_is_located(planted: Planted, triton: Path, tmp_path: Path) -> None:
+    variables = {"PYTHONPATH": str(triton), "TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    planted.is_located(planted.plant("rows_triton.py", tmp_path), **variables)
+
+
+IN_CUDA = (
+    Planted(
+        "off by one in a reduction",
+        "int step = THREADS / 2;",
+        "int step = THREADS / 4;",
+        r"args\[2\]\[:\][\s\S]*inputs that reach it\n  args\[1\]\[\{0:64, 128:192, 256:300\}\]",
+    ),
+    Planted(
+        "lost tail",
+        "i < n; i += blockDim.x",
+        "i < n / THREADS * THREADS; i += blockDim.x",
+        r"args\[2\]\[:\][\s\S]*inputs that reach it\n  args\[1\]\[0:256\]",
+    ),
+    Planted(
+        "swapped operands",
+        "c[i] = a[i] - b[i]",
+        "c[i] = b[i] - a[i]",
+        r"each about -1 times what is expected\n[\s\S]*rows.cu:\d+: if \(i < n\) c\[i\] = b\[i\] - a\[i\];",
+    ),
+    Planted(
+        "uninitialised accumulator",
+        "part[threadIdx.x] = sum;",
+        "part[threadIdx.x] += sum;",
+        r"UnwrittenRead: [\s\S]*rows.cu:\d+: part\[threadIdx.x\] \+= sum;",
+    ),
+    Planted(
+        "wrong barrier count",
+        "  part[threadIdx.x] = sum;\n  __syncthreads();",
+        '  part[threadIdx.x] = sum;\n  asm volatile("bar.sync 1, 160;");',
+        r"BarrierError: barrier 1 of CTA \(0,0,0\) expects 160 threads; [\s\S]*rows.cu:\d+: asm volatile\(",
+    ),
+)
+
+
+@pytest.mark.parametrize("planted", most_thorough(IN_CUDA))
+def test_a_fault_in_cuda_is_located(planted: Planted, nvcc: Sequence[str], tmp_path: Path) -> None:
+    """The program writes the file of what it compared last."""
+    planted.plant("rows.cu", tmp_path)
+    subprocess.run([*nvcc, "-o", "rows", "rows.cu"], cwd=tmp_path, check=True)
+    planted.is_located(tmp_path / "rows", "want.bin")
 
 
 @pytest.mark.parametrize("completion", ["lazy", "eager", "random"])

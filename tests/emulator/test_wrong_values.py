@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.emulator.located import Planted, most_thorough
+
 PROGRAM = Path(__file__).parent / "programs/attend.py"
 
 pytestmark = pytest.mark.long
@@ -137,3 +139,43 @@ def test_no_other_report_says_that(installed: Path, folder: Path, bug: Bug) -> N
     alike = {"wrong index": {"stale stage"}}.get(bug.name, set())
     others = [other.name for other in BUGS if other.name != bug.name and other.name not in alike]
     assert not [name for name in others if re.search(bug.says, explained(installed, folder, name))]
+
+
+PLANTED = (
+    Planted(
+        "lost tail",
+        "y[row, at] = p.to(y.element_type)",
+        "if at < columns - 1:\n                    y[row, at] = p.to(y.element_type)",
+        r"it wrote y\[:, 0:99\], by\n  rows.py:\d+ in softmax_kernel: y\[row, at\] = ",
+    ),
+    Planted(
+        "wrong stride",
+        "row = block * WARPS + thread",
+        "row = block * 8 + thread",
+        r"it wrote y\[{0:4, 8:10}, :\], by\n  rows.py:\d+ in softmax_kernel: y\[row, at\] = ",
+    ),
+    Planted(
+        "wrong constant",
+        "* LOG2E, fastmath=True) / total",
+        "* 1.4, fastmath=True) / total",
+        r"rows.py:\d+ in softmax_kernel: p = .*\[PTX line \d+: \w+\][\s\S]*constants and parameters: 1\.39999998, ",
+    ),
+    Planted(
+        "wrong base",
+        "cute.math.log(total)",
+        "cute.math.log2(total)",
+        r"elements of lse are wrong: [\s\S]*rows.py:\d+ in softmax_kernel: lse\[row\] = cute.math.log2\(total\) \+ ",
+    ),
+    Planted(
+        "wrong dtype",
+        "lse[row] = cute.math.log(total)",
+        "lse[row] = cute.math.log(total).to(cutlass.BFloat16).to(cutlass.Float32)",
+        r"so rounding made the difference; without the rounding of\n  (?:near )?rows.py:\d+ in softmax_kernel: lse\[",
+    ),
+)
+
+
+@pytest.mark.parametrize("planted", most_thorough(PLANTED))
+def test_what_run_says_next_locates_a_wrong_value(planted: Planted, tmp_path: Path) -> None:
+    """No option is to be filled in: the script's own comparison has the expected values."""
+    planted.is_located(planted.plant("rows.py", tmp_path))
