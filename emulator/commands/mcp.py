@@ -122,7 +122,7 @@ class Tools:
     def blame(
         self,
         script: str,
-        output: str,
+        output: str = "",
         expected: str = "",
         element: str = "",
         against: str = "",
@@ -133,15 +133,17 @@ class Tools:
     ) -> str:
         """Find which instructions and inputs made an element of an output wrong.
 
-        output: the variable of the script that holds it. expected: a .npy file of what it should be. element: its
-        index, such as "3,17"; by default the one with the largest error. against: a script with a right version.
-        rtol, atol: differences that are not wrong.
+        output: the variable of the script that holds it. expected: a .npy file of what it should be. Without both, it
+        is the tensor that a comparison of torch or numpy in the script rejected. element: its index, such as "3,17"; by
+        default the one with the largest error. against: a script with a right version. rtol, atol: differences that are
+        not wrong.
         """
-        given = {"expected": expected, "element": element, "against": against, "rtol": rtol, "atol": atol}
+        given = {"output": output, "expected": expected, "element": element, "against": against}
+        given |= {"rtol": rtol, "atol": atol}
         options = [
             part for name, value in given.items() if value not in ("", None) for part in (f"--{name}", str(value))
         ]
-        return _said(["blame", "--output", output, *options, script, *arguments], timeout_s)
+        return _said(["blame", *options, script, *arguments], timeout_s)
 
     def coverage(self, family: str = "") -> list[Json]:
         """Return which PTX instructions are emulated. family: those whose name begins with it, such as "tcgen05"."""

@@ -53,7 +53,26 @@ def explained(name: str) -> tuple[str, str]:
 def test_the_right_programs_are_right(program: str, completion: str) -> None:
     problem = PROBLEMS[program]()
     recordings = recorded(program, problem, completion)
-    assert list(report(recordings, Question("d", problem.expected))) == ["d is as expected"]
+    (said,) = report(recordings, Question("d", problem.expected))
+    assert said.startswith("d is as expected")
+    if "within the tolerance" in said:
+        (index,) = re.findall(r"the largest error is that of (d\[\d+, \d+\]), \d", said)
+        explained = list(report(recordings, Question("d", problem.expected, explains=True)))
+        assert explained[0] == said and explained[1].startswith(f"{index} is ")
+
+
+def test_an_element_that_no_store_reached_is_explained_by_what_was_written() -> None:
+    body = (
+        ".reg .b64 %rd<3>; .reg .b32 %r<2>; .reg .pred %p1;\nld.param.b64 %rd1, [x]; ld.param.b64 %rd2, [y];\n"
+        "mov.u32 %r1, %tid.x; setp.ge.u32 %p1, %r1, 30; @%p1 bra out; mad.wide.u32 %rd2, %r1, 4, %rd2;\n"
+        "st.global.u32 [%rd2], %r1;\nout: ret;"
+    )
+    x, y = np.zeros(1, np.float32), np.zeros(32, np.float32)
+    with emulator.emulate() as device:
+        device.record()
+        result = emulator.launch(kernel("part", ".param .u64 x, .param .u64 y", body), None, [x, y], block=32)
+    said = result.blame("y", np.arange(32.0), (31,)).splitlines()
+    assert said[-2] == "  it wrote y[0:30], by" and "st.global.u32 [%rd2], %r1" in said[-1]
 
 
 LOCATED = {
@@ -210,7 +229,15 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert main([*command, "--expected", str(tmp_path / "ref.npy"), "--element", "3,7", wrong]) == 0
     said = capsys.readouterr()
     assert "o[3, 7] is " in said.out and "b[7, 0:256]" in said.out
-    assert main([*command, wrong]) == 2
+    for asked in (command, ["blame"]):  # without what was expected: the values of the failed comparison
+        assert main([*asked, wrong]) == 0
+        said = capsys.readouterr().out.splitlines()
+        assert said[0] == "128 of 4096 elements of o are wrong: o[:, 7], each about 2 times what is expected"
+    (tmp_path / "raw.bin").write_bytes(np.load(tmp_path / "ref.npy").tobytes())
+    assert main(["blame", "--expected", str(tmp_path / "raw.bin"), wrong]) == 0
+    assert "elements of o are wrong: o[:, 7]" in capsys.readouterr().out
+    assert main(["blame", right]) == 2
+    assert "no function of torch or numpy rejected a tensor" in capsys.readouterr().err
 
 
 CUTEDSL = """

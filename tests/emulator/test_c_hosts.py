@@ -231,6 +231,23 @@ def test_nvcc_writes_ptx_where_it_is_asked_for_machine_code_alone(tmp_path, monk
     assert compiled("--cubin") == " --cubin\n"
 
 
+def test_nvcc_of_cuda_home_writes_ptx_too(tmp_path, monkeypatch) -> None:
+    """TileLang calls the compiler there. The folder's other files are those of the toolkit."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "include").mkdir()
+    for name in ("nvcc", "cuobjdump"):
+        (tmp_path / "bin" / name).write_text('#!/bin/sh\necho "$0" "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    for _ in range(2):
+        with emulated_host():
+            home = Path(os.environ["CUDA_HOME"])
+            said = subprocess.run([home / "bin/nvcc", "-cubin"], capture_output=True, text=True).stdout
+            assert said == f"{tmp_path / 'bin/nvcc'} -ptx\n"
+            assert (home / "include").is_dir() and (home / "bin/cuobjdump").is_file() and home != tmp_path
+    assert os.environ["CUDA_HOME"] == str(tmp_path)
+
+
 def test_pointers_of_the_device(cuda, memory) -> None:
     x = memory(np.zeros(16, np.uint32))
     kind, start = ctypes.c_int(), ctypes.c_uint64()

@@ -6,6 +6,7 @@ import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -217,8 +218,28 @@ def test_a_script_that_fails_without_a_finding_is_told_what_explains_a_wrong_val
     trace, _, told = finished.stderr.partition("no finding. next, if a result is wrong: ")
     assert finished.returncode == 1 and trace.rstrip().endswith("AssertionError: wrong")
     assert trace.count("File ") == 1, "no frame of the emulator's own"
-    assert told.startswith(f"ptx-emulator blame --output NAME --expected FILE.npy {tmp_path / 'script.py'}\n")
+    assert told.startswith(f"ptx-emulator blame {tmp_path / 'script.py'}\n")
     assert "next" not in run("    raise SystemExit(1)").stderr, "it launched nothing"
+
+
+def test_a_front_end_that_does_not_run_is_named(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))
+    finished = run("    import jax")
+    assert finished.returncode == 0
+    assert finished.stderr.startswith("JAX does not run on the emulated device: ")
+    assert "JAX" not in run("    add(*map(from_dlpack, (a, b, c)))").stderr, "a kernel was launched"
+
+
+def test_a_benchmark_runs_a_kernel_once(run, monkeypatch):
+    testing = ModuleType("triton.testing")
+    testing.do_bench = lambda fn, warmup=25: [fn() for _ in range(100)]
+    monkeypatch.setitem(sys.modules, "triton.testing", testing)
+    finished = run(
+        "    import sys\n    do_bench, calls = sys.modules['triton.testing'].do_bench, []\n"
+        "    assert do_bench(lambda: calls.append(1), 10) >= 0\n"
+        "    assert len(do_bench(lambda: calls.append(1), quantiles=[0.2, 0.8])) == 2 and calls == [1, 1]"
+    )
+    assert finished.returncode == 0, finished.stderr
 
 
 OUT_OF_BOUNDS = """
