@@ -23,11 +23,12 @@ from emulator.exploration import explorer
 from emulator.machine.execution.scheduler import QUANTUM
 from harness.host import phase
 from harness.host.verdict import Verdict
-from harness.judge.predict import MOST_LONGER
+from harness.judge.predict import FEW, LEAST_SEEN, MOST_LONGER
 from harness.report.record import load
 from kernel import disk
 from lab import pages
 from stages.catalog import CATALOG, COMPILE_S
+from stages.gate import in_gate
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("remote/*.md"), *ROOT.glob("emulator/*.md")])
@@ -190,6 +191,8 @@ def test_the_page_of_the_options_has_the_options_of_emulate() -> None:
     assert rows[: rows.index("schedule") + 1] == list(inspect.signature(emulator.emulate).parameters)
 
 
+LATER = [case for each in CATALOG[1:] for case in each.load().CASES if case.head_dim == 64]
+"""The cases of head dim 64 after those of the gate."""
 LIMITS = (
     ("docs/howto/coding-assistants.md", f"(default {mcp.PATIENCE_S})"),
     ("docs/howto/engines.md", f"At most {disk.MOST} configurations are kept"),
@@ -197,7 +200,10 @@ LIMITS = (
     ("docs/explanation/memory-model.md", f"2^{math.log2(QUANTUM):.0f} instructions"),
     ("docs/explanation/memory-model.md", f"the shared memory of {SMS}"),
     ("docs/explanation/judge.md", f"takes more than {MOST_LONGER} times as long"),
-    ("docs/explanation/judge.md", f"has more than {phase.MOST_PROCESSES} processes"),
+    ("docs/explanation/judge.md", f"has more than {phase.MOST_PROCESSES} processes or {phase.MOST_SHARE:.0%} of the"),
+    ("docs/explanation/judge.md", f"less than {LEAST_SEEN} of one of them"),
+    ("docs/explanation/judge.md", f"up to {FEW:.1%} of the instructions"),
+    ("docs/explanation/judge.md", f"These are {sum(map(in_gate, LATER))} of {len(LATER)} cases"),
     ("docs/reference/milestones.md", f"may take {COMPILE_S:.0f} s of CPU time"),
     ("docs/reference/options.md", f"if {explorer.RUNS:,} runs or {explorer.SECONDS:.0f} s do not suffice"),
     ("README.md", "accepted on all twenty milestones"),

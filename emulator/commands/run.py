@@ -87,7 +87,7 @@ def add_command(commands: Any) -> None:
         type=_folder,
         metavar="FOLDER",
         help="write a page of each launch to FOLDER: its predicted timeline, what bounds it, its accesses by source "
-        "line, its memory over time, its findings. Such a launch takes some 50 times as long",
+        "line, its memory over time, its findings. Such a launch takes much longer",
     )
     chip = f"the emulated chip (default: %(default)s). Outside this command the variable {VARIABLE} chooses it"
     scripts.add_script(command, chip)

@@ -25,7 +25,8 @@ MARK = "FMHA_LOCK"
 PARENT, USER_TIME, RESIDENT = 1, 11, 21
 #: What a phase may use, and how long it may be idle. A phase that waits for a GPU polls.
 MOST_PROCESSES = 512
-MOST_BYTES = 0.9 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+MOST_SHARE = 0.9
+MOST_BYTES = MOST_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 IDLE_S = 60.0
 #: BLAS threads fight over few cores: a 128x128x16 product takes 15 us on one thread and 2 ms on two.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -53,7 +54,7 @@ class Stop(Enum):
     SHUTDOWN = "the supervisor was told to stop"
     IDLE = "used no CPU time for a minute"
     PROCESSES = "had more than 512 processes"
-    MEMORY = "used more than 90% of the machine's memory"
+    MEMORY = f"used more than {MOST_SHARE:.0%} of the machine's memory"
 
 
 @dataclass(frozen=True)
