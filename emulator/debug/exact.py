@@ -69,6 +69,7 @@ PASSING: Final = frozenset(
 )
 """The kinds of instructions whose result is one of their operands."""
 REDUX: Final = "redux.sync"
+ATOMIC: Final = "atom"
 TO_INTEGERS: Final = frozenset({"rni", "rzi", "rmi", "rpi"})
 
 
@@ -201,7 +202,7 @@ class Exact:
     def _operation(self, at: int, value: Value, known: Mapping[Value, float | None]) -> Sequence[float] | None:
         effect = self._slicer.recording.effects[at]
         instr, sources = effect.instr, self._sources[value]
-        if value[0].slot[0] < 0 or instr.kind in PASSING:
+        if value[0].slot[0] < 0 or instr.kind in PASSING or instr.opcode == ATOMIC:
             return self._one(value, at, known)
         if instr.kind is Kind.WARP_MMA:
             return self._dot(sources, known)

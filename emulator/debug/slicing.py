@@ -253,9 +253,21 @@ class Slicer:
             bytes_of = [divmod(at, access.width) for at in range(byte, min(byte + width, size))]
             places = [int(access.places[index, piece, lane]) + inside for piece, inside in bytes_of]
             writers = [int(access.writers[index, piece, lane, inside]) for piece, inside in bytes_of]
-            yield from self._all_of(places, writers, kind)
-        if access.stores:
-            yield from self._registers(event, self.recording.effects[event.at].sources[1:], lane, "value", kind)
+            others = self._earlier(event, access.places[index, 0], lane) if access.before is not None else []
+            if others and access.before is not None:
+                piece, inside = divmod(byte, access.width)
+                before = access.before[index, piece, lane, inside:]
+                yield self._memory("accumulator", places[0], width, writers[0], kind, before)
+            else:
+                yield from self._all_of(places, writers, kind)
+            for other in others:
+                yield from self._registers(event, self.recording.effects[event.at].sources[1:2], other, "value", kind)
+
+    def _earlier(self, event: Executed, places: np.ndarray, lane: int) -> list[int]:
+        """Return the lanes whose operands are in what an atomic operation returns to a lane: those before it there."""
+        same = np.flatnonzero(places[:lane] == places[lane]).tolist()
+        lanes = [other for other in same if event.lanes >> other & 1]
+        return lanes[-1:] if "exch" in self.recording.effects[event.at].instr.modifiers else lanes
 
     def _of_store(self, event: Executed, index: int, lane: int, kind: str, offset: int = 0) -> Iterator[Source]:
         effect = self.recording.effects[event.at]

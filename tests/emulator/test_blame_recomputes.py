@@ -112,6 +112,22 @@ def test_atomics_count_each_lane_once(kind: str) -> None:
         assert blame.start is not None and blame.exact.without()[blame.start] == 5 + 2 * 528
 
 
+@pytest.mark.parametrize(("operation", "index", "inputs"), [("add", 9, "x[0:9]"), ("exch", 9, "x[8]"), ("add", 0, "")])
+def test_what_an_atomic_operation_returns(operation: str, index: int, inputs: str) -> None:
+    """The value before the lane's own: of all lanes before it, of the last one, or of the launch."""
+    x, y = torch.arange(1.0, 33), torch.zeros(33)
+    y[32] = 0.5
+    kind = "f32" if operation == "add" else "b32"
+    body = (
+        "mad.lo.u64 %rd4, %rd3, 4, %rd1; mad.lo.u64 %rd5, %rd3, 4, %rd2; ld.global.f32 %f1, [%rd4];"
+        f"atom.global.{operation}.{kind} %f2, [%rd2+128], %f1; st.global.f32 [%rd5], %f2;"
+    )
+    blame = blamed(body, x, y, index)
+    assert_recomputed(blame, 0)
+    of_x = [line for line in blame.inputs() if line.startswith("x")]
+    assert of_x == ([inputs] if inputs else [])
+
+
 def test_a_maximum_is_no_sum() -> None:
     """A report on a value that float64 does not follow says nothing about rounding."""
     x, y = torch.arange(1.0, 33), torch.full((2,), 5.0)
