@@ -13,6 +13,7 @@ from .bridge.device import LaunchingDevice
 from .bridge.result import WORDS, LaunchResult, Word, worst
 from .errors import Deadlock, Fault, LaunchError, Level, Stopped, same_cause
 from .machine.launch.source import SourcePlace, source_line
+from .tensors import demangled
 
 FORMAT: Final = 1
 """The version of the JSON."""
@@ -133,6 +134,12 @@ class Verdict:
             "options": self.options,
             "findings": [finding.as_json() for finding in self.findings],
         }
+
+
+def kernel_name(finding: Mapping[str, Any]) -> str:
+    """Return the source's name of a JSON finding's kernel: CuTeDSL and C++ add the parameters' types to it."""
+    function, name = (finding.get("source") or {}).get("function"), str(finding["kernel"])
+    return function if function and name.startswith(f"kernel_cutlass_{function}_") else demangled(name)
 
 
 def findings_in(report: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..findings import findings_in
+from ..findings import findings_in, kernel_name
 from .scripts import InvalidInput
 
 LEVELS: Final = {"fault": "error", "incomplete": "error", "formal": "warning", "pedantic": "notice", "known": "notice"}
@@ -37,6 +37,11 @@ def add_command(commands: Any) -> None:
 
 def _annotate(options: argparse.Namespace) -> int:
     report = _read(options.report)
+    if "findings" not in report and "tests" not in report:
+        raise InvalidInput(
+            f"annotate: {options.report} is no report in JSON of `run --report FILE.json`. SARIF needs no annotations: "
+            "code hosts show its findings themselves"
+        )
     needed, compared = (None if file is None else _read(file) for file in (options.resources, options.compare))
     for finding in findings(report):
         print(command_of(finding))
@@ -65,7 +70,7 @@ def findings(report: Json) -> list[Json]:
 
 def command_of(finding: Json) -> str:
     """Workflow command that shows a finding; without a line if its source is not known."""
-    properties = {"title": f"{finding['class']} in {finding['kernel'][:60]}"}
+    properties = {"title": f"{finding['class']} in {kernel_name(finding)[:60]}"}
     source = finding.get("source")
     if source is not None:
         properties |= {"file": source["file"], "line": str(source["line"])}

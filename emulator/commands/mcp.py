@@ -138,8 +138,8 @@ class Tools:
         default the one with the largest error. against: a script with a right version. rtol, atol: differences that are
         not wrong.
         """
-        given = {"output": output, "expected": expected, "element": element, "against": against}
-        given |= {"rtol": rtol, "atol": atol}
+        texts = {"output": output, "expected": expected, "element": element, "against": against}
+        given: Json = {**texts, "rtol": rtol, "atol": atol}
         options = [
             part for name, value in given.items() if value not in ("", None) for part in (f"--{name}", str(value))
         ]

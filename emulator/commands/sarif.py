@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from .. import errors
-from ..findings import findings_in
+from ..findings import findings_in, kernel_name
 
 NAME: Final = "ptx-emulator"
 VERSION: Final = "2.1.0"
@@ -72,7 +72,8 @@ def _result(finding: Mapping[str, Any], rule: int) -> Json:
         "level": LEVELS[finding["level"]],
         "message": {"text": finding["message"] + (f"\nmissing: {missing}" if missing else "")},
         "occurrenceCount": max(int(finding["times"]), 1),
-        "properties": {key: finding[key] for key in ("kernel", "ptx_line", "test", "report") if finding.get(key)},
+        "properties": {key: finding[key] for key in ("ptx_line", "test", "report") if finding.get(key)}
+        | {"kernel": kernel_name(finding)},
     }
     if finding["level"] == "known":
         result["suppressions"] = [{"kind": "external"}]

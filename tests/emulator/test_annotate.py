@@ -41,7 +41,23 @@ def test_a_finding_without_a_source_has_no_line() -> None:
     assert command_of(FOUND | {"source": None, "level": "fault"}).startswith("::error title=MissingWait in k::")
 
 
-@pytest.mark.parametrize(("contents", "says"), [(None, "No such file"), ("{", "is not JSON"), ("{", "--report FILE")])
+def test_a_kernel_has_its_name_in_the_source() -> None:
+    found = FOUND | {"kernel": "kernel_cutlass_f_tensorptrf32gmemo1281_0"}
+    assert command_of(found).startswith("::warning title=MissingWait in f,")
+    assert command_of(FOUND | {"kernel": "_Z3dotPKfi"}).startswith(
+        "::warning title=MissingWait in dot(float const*%2C int)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("contents", "says"),
+    [
+        ('{"runs": [], "version": "2.1.0"}', "SARIF needs no annotations"),
+        (None, "No such file"),
+        ("{", "is not JSON"),
+        ("{", "--report FILE"),
+    ],
+)
 def test_a_report_that_cannot_be_read(
     contents: str | None, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

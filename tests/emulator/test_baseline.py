@@ -15,7 +15,7 @@ import pytest
 
 import emulator
 from emulator import Verdict
-from emulator.baseline import Baseline
+from emulator.baseline import Baseline, _is_same
 from emulator.bridge.result import LaunchResult
 from emulator.commands.main import main
 from emulator.errors import DataRace
@@ -80,6 +80,13 @@ def test_a_new_finding_is_an_error_and_an_old_entry_is_said(tmp_path: Path, base
     assert verdict["errors"]
     (said,) = Baseline(baseline).stale([verdict | {"test": verdict["findings"][0]["test"]}])
     assert "DataRace at kernel.py:" in said and "was not found: remove it" in said
+
+
+def test_a_place_that_was_not_known_yet_is_no_difference() -> None:
+    """The store after an unwritten read is known at the launch's end; whether the read is known is asked before."""
+    entry = "UnwrittenRead", ("kernel.py", "work", "y = x[0]"), ("kernel.py", "work", "x[0] = 1")
+    assert _is_same(entry, entry) and _is_same(entry, entry[:2])
+    assert not _is_same(entry[:2], entry) and not _is_same(entry, ("DataRace", *entry[1:]))
 
 
 def test_a_comment_at_the_line_makes_its_class_known(tmp_path: Path) -> None:

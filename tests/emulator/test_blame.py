@@ -231,8 +231,8 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert "o[3, 7] is " in said.out and "b[7, 0:256]" in said.out
     for asked in (command, ["blame"]):  # without what was expected: the values of the failed comparison
         assert main([*asked, wrong]) == 0
-        said = capsys.readouterr().out.splitlines()
-        assert said[0] == "128 of 4096 elements of o are wrong: o[:, 7], each about 2 times what is expected"
+        first, *_ = capsys.readouterr().out.splitlines()
+        assert first == "128 of 4096 elements of o are wrong: o[:, 7], each about 2 times what is expected"
     (tmp_path / "raw.bin").write_bytes(np.load(tmp_path / "ref.npy").tobytes())
     assert main(["blame", "--expected", str(tmp_path / "raw.bin"), wrong]) == 0
     assert "elements of o are wrong: o[:, 7]" in capsys.readouterr().out

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def matmul_kernel(a, b, c, M, N, K, sam, sbk, scm, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     m, n = tl.program_id(0), tl.program_id(1)
     rm = m * BM + tl.arange(0, BM)
@@ -19,7 +19,7 @@ def matmul_kernel(a, b, c, M, N, K, sam, sbk, scm, BM: tl.constexpr, BN: tl.cons
     tl.store(c + rm[:, None] * scm + rn[None, :], acc, mask=(rm[:, None] < M) & (rn[None, :] < N))
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def softmax_kernel(x, y, n, B: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, B)
