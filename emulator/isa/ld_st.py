@@ -404,17 +404,21 @@ def _ld(ins: Instr) -> Action:
             if wide:
                 return np.repeat(values.T, 32, axis=1)
             return _flat([int(extended(op, values[0, i : i + 1], w)[0]) for i, w in enumerate(widths)])
-        values = load(op, warp, active_addresses(warp, mask, address))
-        if mask is not None:
-            full = np.zeros((32, op.count), values.dtype)
-            full[mask] = values
-            values = full
-        columns = np.ascontiguousarray(values.T)
-        if wide or all(w == op.width for w in widths):
-            return columns if op.count > 1 else columns[0]
-        return _flat([extended(op, columns[i], w) for i, w in enumerate(widths)])
+        return _of_lanes(op, mask, load(op, warp, active_addresses(warp, mask, address)), widths)
 
     return run
+
+
+def _of_lanes(op: MemoryOp, mask: np.ndarray | None, values: np.ndarray, widths: Sequence[int]) -> Any:
+    """Return the registers that unsigned[n, count] of the active lanes become. widths: of the registers, in bytes."""
+    if mask is not None:
+        full = np.zeros((32, op.count), values.dtype)
+        full[mask] = values
+        values = full
+    columns = np.ascontiguousarray(values.T)
+    if 16 in widths or all(w == op.width for w in widths):
+        return columns if op.count > 1 else columns[0]
+    return _flat([extended(op, columns[i], w) for i, w in enumerate(widths)])
 
 
 def _flat(values: list[Any]) -> Any:
@@ -433,12 +437,17 @@ def extended(op: MemoryOp, values: np.ndarray, width: int) -> np.ndarray:
 def parameter_load(op: MemoryOp, widths: list[int]) -> Action:
     """Return the action of an ld.param whose address is in a register."""
 
-    def run(warp: Warp, mask: Any, address: Any) -> Any:
-        offset = int(address)
+    def values_at(warp: Warp, offset: int) -> np.ndarray:
         raw = warp.cta.launch.param_bytes[offset : offset + op.bytes]
         if len(raw) < op.bytes:
             raise OutOfBounds(f"ld.param at {offset}, {op.bytes} bytes: no such parameter", op.ins, warp)
-        values = np.frombuffer(raw, f"u{op.width}")
+        return np.frombuffer(raw, f"u{op.width}")
+
+    def run(warp: Warp, mask: Any, address: Any) -> Any:
+        if isinstance(address, np.ndarray):
+            rows = [values_at(warp, offset) for offset in active_addresses(warp, mask, address).tolist()]
+            return _of_lanes(op, mask, np.array(rows), widths)
+        values = values_at(warp, int(address))
         return _flat([int(extended(op, values[i : i + 1], w)[0]) for i, w in enumerate(widths)])
 
     return run

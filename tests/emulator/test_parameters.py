@@ -63,3 +63,19 @@ def test_generic_addresses_of_parameters() -> None:
     """
     launch(body, ".param .align 8 .b8 a[8]", struct.pack("<2I", 5, 70), out)
     assert out[0] == 75
+
+
+def test_each_lane_may_load_another_place() -> None:
+    """As in a copy of a tensor map by the lanes of a warp. Bytes are extended, and a part of the lanes loads."""
+    out = np.zeros((3, 32), np.uint32)
+    body = """
+    mov.u32 %r1, %tid.x; mul.wide.u32 %q1, %r1, 4; mov.b64 %q2, a; add.u64 %q3, %q2, %q1; add.u64 %q5, %q0, %q1;
+    mov.u32 %r4, 0; mov.u32 %r5, 0; mov.u32 %r6, 0; setp.lt.u32 %p1, %r1, 20;
+    ld.param.b32 %r4, [%q3]; st.global.u32 [%q5], %r4;
+    @%p1 ld.param.s8 %r5, [%q3]; st.global.u32 [%q5+128], %r5;
+    @%p1 ld.param.v2.u16 {%h1, %h2}, [%q3]; @%p1 cvt.u32.u16 %r6, %h2; st.global.u32 [%q5+256], %r6;
+    """
+    words = [0x10001 * 3 * i + 0x80 for i in range(32)]
+    launch(body, ".param .align 8 .b8 a[128]", struct.pack("<32I", *words), out)
+    signed = [((word & 0xFF) ^ 0x80) - 0x80 & 0xFFFFFFFF for word in words]
+    assert out.tolist() == [words, signed[:20] + [0] * 12, [word >> 16 for word in words[:20]] + [0] * 12]
