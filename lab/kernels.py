@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations, groupby
 from math import exp, log, sqrt
 from pathlib import Path
@@ -26,6 +26,8 @@ from lab import fa4, nvcc
 DATA: Final = Path(__file__).parent / "data"
 FIGURES: Final = DATA / "kernels.csv"
 LIGER: Final = DATA / "liger.csv"
+ORDINARY: Final = Path(__file__).parent / "ordinary.cu"
+SMALL: Final = "Small kernels: H200"
 LADDER: Final = DATA / "b200" / "thunderkittens.csv"
 H200: Final = Path(__file__).parents[1] / "results" / "sample" / "silicon-h200" / "times.csv"
 DIFFERENT: Final = 1.1
@@ -50,6 +52,8 @@ LAUNCH: Final = Path(__file__).parent / "thunderkittens.cu"
 DRIVER: Final = ("cuTensorMapEncodeTiled", "cuGetErrorString")
 """The functions of libcuda that the ladder links."""
 FLOPS: Final = 2.0 * 4096**3
+FLUSHED: Final = ("--l2", "dirty")
+"""After a flush that writes, as that of Triton's do_bench."""
 OPTIONS: Final = (
     *("-std=c++20", "-O3", "--use_fast_math", "--expt-extended-lambda", "--expt-relaxed-constexpr", "-DNDEBUG"),
     *(
@@ -195,6 +199,19 @@ def thunderkittens(checkout: Path) -> Iterator[Point]:
         yield Point("ThunderKittens' ladder", f"level {row['level']}", kind, "no", us, 1e6 * last["seconds"])
 
 
+def ordinary() -> Iterator[Point]:
+    """Compile and predict lab/ordinary.cu, whose kernels ran after a flush that writes. Half of them are fitted to."""
+    compiler, points = nvcc.compiler(), [each for each in known() if each.name == SMALL]
+    if compiler is None:
+        raise FileNotFoundError(nvcc.MISSING)
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "ordinary"
+        subprocess.run([compiler, "-O3", "-std=c++17", "-arch=sm_90a", "-o", program, ORDINARY], check=True)
+        found = nvcc.predicted(program, "h200", "once", "", options=FLUSHED)
+    for each, last in zip(points, found, strict=True):
+        yield replace(each, kind=last["range"]["kind"], predicted_us=1e6 * last["seconds"])
+
+
 def liger(version: str) -> Iterator[Point]:
     """Predict the kernels of an installed release of Liger-Kernel, all sizes of a kernel in one run."""
     measured = [row for row in rows(LIGER) if row["version"] == version]
@@ -203,7 +220,7 @@ def liger(version: str) -> Iterator[Point]:
         with tempfile.TemporaryDirectory() as folder:
             script = Path(folder) / "liger.py"
             script.write_bytes((Path(__file__).parent / "liger.py").read_bytes())
-            found = nvcc.predicted(script, chip_name, kernel, *sizes)
+            found = nvcc.predicted(script, chip_name, kernel, *sizes, options=FLUSHED)
         for (size, us), last in zip(sizes.items(), found, strict=True):
             name = f"Liger-Kernel: {chip_name.upper()}, {kernel}"
             yield Point(name, size, last["range"]["kind"], "no", us, 1e6 * last["seconds"])
@@ -253,6 +270,7 @@ def main() -> int:
     parser.add_argument(
         "--flash-attention", action="store_true", help="predict it again; it needs flash-attn-4, triton"
     )
+    parser.add_argument("--ordinary", action="store_true", help="predict lab/ordinary.cu again; it needs nvcc")
     parser.add_argument(
         "--write", action="store_true", help="write lab/data/kernels.csv and emulator/clock/ranges.toml"
     )
@@ -261,6 +279,7 @@ def main() -> int:
     )
     given = parser.parse_args()
     new = [] if given.thunderkittens is None else list(thunderkittens(given.thunderkittens.resolve()))
+    new += ordinary() if given.ordinary else ()
     new += flash_attention() if given.flash_attention else ()
     new += [] if given.liger is None else list(liger(given.liger))
     names = {each.name for each in new}

@@ -64,6 +64,7 @@ class Chip:
     peer_copy_latency: float
     global_latency: float
     l2_latency: float
+    l1_bytes_per_cycle: float
     arrive_latency: float
     try_wait_latency: float
     try_wait_cycles: float
@@ -143,9 +144,12 @@ class Chip:
         """Return the bytes per cycle that each of `sms` SMs can store to L2."""
         return self.l2_store_bytes_per_us / (1e3 * self.max_clock_ghz * sms)
 
-    def load_latency(self, hbm: float) -> float:
-        """Return the mean latency of warps' own loads that L1 does not hold if a share of them waits for HBM."""
-        return hbm * self.global_latency + (1 - hbm) * self.l2_latency
+    def load_latency(self, hbm: float, spread: float = 0.0) -> float:
+        """Return the mean latency of warps' own loads that L1 does not hold if a share of them waits for HBM.
+
+        spread: the probability that a load has lines in both halves of L2. `l2_latency` is a mean of these.
+        """
+        return hbm * self.global_latency + (1 - hbm) * (self.l2_latency + spread * self.l2_far_cycles / 2)
 
     def hbm_share(self, sms: int, ghz: float) -> float:
         """Return the HBM bandwidth of each of `sms` SMs in bytes per SM cycle at `ghz`. HBM has a clock of its own."""

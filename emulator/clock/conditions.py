@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-L2State = Literal["cold", "warm"]
+L2State = Literal["cold", "warm", "dirty"]
 Data = Literal["random", "zeros"]
 Branches = Literal["assumed", "executed"]
 
@@ -14,8 +14,8 @@ Branches = Literal["assumed", "executed"]
 class Conditions:
     """The conditions of a launch.
 
-    l2: "cold" if L2 holds nothing that the launch reads, as after a flush; "warm" if the same launch was made before
-    it.
+    l2: "cold" if L2 holds nothing that the launch reads; "warm" if the same launch was made before it; "dirty" if it
+    is full of other data that HBM does not have yet, as after a flush that writes.
     data: the operands of the tensor cores, which decide their power.
     ghz: a fixed clock rate; None for the chip's own, which power limits.
     branches: the outcomes of branches that depend on comparisons of data: "assumed" if the comparisons are taken to be

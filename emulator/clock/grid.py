@@ -23,7 +23,7 @@ from ..chip import CTAS_AN_SM, LANES, REGISTERS_AN_SM, SHARED_BYTES_AN_SM, THREA
 from ..machine.launch.launch import Dim3, Launch
 from ..program import Program
 from ..ptx.kinds import Kind
-from .accesses import L1_BYTES, RECORDED, Cta, Load, footprints, measured
+from .accesses import HBM_SECTORS, L1_BYTES, RECORDED, Cta, Load, extents, footprints, measured
 from .chips import Chip
 from .conditions import Conditions
 from .origins import POINTER_BYTES, Origin
@@ -32,7 +32,7 @@ from .registers import Registers
 from .reuse import Loads, reused
 from .segment import LSU
 from .skeleton import Skeleton
-from .timeline import Ordinary, Timeline
+from .timeline import Ordinary, Timeline, Traffic
 from .trace import Trace
 from .uncertainty import BY_WARPS, GATHERS, NARROW, STORES
 from .walk import Walk
@@ -50,6 +50,13 @@ SAMPLES_IN_ORDER: Final = 16
 """The same numbers for clusters all of whose warps have to run."""
 MAX_EXECUTED: Final = 5
 """The maximum number of distinct amounts of work to execute; times between them are interpolated."""
+OUT_OF_STEP: Final = 4.0
+"""The exponent of the times of clusters alone and of HBM in their joint time, which is the longer one if they differ
+much. Fitted: lab/ordinary.cu on an H200, the points that
+lab/data/kernels.csv names."""
+DIRTY: Final = 0.7
+"""The share of L2 that dirty lines take after a flush. Fitted: lab/ordinary.cu on an H200, the points that
+lab/data/kernels.csv names."""
 MEMORY_MATTERS: Final = 0.5
 """The use of L2's or HBM's bandwidth below which clusters are not faster if fewer SMs share it."""
 
@@ -133,7 +140,7 @@ class Grid:
         self, chip: Chip, launch: Launch, program: Program, skeleton: Skeleton, conditions: Conditions
     ) -> None:
         self._chip, self._launch, self._program, self._skeleton = chip, launch, program, skeleton
-        self._warm = conditions.l2 == "warm"
+        self._warm, self._dirty = conditions.l2 == "warm", conditions.l2 == "dirty"
         self.outcomes: Outcomes | None = None
         """The outcomes of comparisons of data."""
         if conditions.branches == "executed" and skeleton.decided:
@@ -145,6 +152,8 @@ class Grid:
         self._first_misses: dict[int, float] = {}
         self._merged: dict[int, float] = {}
         self._ordinary: dict[Origin, Ordinary] = {}
+        self._extents: dict[Origin, float] = {}
+        self._traffic = Traffic()
         self._loads: dict[int, Load] = {}
         self._shares: dict[str, float] = {}
         self.registers: Registers | None = None
@@ -189,6 +198,7 @@ class Grid:
             self._merged = {}
         sampled, works, loads = self._work_samples(loader)
         self._reuse(whole, occupancy.slots, loader, loads)
+        self._traffic = self._other_traffic(whole, by_warps)
         return occupancy, sampled, works
 
     def _accessible(self, tensors: Iterable[Tensor]) -> float:
@@ -205,6 +215,17 @@ class Grid:
             elif least:
                 found[address] = least
         return sum(found.values()) or inf
+
+    def _other_traffic(self, whole: Walk, by_warps: Mapping[Origin, float]) -> Traffic:
+        """Return HBM's traffic besides loads. Of what L2 holds at the end of a launch it has written nothing yet."""
+        loaded = sum(size * self._misses[tensor.address] for tensor, size in whole.loaded.items())
+        loaded += sum(size * self._ordinary[origin].hbm for origin, size in by_warps.items())
+        stored, size = float(whole.stored), len(self._indices) * (loaded + whole.stored)
+        displaced = 0.0
+        if self._dirty and size:
+            held = min(DIRTY * self._chip.l2_bytes / size, 1.0)
+            displaced = held * loaded / (loaded + stored)
+        return Traffic(displaced, stored / loaded if loaded else 0.0)
 
     @property
     def exceeds(self) -> bool:
@@ -263,16 +284,14 @@ class Grid:
             index = self._indices[sampled[works.index(work)]]
             shown = trace if not executed else None
             timeline = Timeline(**self._sharing(count), trace=shown, ghz=ghz, has_code=count > slots)
-            ran = timeline.run([index] * together, together)
-            times[work.instructions] = sum(c.end - c.start for c in ran) / len(ran)
-            executed.append((work, ran[0], timeline.sms))
+            times[work.instructions] = _mean_time(timeline, index, together)
+            executed.append((work, timeline.finished[0], timeline.sms))
         each = [_interpolated(times, works[bisect_right(sampled, i) - 1].instructions) for i in range(count)]
         if count > slots and (left := count % slots):
             alone = min(together, -(-left * self._size // self._chip.sms))
             if alone < together or _waits_for_memory(timeline):  # the last wave's clusters share with fewer others
                 timeline = Timeline(**self._sharing(left), ghz=ghz, has_code=True)
-                ran = timeline.run([index] * alone, alone)
-                faster = sum(c.end - c.start for c in ran) / len(ran) / times[work.instructions]
+                faster = _mean_time(timeline, index, alone) / times[work.instructions]
                 each[-left:] = [cycles * min(faster, 1.0) for cycles in each[-left:]]
         found = _represented(executed, works, together)
         return self._with_memory(GridTime(_scheduled(each, slots), occupancy, found), ghz)
@@ -289,7 +308,7 @@ class Grid:
         chip, near = self._chip, self._chip.shared_latency
 
         def latency(i: int, load: Load) -> float:
-            far = chip.load_latency(self._ordinary[self._skeleton.sites[i].origin].waits)
+            far = chip.load_latency(self._ordinary[self._skeleton.sites[i].origin].waits, load.spread)
             return load.waits * far + (1 - load.waits) * near
 
         return {i: replace(load, latency=latency(i, load)) for i, load in self._loads.items()}
@@ -308,6 +327,11 @@ class Grid:
         start, most = self._indices.index(index), RECORDED // count
         others = self._indices[start + step :: step][: max(most - 1, 0)]
         walked = [first, *(self._requests_of(other) for other in others[: 2 * occupancy.resident - 1])]
+        spans = extents(first, sites)
+        if any(end < inf for _, end in spans.values()):
+            last = extents(self._requests_of(self._indices[-1]), sites)
+            ends = {origin: (*span, *last.get(origin, span)) for origin, span in spans.items()}
+            self._extents = {origin: max(each) - min(each) for origin, each in ends.items()}
         at_once = min(occupancy.resident, -(-len(walked) // 2))
         groups = [walked[-2 * at_once : -at_once], walked[-at_once:]]
         shared = occupancy.resident * self._launch.shared_bytes
@@ -342,22 +366,38 @@ class Grid:
         only for bytes that no earlier wave has read. by_warps: the bytes that L2 sends for a cluster.
         """
         clusters, touched = len(self._indices), 0.0
-        distinct = footprints(whole.requests[0], self._skeleton.sites) if by_warps else {}
+        requests, sites = whole.requests[0], self._skeleton.sites
+        distinct, read = (footprints(requests, sites, n) if by_warps else {} for n in (1, HBM_SECTORS))
+        at_once = min(occupancy.slots, clusters)
+        a_wave = float(whole.stored * at_once)
+        found: dict[Origin, tuple[float, float, float]] = {}
         for origin, size in by_warps.items():
             mine = min(size, self._size * distinct.get(origin, size))
-            there = min(self._loadable(origin), clusters * mine)
-            once = min(1.0, there / (clusters * size)) if size else 1.0
-            waits = min(mine / size, max(once, mine / size * occupancy.slots / clusters)) if size else 1.0
+            pairs = read[origin] / distinct[origin] if distinct.get(origin) else 1.0
+            there = min(self._loadable(origin), clusters * mine * pairs)
+            found[origin] = mine, pairs, there
+            a_wave += min(there, at_once * mine * pairs)
+        for origin, (mine, pairs, there) in found.items():
+            size = by_warps[origin]
+            once = min(pairs, there / (clusters * size)) if size else 1.0
+            waits = min(mine / size, max(min(once, 1.0), mine / size * at_once / clusters)) if size else 1.0
+            if a_wave > self._chip.l2_bytes:  # a cluster finds nothing in L2 that it has loaded before
+                kept = there / (clusters * mine * pairs) if mine else 1.0
+                once, waits = max(once, pairs * kept), max(waits, kept)
             self._ordinary[origin] = Ordinary(once, waits)
-            touched += min(clusters * size, there)
+            touched += min(clusters * size * pairs, there)
         return touched
 
     def _loadable(self, origin: Origin) -> float:
-        """Return the bytes of the allocations that parameters point to; if none does, of all that may be read."""
+        """Return the bytes of the allocations that parameters point to; if none does, of all that may be read.
+
+        At most those of the region that clusters read again and again.
+        """
         memory, words = self._launch.memory, self._launch.param_bytes
         at = [int.from_bytes(words[i : i + POINTER_BYTES], "little") for i in origin]
         found = {known.address: known.size for each in at if (known := memory.known(each, each + 1)) is not None}
-        return sum(found.values()) or min(self._accessible(()), float(sum(a.size for a in memory.allocations)))
+        allocated = float(sum(found.values()) or min(self._accessible(()), sum(a.size for a in memory.allocations)))
+        return min(allocated, self._extents.get(origin, inf))
 
     @property
     def shares(self) -> dict[str, float]:
@@ -397,6 +437,7 @@ class Grid:
             "merged": self._merged,
             "holds": self._holds,
             "ordinary": self._ordinary,
+            "traffic": self._traffic,
             "outcomes": self.outcomes,
         }
 
@@ -481,6 +522,18 @@ class Grid:
         cycles = max(cluster.end for cluster in ran)
         executed = [Executed(ran[0], timeline.sms, len(mine), 1.0, 1.0)]
         return self._with_memory(GridTime(cycles, occupancy, executed), ghz)
+
+
+def _mean_time(timeline: Timeline, index: Dim3, together: int) -> float:
+    """Run clusters that are alike at the same time; return the mean cycles of one.
+
+    If SMs are out of step, clusters also wait for the loads of others from HBM, at random: the closer the time that
+    HBM takes for all of them is to that of a cluster which has HBM for itself, the more.
+    """
+    ran = timeline.run([index] * together, together)
+    alone = sum(cluster.end - cluster.start for cluster in ran) / len(ran)
+    in_hbm = max(sm.awaited for sm in timeline.sms) * timeline.traffic.all / timeline.hbm_share
+    return float((alone**OUT_OF_STEP + in_hbm**OUT_OF_STEP) ** (1 / OUT_OF_STEP))
 
 
 def _waits_for_memory(timeline: Timeline) -> bool:

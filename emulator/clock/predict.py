@@ -25,6 +25,11 @@ from .trace import Trace
 from .uncertainty import BY_WARPS, GATHERS, LAUNCH, never_compared, range_of
 
 READ_ONCE: Final = "each tensor that TMA loads is read from HBM once; repeated loads of the same bytes hit L2"
+ATOMICS: Final = ("atom.global", "red.global", "atom", "red")
+ATOMIC_CYCLES: Final = 3.5
+ATOMICS_MATTER: Final = 0.1
+"""An H200's L2 takes 3.5 cycles for each lane that adds f32 to one word, 1.45 for u32 (lab/ordinary.cu). The model
+lacks it if one lane of each warp's atomics would take more than this share of a launch."""
 HBM_MATTERS: Final = 0.25
 """HBM use below which HBM does not bound a launch; at a lower clock HBM is even less busy."""
 
@@ -87,6 +92,8 @@ def predict(
     pace, fastest = timed.pace(time), timed.fastest(time)
     figures |= skeleton.figures
     occupancy, used = time.occupancy, busy(chip, time, pace)
+    instructions = issued(time, skeleton.segments, places)
+    atomics = occupancy.clusters * sum(instructions.get(name, 0.0) for name in ATOMICS)
     shares = timed.grid.shares | {LAUNCH: chip.launch_us * 1e-6 / pace.seconds}
     return Prediction(
         chip.name,
@@ -94,7 +101,7 @@ def predict(
         time.cycles,
         pace,
         fastest,
-        range_of(bound(used), shares[BY_WARPS], shares[LAUNCH], tuple(_missing(grid, skeleton))),
+        range_of(bound(used), shares[BY_WARPS], shares[LAUNCH], tuple(_missing(grid, skeleton, atomics, time))),
         time.used.get("flops", 0.0) * occupancy.clusters,
         time.used.get(ISSUE, 0.0) * occupancy.clusters,
         _roofline(chip, time, pace.ghz),
@@ -107,7 +114,7 @@ def predict(
         timed.grid.registers,
         tuple(roles(time, skeleton.segments, places)),
         tuple(lines(time, skeleton.segments, places)),
-        issued(time, skeleton.segments, places),
+        instructions,
         tuple(_assumptions(chip, skeleton, timed, time, figures)),
         tuple(never_compared(chip, figures, shares)),
         conditions,
@@ -115,12 +122,14 @@ def predict(
     )
 
 
-def _missing(grid: Grid, skeleton: Skeleton) -> Iterator[str]:
-    """Yield the properties of a launch that the model lacks."""
+def _missing(grid: Grid, skeleton: Skeleton, atomics: float, time: GridTime) -> Iterator[str]:
+    """Yield the properties of a launch that the model lacks. atomics: instructions of all warps."""
     if grid.exceeds and (grid.shares[BY_WARPS] or grid.shares[GATHERS]):
         yield "what a full L2 drops of gathers and ordinary loads"
     if skeleton.polls:
         yield "waiting for other CTAs through global memory"
+    if ATOMIC_CYCLES * atomics > ATOMICS_MATTER * time.cycles:
+        yield "contention of atomics in L2"
 
 
 def _roofline(chip: Chip, time: GridTime, ghz: float) -> Roofline | None:

@@ -281,17 +281,18 @@ def segments(
     parts = [[0.0] * len(PIPES) for _ in range(count)]
     over = [[0.0] * len(PIPES) for _ in range(count)]
     asked = sum(node.asked for _, node in pending)
-    loaded, flops = [defaultdict[Origin, float](float) for _ in range(count)], 0.0
+    loaded, flops = [defaultdict[Origin, list[float]](list) for _ in range(count)], 0.0
     whole = defaultdict[Origin, float](float)
-    slack = [inf] * count
+    slack, used = [inf] * count, [inf] * count
     for at, node in pending:
         i = min(int(at - start) // SLICE, count - 1)
         ends = min(start + SLICE * (i + 1), end)
         if node.pipe == LSU:
             slack[i] = min(slack[i], node.slack)
         if node.loaded:
-            loaded[i][node.origin] += node.loaded
+            loaded[i][node.origin].append(node.loaded)
             whole[node.origin] += node.loaded
+            used[i] = min(used[i], at + node.latency + node.slack - ends)
         flops += node.flops
         for pipe, cycles in {ISSUE: 1.0, node.pipe: node.width}.items():
             parts[i][pipe] += cycles
@@ -301,8 +302,9 @@ def segments(
         Slice(
             min(SLICE, end - start - SLICE * i),
             tuple((p, c, o) for p, (c, o) in enumerate(zip(part, over[i], strict=True)) if c),
-            tuple(loaded[i].items()),
+            tuple((origin, sum(sizes), len(sizes)) for origin, sizes in loaded[i].items()),
             0.0 if slack[i] == inf else slack[i],
+            max(used[i], 0.0),
             tuple(_within(waits, start + SLICE * i, min(start + SLICE * (i + 1), end))),
         )
         for i, part in enumerate(parts)

@@ -63,16 +63,19 @@ class Slice:
     """At most SLICE cycles of a schedule.
 
     demands: (pipe, cycles of use, how many of these may lie after the slice's end) for each pipe.
-    loaded: bytes of global memory that a warp's loads read, by the parameters that their addresses follow from.
-    slack: cycles of the schedule after the slice before the first use of what its LSU instructions load.
+    loaded: bytes of global memory that a warp's loads read, by the parameters that their addresses follow from, and the
+    number of these loads.
+    slack: cycles of the schedule after the slice before the first use of what its LSU instructions load. used: the
+    same for its loads of global memory, with their latency.
     awaited: the waits in the slice for values from L2 or HBM: (PTX line of the instruction that waits, cycles, whether
     the wait begins here).
     """
 
     cycles: float
     demands: tuple[tuple[int, float, float], ...]
-    loaded: tuple[tuple[Origin, float], ...] = ()
+    loaded: tuple[tuple[Origin, float, int], ...] = ()
     slack: float = 0.0
+    used: float = 0.0
     awaited: tuple[tuple[int, float, bool], ...] = ()
 
 
@@ -318,7 +321,8 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
     """Return the cost of a memory access. Without known addresses there are no bank conflicts.
 
     An access to another CTA's shared memory has a longer latency and less bandwidth. An access to global memory takes a
-    cycle for each line of 128 bytes. load: what a load of global memory requests in this launch, None if not known.
+    cycle for each line of 128 bytes, and L1 gives the bytes of a load at a rate of its own. load: what a load of global
+    memory requests in this launch, None if not known.
     """
     instr = effect.instr
     count, width = _shape(instr)
@@ -326,7 +330,9 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
     cycles = least = _least_cycles(instr, chip)
     addressed = _addressed(instr)
     if load is not None:
-        return LSU, max(load.lines, least * load.lanes), load.latency + max(load.lines - least, 0.0)
+        given = min(load.asked, LANES * count * width * load.lanes)
+        cycles = max(load.lines, least * load.lanes, given / chip.l1_bytes_per_cycle)
+        return LSU, cycles, load.latency + max(cycles - least, 0.0)
     if near and not peer and (addresses := lanes.of(addressed)) is not None:
         if instr.kind in MATRIX_ACCESSES:
             cycles = float(wavefronts(addresses[: MATRIX_ROWS * count], MATRIX_ROW_BYTES))
@@ -335,6 +341,9 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
     local = not OWN_SPACES.isdisjoint(instr.modifiers)
     if not near and not local and (addresses := lanes.of_lines(addressed)) is not None:
         cycles = max(cycles, float(lines(addresses, count * width)))
+        if instr.kind is Kind.LOAD:
+            given = min(SECTOR_BYTES * sectors(addresses, count * width), LANES * count * width)
+            cycles = max(cycles, given / chip.l1_bytes_per_cycle)
     if instr.kind in (Kind.STORE, Kind.REDUCTION, Kind.MATRIX_STORE):
         return LSU, cycles, cycles
     if peer:

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import prod
+from math import hypot, log, prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ from ..chip import LANES, RANK_SHIFT
 from ..errors import BarrierError, Deadlock
 from ..machine.launch.statistics import INSTRUCTIONS, LOADED
 from .chips import Chip
-from .segment import ALU, FMA, ISSUE, LSU, MUFU, SUB_PARTITIONS, Segment
+from .segment import ALU, FMA, ISSUE, LSU, MUFU, SLICE, SUB_PARTITIONS, Segment
 from .trace import COPIES, TENSOR_CORE, Trace, Track
 from .warps import Prefetch, Sm, Tensor, TimedCluster, TimedCta, TimedWarp
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .outcomes import Outcomes
 
 INFINITY = float("inf")
+ROUNDING = 1e-6
+"""Cycles by which sums of a schedule's slices may differ."""
 CAUSES: Final = {COPIES: "TMA", TENSOR_CORE: "tensor core"}
 """The reasons of waits at mbarriers, by the track of the last arrival; other arrivals are of warps."""
 BARRIER: Final = "barrier"
@@ -63,6 +65,30 @@ class Ordinary:
 
 
 EVERYTHING: Final = Ordinary(1.0, 1.0)
+LATER: Final = 0.17
+"""How much later, as a share of HBM's latency, the last of several loads comes, times the logarithm of their number."""
+AMONG_STORES: Final = 0.26
+"""How much longer HBM's latency is if a launch stores half as much as it loads or more. Both fitted: lab/ordinary.cu on
+an H200, the points that lab/data/kernels.csv names."""
+BUSY: Final = 0.3
+"""The time of the bytes in flight, as a share of the latency, from which HBM often turns between loads and stores."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """HBM's traffic besides loads.
+
+    displaced: dirty bytes of other data that L2 writes to HBM for each byte that the launch loads from HBM or stores.
+    stored: bytes that the launch stores for each that it loads from HBM.
+    """
+
+    displaced: float = 0.0
+    stored: float = 0.0
+
+    @property
+    def all(self) -> float:
+        """The bytes that HBM moves for each loaded one."""
+        return (1 + self.displaced) * (1 + self.stored)
 
 
 class Timeline:
@@ -75,6 +101,7 @@ class Timeline:
     merged: the share of a tensor's loaded bytes that another SM is fetching from HBM at the same time, default 0.
     holds: L2 holds all that the launch reads and writes.
     ordinary: which bytes of warps' own loads come from HBM, by the parameters that their addresses follow from.
+    traffic: HBM's, besides loads.
     outcomes: of comparisons of data; without them they are false.
     has_code: earlier clusters have run on the SMs, so that their instruction caches hold the code.
     """
@@ -93,6 +120,7 @@ class Timeline:
         merged: Mapping[int, float] = MappingProxyType({}),
         holds: bool = False,
         ordinary: Mapping[Origin, Ordinary] = MappingProxyType({}),
+        traffic: Traffic = Traffic(),
         outcomes: Outcomes | None = None,
         has_code: bool = False,
     ) -> None:
@@ -101,7 +129,7 @@ class Timeline:
         self.trace, self.holds, self.outcomes = trace, holds, outcomes
         self.fetch_cycles = 0.0 if has_code else chip.fetch_cycles
         self.burst_cycles = INFINITY if has_code else chip.burst_cycles
-        self.ordinary = ordinary
+        self.ordinary, self.traffic, self._in_step = ordinary, traffic, not has_code
         self.ghz = ghz or chip.max_clock_ghz
         self.hbm_share = min(chip.hbm_share(sharers, self.ghz), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
@@ -260,8 +288,15 @@ class Timeline:
         horizon = self._heap[0][0] if self._heap else INFINITY
         began, shown, stalled, slices = now, now, 0.0, segment.slices
         i, count = warp.at, len(slices)
-        delay, port, late = self.chip.mma_delay, warp.index % SUB_PARTITIONS, warp.late
-        while i < count and now <= horizon:
+        delay, port, late, due = self.chip.mma_delay, warp.index % SUB_PARTITIONS, warp.late, warp.due
+        while now <= horizon:
+            if due and due[0][0] <= warp.progress:
+                there = max(heapq.heappop(due)[1], now)
+                shown = self._awaited(warp, ((segment.line, there - now, True),), shown, now, there)
+                now, stalled = there, stalled + there - now
+                continue
+            if i == count:
+                break
             if late and late[0][0] <= warp.progress:
                 now = max(now, heapq.heappop(late)[1])
                 continue
@@ -287,42 +322,75 @@ class Timeline:
                     free[pipe] = taken
                 if taken - over > end:
                     end = taken - over
-            waits = part.awaited
-            if part.loaded and (there := self._load_by_warp(sm, now, part.loaded)) > end:
-                waits, end = (*waits, (segment.line, there - end, True)), there
-            if waits:
-                for line, awaited, begins in waits:
-                    warp.stalled(line, awaited, begins)
-                    stalled += awaited
-                if self.trace is not None:  # a slice is shown as a wait or not, by the larger part of it
-                    self.trace.ran(warp, shown, now)
-                    self.trace.ran(warp, now, end, 2 * sum(awaited for _, awaited, _ in waits) > end - now)
-                    shown = end
+            if part.loaded and (more := self._load_by_warp(warp, now, part.loaded)) > 0:
+                heapq.heappush(due, (warp.progress + part.used - ROUNDING, end + part.used + more))
+            if part.awaited:
+                shown = self._awaited(warp, part.awaited, shown, now, end)
+                stalled += sum(awaited for _, awaited, _ in part.awaited)
             now = end
             i += 1
         warp.running_cycles += now - began - stalled
         if self.trace is not None:
             self.trace.ran(warp, shown, now)
         warp.at = i
-        if i == count:
+        if i == count and not warp.is_due:
             warp.segment = None
         return now
 
-    def _load_by_warp(self, sm: Sm, now: float, loaded: Iterable[tuple[Origin, float]]) -> float:
-        """Load bytes by ordinary loads; return when the warp may continue.
+    def _awaited(
+        self, warp: TimedWarp, waits: Sequence[tuple[int, float, bool]], shown: float, now: float, end: float
+    ) -> float:
+        """Record waits for values from L2 or HBM from `now` to `end`; return until when the trace shows the warp."""
+        for line, awaited, begins in waits:
+            if awaited:
+                warp.stalled(line, awaited, begins)
+        if self.trace is None:
+            return shown
+        self.trace.ran(warp, shown, now)
+        self.trace.ran(warp, now, end, 2 * sum(awaited for _, awaited, _ in waits) > end - now)  # by the larger part
+        return end
 
-        Their latency is part of the segment. A warp is held up if the bytes take longer than that.
-        """
-        chip, over = self.chip, 0.0
-        for origin, size in loaded:
+    def _load_by_warp(self, warp: TimedWarp, now: float, loaded: Iterable[tuple[Origin, float, int]]) -> float:
+        """Load bytes by ordinary loads; return by how much they take longer than their latency in the segment."""
+        chip, sm, more = self.chip, warp.sm, 0.0
+        for origin, size, loads in loaded:
             share = self.ordinary.get(origin, EVERYTHING)
-            in_hbm = size * share.hbm
-            sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.l2_share
-            sm.hbm = max(sm.hbm, now - self.burst_cycles) + in_hbm / self.hbm_share
+            latency, in_hbm = chip.load_latency(share.waits), size * share.hbm
+            sm.l2 = max(sm.l2, now - self.burst_cycles) + size / self.l2_share
             sm.use("L2 bytes", size)
-            sm.use("HBM bytes", in_hbm)
-            over = max(over, max(sm.l2, sm.hbm if in_hbm else 0.0) - chip.load_latency(share.waits))
-        return over
+            more = max(more, sm.l2 - now - latency)
+            if in_hbm:
+                self._move(sm, now, in_hbm, self.burst_cycles)
+                warp.asked = loads + (warp.asked if now < warp.asked_until else 0)
+                warp.asked_until = now + latency - SLICE
+                queued = self._queued(sm, now, in_hbm, latency, warp.asked)
+                more = max(more, sm.hbm - now - latency, share.waits * queued)
+        return more
+
+    def _move(self, sm: Sm, now: float, size: float, burst: float) -> None:
+        """Move bytes between HBM and L2, and the dirty bytes that they displace."""
+        size *= 1 + self.traffic.displaced
+        sm.hbm = max(sm.hbm, now - burst) + size / self.hbm_share
+        sm.use("HBM bytes", size)
+
+    def _queued(self, sm: Sm, now: float, size: float, latency: float, loads: int) -> float:
+        """Return how much longer than its latency a warp's load from HBM takes.
+
+        It waits for the bytes that the SM has in flight; SMs that are out of step wait for each other: see `Grid`.
+        loads: those that the warp has in flight.
+        """
+        most, mixed = self.chip.global_latency, AMONG_STORES * min(2 * self.traffic.stored, 1.0)
+        alone = latency + most * LATER * log(loads)
+        if not self._in_step:
+            sm.awaited += size
+            return alone + most * mixed - latency
+        while sm.flying and sm.flying[0][0] <= now:
+            sm.in_flight -= sm.flying.popleft()[1]
+        sm.in_flight += size
+        queue = sm.in_flight * self.traffic.all / self.hbm_share
+        taken = hypot(alone + most * mixed * min(queue / (BUSY * alone), 1.0), queue)
+        sm.flying.append((now + taken, size))
+        return taken - latency
 
     def _multiply_by_warp(self, sm: Sm, flops: float) -> None:
         """Count the products of mma.sync."""
@@ -391,10 +459,9 @@ class Timeline:
         chip = self.chip
         missing = size * self.first_misses.get(max((at for at in self.first_misses if at <= address), default=0), 1.0)
         sm.coming += missing
-        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + missing / self.hbm_share
+        self._move(sm, now, missing, chip.burst_cycles)
         latency = chip.global_latency + (sm.outstanding + sm.coming) / self.queue_bytes_per_cycle
         done = max(now + latency, sm.hbm)
-        sm.use("HBM bytes", missing)
         sm.prefetched.append(Prefetch(address, missing, done))
         self.at(done, partial(self._came, sm, missing))
 
@@ -439,11 +506,10 @@ class Timeline:
         queued = from_hbm * (sm.outstanding + sm.coming) / self.queue_bytes_per_cycle
         if from_hbm and not sm.streams and chip.start_cycles:
             sm.streams, sm.hbm = True, max(sm.hbm, now + route.latency + chip.start_cycles)
-        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * from_hbm / self.hbm_share
+        self._move(sm, now, size * from_hbm, chip.burst_cycles)
         rate = route.l2_shared_rate if from_hbm <= SHARED else route.l2_rate
         sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / rate
         sm.use("L2 bytes", size * self.l2_share / rate)
-        sm.use("HBM bytes", size * from_hbm)
         latency += chip.cold_latency if now < sm.warm else 0.0
         sm.to_l2 = max(sm.to_l2, now) + size / route.width
         filled = sm.to_l2 + route.latency - saving
@@ -455,18 +521,17 @@ class Timeline:
     def store(self, sm: Sm, now: float, size: float, asked: float | None = None) -> tuple[float, float]:
         """Return (completion time, time at which the source was read) of a store to global memory.
 
-        asked: the bytes that are stored, if L2 gets whole sectors of which others are part. L2 joins them for HBM.
+        asked: the bytes that a warp stores, of whole sectors that L2 gets. L2 joins sectors, and buffers them for HBM.
         """
         chip = self.chip
         sm.to_l2 = max(sm.to_l2, now) + size / chip.store_bytes_per_cycle
         sm.out = max(sm.out, sm.to_l2)
         to_hbm = 0.0 if self.holds else size if asked is None else asked
-        sm.hbm = max(sm.hbm, now - self.burst_cycles) + to_hbm / self.hbm_share
-        sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.store_share
+        self._move(sm, now, to_hbm, self.burst_cycles)
+        sm.l2 = max(sm.l2, now - (chip if asked is None else self).burst_cycles) + size / self.store_share
         sm.use("L2 bytes", size * self.l2_share / self.store_share)
-        sm.use("HBM bytes", to_hbm)
         sm.occupy_port(size / chip.smem_bytes_per_cycle)
-        sm.out = max(sm.out, sm.hbm if to_hbm else 0.0, sm.l2)
+        sm.out = max(sm.out, sm.hbm if to_hbm and asked is None else 0.0, sm.l2)
         return sm.out + chip.tma_store_latency, sm.out
 
     def _landed(self, sm: Sm, size: int, _now: float) -> None:

@@ -83,6 +83,10 @@ class Sm:
         """The total cycles by which ordinary instructions delayed them: both use the register file."""
         self.outstanding, self.coming = 0, 0.0
         """Bytes of loads under way, and of prefetches to L2."""
+        self.flying: deque[tuple[float, float]] = deque()
+        """(completion time, bytes) of warps' own loads from HBM, of `in_flight` bytes in all."""
+        self.in_flight = self.awaited = 0.0
+        """awaited: the bytes of such loads, if SMs are out of step."""
         self.prefetched: list[Prefetch] = []
         self.warm = float("inf")
         """The time at which the launch's first load completed. Earlier loads take longer."""
@@ -210,6 +214,10 @@ class TimedWarp:
         """The cycles of schedules that the warp has passed."""
         self.late: list[tuple[float, float]] = []
         """A heap of loads in the LSU's queue: the progress at which they are used first, and when the LSU is done."""
+        self.due: list[tuple[float, float]] = []
+        """The same for loads of global memory that take longer than their latency: the progress, and when they came."""
+        self.asked, self.asked_until = 0, 0.0
+        """The ordinary loads from HBM that it asked for without waiting for one, and a slice before the last came."""
         self.wait_result: Any = None
         """The result of the instruction at which the warp waited; None while it waits."""
         self.since: tuple[float, Instr, str] | None = None
@@ -254,6 +262,11 @@ class TimedWarp:
         """Return the value of a special register."""
         value = self.cta.sregs.get(name)
         return value if value is not None else of_warp(name, self.cta.launch.block, self.index, self.executed)
+
+    @property
+    def is_due(self) -> bool:
+        """True if it waits for a late load of global memory."""
+        return bool(self.due) and self.due[0][0] <= self.progress
 
     def visited(self, line: int, what: str) -> Waiting:
         """Record that the warp passed a wait. Warps of one role pass the same waits, even those that do not block.

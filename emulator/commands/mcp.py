@@ -84,7 +84,7 @@ class Tools:
         script: str,
         arguments: Sequence[str] = (),
         chip: str = "b200",
-        l2: Literal["cold", "warm"] = "cold",
+        l2: Literal["cold", "warm", "dirty"] = "cold",
         timeout_s: int = PATIENCE_S,
     ) -> str:
         """Predict the time of a script's launches: cycles, what bounds them, waits by mbarrier, source lines.

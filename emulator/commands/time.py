@@ -52,8 +52,8 @@ def add_command(commands: Any) -> None:
         "--l2",
         choices=get_args(L2State),
         default=USUAL.l2,
-        help="cold: L2 holds nothing that the launch reads, as after a flush; warm: the same launch was made before it "
-        "(default: %(default)s)",
+        help="cold: L2 holds nothing that the launch reads; warm: the same launch was made before it; dirty: L2 is "
+        "full of other data that goes to HBM first, as after a flush that writes (default: %(default)s)",
     )
     timed.add_argument(
         "--data",

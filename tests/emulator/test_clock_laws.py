@@ -13,6 +13,7 @@ from test_cp_async_bulk_tensor import tensor_map
 from emulator import emulate, launch, machine_code
 from emulator.clock.chips import Chip, chip
 from emulator.clock.conditions import Conditions
+from emulator.clock.operations.in_memory import PARTIAL
 from emulator.clock.prediction import Prediction
 from emulator.clock.reuse import Loads, reused
 from emulator.clock.timeline import Timeline
@@ -578,7 +579,7 @@ def test_scattered_stores_cost_whole_sectors_of_l2() -> None:
     data = np.zeros(148 * 64 * 32 * 128, np.uint8)
     dense, spread, far = (predicted(storing(stride), [data], 148) for stride in (4, 32, 128))
     moved = [found.busy["L2"] * found.cycles for found in (dense, spread, far)]
-    assert moved[1] == pytest.approx(8 * moved[0], rel=0.01) and moved[2] == pytest.approx(moved[1], rel=0.01)
+    assert moved[1] == pytest.approx(8 * PARTIAL * moved[0], rel=0.01) and moved[2] == pytest.approx(moved[1], rel=0.01)
     assert far.cycles >= spread.cycles >= 2 * (dense.cycles - B200.cta_launch)
 
 
@@ -618,8 +619,10 @@ def streamed(ctas: int, table: bool = False, chain: int = 0) -> Prediction:
 def test_each_array_is_read_from_hbm_once() -> None:
     """A table that all CTAs read costs no HBM bandwidth, and an array that is only stored is not read."""
     without, beside = streamed(148 * 6), streamed(148 * 6, table=True)
-    assert without.busy["HBM"] > 0.9
-    assert beside.cycles < 1.1 * without.cycles
+    without_bytes, beside_bytes = (each.busy["HBM"] * each.cycles for each in (without, beside))
+    assert without.busy["HBM"] > 0.85
+    assert beside_bytes == pytest.approx(without_bytes, rel=0.02)
+    assert beside.cycles < 1.15 * without.cycles  # its loads take time, but not of HBM
 
 
 def test_sms_share_hbm_as_each_needs_it_after_the_first_wave() -> None:
@@ -649,9 +652,12 @@ def l2_bytes(kibibytes: int, lanes: int = 32) -> float:
     return found.busy["L2"] * found.pace.cycles * B200.l2_share(148) / size
 
 
-@pytest.mark.parametrize(("kibibytes", "times"), [(64, 1), (192, 1), (512, 8)])
-def test_l1_holds_a_window_that_is_not_larger(kibibytes: int, times: int) -> None:
-    """It drops the least recently used lines: of a larger window, read in order, it holds nothing."""
+@pytest.mark.parametrize(("kibibytes", "times"), [(64, 1), (192, 1), (320, 3.65), (512, 6.57)])
+def test_l1_holds_a_window_that_is_not_larger(kibibytes: int, times: float) -> None:
+    """It drops random lines, so it holds a part of a larger window.
+
+    A line survives a round of m misses with probability exp(-m / lines): 0.81 of the lines of 512 KiB are missed again.
+    """
     assert l2_bytes(kibibytes) == pytest.approx(times, rel=0.02)
 
 

@@ -19,6 +19,7 @@ from ...machine.formats.tensormap import MAP_BYTES, TensorMap, decode
 from ...machine.launch.statistics import COPIED_IN, SLEPT, STORED
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Operand, TensorAddress, Vector
+from ..accesses import HASHED_BYTES
 from ..barriers import TimedMBarrier
 from ..trace import COPIES
 from ..uncertainty import GATHERS, NARROW, STORES
@@ -30,8 +31,6 @@ MULTICAST: Final = "multicast::cluster"
 TMA_ROWS: Final = 4
 """Rows of a tile::gather4 or tile::scatter4."""
 LINE_BYTES: Final = 128
-HASHED_BYTES: Final = 4096
-"""Contiguous bytes that one half of L2 holds (QuickRunCUDA, B300: its hash changes each 4 KiB)."""
 NARROW_BYTES: Final = 32
 """Rows of a box of fewer bytes were never measured."""
 NO_MAP: Final = (

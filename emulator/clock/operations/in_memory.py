@@ -21,6 +21,9 @@ from ..warps import TimedWarp
 from .registry import everything, first, idle, is_global_store, timed, waits_at_first_use
 
 BYTES_OF_B128: Final = 16
+PARTIAL: Final = 2.3
+"""How much longer L2 takes to store a part of a sector. An H200's L2 takes 163 sectors a ns if they are whole, 70 if
+one word of each is stored (lab/ordinary.cu)."""
 
 
 def _places(op: MemoryOp, warp: TimedWarp, mask: Any, address: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -125,7 +128,8 @@ def _st(ins: Instr) -> Action:
                 warp.cta.launch.memory.store(addresses, values, ins, warp, op.what)
             size = op.bytes * active
             warp.timeline.issues_store(size, BY_WARPS)
-            warp.ops.append((leave, size, sectors * active / LANES, max(1.0, lines * active / LANES)))
+            sent = sectors * (PARTIAL if sectors > LANES * op.bytes else 1.0) * active / LANES
+            warp.ops.append((leave, size, sent, max(1.0, lines * active / LANES)))
 
         return store
 

@@ -173,7 +173,7 @@ def _access(ins: Instr) -> Action:
         if warp.requests is None or warp.requests.full:
             return
         lanes = LANES if mask is None else int(mask.sum())
-        sectors = None
+        sectors: frozenset[int] | None = None if lanes else frozenset()
         if address and lanes:
             at = np.asarray(address[0], np.uint64).reshape(-1)
             at = at if mask is None or at.size == 1 else at[mask]
