@@ -444,6 +444,8 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "flashmla-prefill": partial(whole, "flashmla_prefill.csv"),
         "silicon-tests": silicon_tests,
         "silicon-outcomes": silicon_outcomes,
+        "silicon-kernels": partial(whole, "silicon_kernels.csv"),
+        "silicon-triton": partial(whole, "silicon_triton.csv"),
         "h200-verdicts": h200_verdicts,
         "h200-speed": h200_speed,
         "h200-summary": h200_summary,

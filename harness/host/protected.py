@@ -116,8 +116,8 @@ def check(repository: Repository, base: str, commit: str, unpin: Unpin) -> str:
     refused = [path for path in touched if not under(path, unpin.paths)]
     if refused:
         raise ProtectedError(
-            f"pinned, but different from {base[:12]}: {_some(refused)}. Undo the change, or if you mean it, unpin: "
-            f"{as_typed(_roots(refused))}"
+            f"pinned, but different from {base[:12]}: {_some(refused)}. "
+            f"Undo the change; if you mean it, or pulled it, unpin: {as_typed(_roots(refused))}"
         )
     return protection.digest(repository.tree(commit))
 
