@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, replace
@@ -21,6 +21,7 @@ import numpy as np
 
 from ..chip import CTAS_AN_SM, LANES, REGISTERS_AN_SM, SHARED_BYTES_AN_SM, THREADS_AN_SM, TMEM_COLUMNS
 from ..machine.launch.launch import Dim3, Launch
+from ..machine.launch.statistics import LONGEST
 from ..program import Program
 from ..ptx.kinds import Kind
 from .accesses import HBM_SECTORS, L1_BYTES, RECORDED, Cta, Load, extents, footprints, measured
@@ -30,7 +31,7 @@ from .origins import POINTER_BYTES, Origin
 from .outcomes import Outcomes
 from .registers import Registers
 from .reuse import Loads, reused
-from .segment import LSU
+from .segment import LSU, Segment
 from .skeleton import Skeleton
 from .timeline import Ordinary, Timeline, Traffic
 from .trace import Trace
@@ -73,7 +74,7 @@ class Occupancy:
 
 @dataclass(frozen=True, order=True)
 class Work:
-    """The work of a cluster: instructions of a loading warp, and the bytes that it loads."""
+    """The work of a cluster: instructions of a loading warp or of all, and the bytes that they load."""
 
     instructions: int
     bytes: int
@@ -117,7 +118,7 @@ class GridTime:
                     used[part] = used.get(part, 0.0) + executed.weight * cycles / executed.together
         return used
 
-    def work(self, kinds: Collection[str], opcodes: Mapping[int, str]) -> dict[str, float]:
+    def work(self, kinds: Collection[str], opcodes: Mapping[int, str], segments: Sequence[Segment]) -> dict[str, float]:
         """Return kinds of use, and operations by opcode, of all clusters. opcodes: by PTX line.
 
         A cluster that was not executed counts as the executed one that represents it, although it may have less work.
@@ -130,6 +131,8 @@ class GridTime:
                     found[kind] += sm.busy.get(kind, 0.0) * times
                 for line, count in sm.executed.items():
                     found[opcodes[line]] += count * times
+        warps = (warp for executed in self.executed for warp in executed.cluster.warps)
+        found[LONGEST] = max(sum(segments[i].instructions * n for i, n in warp.segments.items()) for warp in warps)
         return found
 
 
@@ -196,7 +199,7 @@ class Grid:
             self._misses = dict.fromkeys(self._misses, 0.0)
             self._first_misses = dict.fromkeys(self._first_misses, 0.0)
             self._merged = {}
-        sampled, works, loads = self._work_samples(loader)
+        sampled, works, loads = self._work_samples(loader, self._roles(first, loader, occupancy.slots))
         self._reuse(whole, occupancy.slots, loader, loads)
         self._traffic = self._other_traffic(whole, by_warps)
         return occupancy, sampled, works
@@ -249,7 +252,7 @@ class Grid:
             for i in clusters:
                 walk.boxes = {}
                 done = (lambda: len(walk.boxes) == len(self._merged)) if first else (lambda: False)
-                walk.cluster(self._indices[i], self._in_order, loader, done)
+                walk.cluster(self._indices[i], self._in_order, [loader], done)
                 boxes = {tensor: boxes[:1] if first else boxes for tensor, boxes in walk.boxes.items()}
                 found.append(Loads(i // slots, boxes))
             return found
@@ -280,11 +283,12 @@ class Grid:
         executed: list[tuple[Work, TimedCluster, Sequence[Sm]]] = []
         count, slots = len(self._indices), occupancy.slots
         together = min(occupancy.resident, -(-count * self._size // self._chip.sms))
-        for work in _spread(sorted(set(works)), 1 if count <= slots else MAX_EXECUTED):
+        for work in _most(works) if count <= slots else _spread(sorted(set(works)), MAX_EXECUTED):
             index = self._indices[sampled[works.index(work)]]
             shown = trace if not executed else None
             timeline = Timeline(**self._sharing(count), trace=shown, ghz=ghz, has_code=count > slots)
-            times[work.instructions] = _mean_time(timeline, index, together)
+            cycles = _mean_time(timeline, index, together)
+            times[work.instructions] = max(cycles, times.get(work.instructions, 0.0))
             executed.append((work, timeline.finished[0], timeline.sms))
         each = [_interpolated(times, works[bisect_right(sampled, i) - 1].instructions) for i in range(count)]
         if count > slots and (left := count % slots):
@@ -463,8 +467,24 @@ class Grid:
         slots = self._chip.slots(self._size) * resident
         return Occupancy(len(self._indices), resident, slots, limit)
 
-    def _work_samples(self, loader: int) -> tuple[Sequence[int], Sequence[Work], Sequence[Loads]]:
-        """Return (indices of sampled clusters, the work of each, by its warp `loader`, loads of some of them).
+    def _roles(self, first: TimedCluster, loader: int, slots: int) -> Mapping[int, int]:
+        """Return the warps whose work is compared between clusters, each with the number of warps that it represents.
+
+        A warp that loads may have the same work in all clusters, while the work of others differs. In a single wave the
+        cluster with the most work decides: if the first and the last one differ, warps with equal work in both are one
+        role, and all roles are compared.
+        """
+        if 1 < len(self._indices) <= slots:
+            last = self._walk().cluster(self._indices[-1], self._in_order)
+            works = [tuple((w.executed, w.loaded) for w in pair) for pair in zip(first.warps, last.warps, strict=True)]
+            if any(one != other for one, other in works):
+                return {works.index(work): times for work, times in Counter(works).items()}
+        return {loader: 1}
+
+    def _work_samples(
+        self, loader: int, roles: Mapping[int, int]
+    ) -> tuple[Sequence[int], Sequence[Work], Sequence[Loads]]:
+        """Return (indices of sampled clusters, the work of each, loads of some of them by its warp `loader`).
 
         First a few random clusters are sampled, with the first and the last one, which has less work if persistent
         clusters divide the work unevenly; then more if those differ.
@@ -478,10 +498,14 @@ class Grid:
             found = []
             for i in sampled:
                 walk.boxes = {}
-                warp = walk.cluster(self._indices[i], self._in_order, loader).ctas[0].warps[loader]
-                found.append(Work(warp.executed, warp.loaded))
+                cluster = walk.cluster(self._indices[i], self._in_order, [loader])
                 if len(loads) < len(few):
                     loads.append(Loads(0, walk.boxes))
+                if len(roles) > 1 and not self._in_order:
+                    walk.boxes = {}
+                    cluster = walk.cluster(self._indices[i], self._in_order, [*roles])
+                warps = [(cluster.warps[warp], times) for warp, times in roles.items()]
+                found.append(Work(*(sum(getattr(w, what) * n for w, n in warps) for what in ("executed", "loaded"))))
             return found
 
         probes, samples = (PROBES_IN_ORDER, SAMPLES_IN_ORDER) if self._in_order else (PROBES, MAX_SAMPLES)
@@ -553,6 +577,11 @@ def _represented(
         shares[nearest] += 1 / len(works)
         weights[nearest] += work.amount / nearest.amount / len(works)
     return [Executed(cluster, sms, together, shares[work], weights[work]) for work, cluster, sms in executed]
+
+
+def _most(works: Collection[Work]) -> Sequence[Work]:
+    """Return the largest amount of work by instructions, and the one by bytes if that is another."""
+    return [*{max(works): None, max(works, key=lambda work: (work.bytes, work.instructions)): None}]
 
 
 def _spread(values: Sequence[Work], count: int) -> Sequence[Work]:

@@ -110,7 +110,7 @@ def predict(
         occupancy.slots,
         occupancy.resident,
         occupancy.limit,
-        time.work(KINDS, {instr.line: instr.opcode for instr in launch.kernel.instrs if operation(instr)}),
+        time.work(KINDS, {i.line: i.opcode for i in launch.kernel.instrs if operation(i)}, skeleton.segments),
         timed.grid.registers,
         tuple(roles(time, skeleton.segments, places)),
         tuple(lines(time, skeleton.segments, places)),

@@ -457,7 +457,10 @@ class Timeline:
     def prefetch(self, sm: Sm, now: float, address: int, size: int) -> None:
         """Prefetch bytes that L2 does not hold. They are in flight from HBM like those of loads."""
         chip = self.chip
-        missing = size * self.first_misses.get(max((at for at in self.first_misses if at <= address), default=0), 1.0)
+        known = self.launch.memory.known(address, address + 1)  # a tensor below it may be another's
+        start = address if known is None else known.address
+        tensor = max((at for at in self.first_misses if start <= at <= address), default=0)
+        missing = size * self.first_misses.get(tensor, 1.0)
         sm.coming += missing
         self._move(sm, now, missing, chip.burst_cycles)
         latency = chip.global_latency + (sm.outstanding + sm.coming) / self.queue_bytes_per_cycle

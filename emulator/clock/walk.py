@@ -6,7 +6,7 @@ Computations take no time, and outputs are not timed.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import Deadlock
@@ -47,17 +47,17 @@ class Walk(Timeline):
         """By PTX line: True if a load from shared memory found a store of another warp."""
 
     def cluster(
-        self, index: Dim3, in_order: bool, only: int | None = None, enough: Callable[[], bool] = lambda: False
+        self, index: Dim3, in_order: bool, only: Collection[int] = (), enough: Callable[[], bool] = lambda: False
     ) -> TimedCluster:
         """Run the warps of a cluster.
 
         in_order: all of them, in the order that their waits give. Otherwise every wait is satisfied at once.
-        only: run just this warp of the first CTA, if not in order. enough: returns True if the rest need not run.
+        only: run just these warps, if not in order. enough: returns True if the rest need not run.
         """
         if in_order:
             return self.in_order(index, enough)
         cluster = TimedCluster(self.launch, index, self.sms, 0.0)
-        for warp in cluster.warps if only is None else [cluster.ctas[0].warps[only]]:
+        for warp in [cluster.warps[i] for i in only] or cluster.warps:
             self.prepare(warp)
             while not (warp.done or enough()):
                 self.advance(warp)

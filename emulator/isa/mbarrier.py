@@ -196,7 +196,7 @@ def _wait(ins: Instr) -> Action:
     """
     parity, sem, scope, _, _ = Modifiers(ins).pick(PARITY, SEMANTICS, SCOPE, SHARED, B64)
     if isinstance(ins.operands[0], Sink):
-        return _ignored_wait(ins)
+        return _ignored_wait(ins, parity is not None)
 
     def run(warp: Warp, mask: Any, address: Any, phase: Any, _time_limit: Any = 0) -> Any:
         acquire = sem != "relaxed" or not warp.cta.launch.enforces(Leniency.RELAXED)
@@ -222,10 +222,12 @@ def _wait(ins: Instr) -> Action:
     return run
 
 
-def _ignored_wait(ins: Instr) -> Action:
-    def run(warp: Warp, mask: Any, address: Any, _phase: Any, _time_limit: Any = 0) -> Any:
-        for at, _ in _by_address(address, mask):
-            warp.unread_answers[mbarrier_at(warp, at, ins)] = ins
+def _ignored_wait(ins: Instr, parity: bool) -> Action:
+    def run(warp: Warp, mask: Any, address: Any, phase: Any, _time_limit: Any = 0) -> Any:
+        for at, lanes in _by_address(address, mask):
+            barrier = mbarrier_at(warp, at, ins)
+            warp.unread_answers[barrier] = ins
+            warp.cta.launch.stats.gave_up += not _complete(barrier, of_lane(phase, lanes[0]), parity)
         return False
 
     return run
@@ -264,6 +266,7 @@ def _suspend(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
     asked = (id(ins), barrier, barrier.phase, warp.time)
     if warp.wait_result is False:
         warp.wait_result, warp.spin = None, asked
+        warp.cta.launch.stats.gave_up += 1
         return False
     for_good = warp.spin == asked or spins(ins, warp)
     barrier.waiters.append(warp)
@@ -329,6 +332,7 @@ def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, par
             late = (barrier, wanted)
     if late is not None and warp.wait_result is not False:
         return _suspend(ins, warp, *late, parity)
+    warp.cta.launch.stats.gave_up += late is not None
     for lane in np.flatnonzero(answer).tolist():
         _observe(warp, mbarrier_at(warp, of_lane(address, lane), ins), acquire)
     warp.wait_result = None

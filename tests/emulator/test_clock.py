@@ -448,6 +448,17 @@ def test_what_was_prefetched_comes_from_l2_and_once_from_hbm(before: str) -> Non
     assert cycles[1] == pytest.approx(cycles[0], abs=50) and cycles[2] < cycles[0] - B200.tma_l2_saving
 
 
+def test_where_a_prefetched_tensor_lies_in_memory_makes_no_difference() -> None:
+    """L2 holds most of a tensor that all CTAs load, and nothing of the one behind it."""
+    low, high = sorted((np.zeros(1 << 14, np.uint8), np.zeros(1 << 14, np.uint8)), key=lambda array: array.ctypes.data)
+    text = bench.entry("u64 data, u32 ahead, u64 other", OTHERS.replace("16;", "8192;") + LOAD)
+    found = []
+    for data, other in ((low, high), (high, low)):
+        with emulate(clock="b200"):
+            found.append(launch(text, args=[data, 0, other], grid=148, block=1).prediction)
+    assert found[0] is not None and found[1] is not None and found[0].busy == found[1].busy
+
+
 GATHER = """.shared .align 128 .b8 box[1024]; .shared .align 8 .b64 done;
 mov.u32 %r1, done; mov.u32 %r2, box; ld.param.u64 %d1, [map]; ld.param.u32 %r3, [row]; mov.b32 %r4, 0;
 mbarrier.init.shared.b64 [%r1], 1; mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 1024;

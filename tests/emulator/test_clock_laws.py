@@ -233,6 +233,29 @@ def test_persistent_ctas_with_unequal_work_count_what_they_do(tiles: int) -> Non
     assert found.busy["tensor core"] * found.cycles * B200.sms == pytest.approx(tiles * 64)
 
 
+UNEQUAL = bench.entry(
+    "u32 first, u32 second, u64 data",
+    """
+.shared .align 128 .b8 window[1024]; .shared .align 8 .b64 bar;
+mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; setp.eq.u32 %p0, %r2, 0; mov.b32 %r10, bar; mov.b32 %r11, window;
+ld.param.u32 %r3, [first]; ld.param.u32 %r4, [second]; selp.u32 %r3, %r3, %r4, %p0; ld.param.u64 %d1, [data];
+setp.lt.u32 %p1, %r1, 32; @%p1 bra LOAD;
+NEXT: sub.u32 %r3, %r3, 1; setp.ne.u32 %p3, %r3, 0; @%p3 bra NEXT;
+ret;
+LOAD: elect.sync _|%p1, -1; @%p1 mbarrier.init.shared.b64 [%r10], 1;
+@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r10], 1024;
+@%p1 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r11], [%d1], 1024, [%r10];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r10], 0; @!%p3 bra WAIT;
+ret;""",
+)
+
+
+@pytest.mark.parametrize("rounds", [(1, 5000), (5000, 1)])
+def test_the_cta_with_the_most_work_decides_although_all_load_the_same(rounds: tuple[int, int]) -> None:
+    found, most = (predicted(UNEQUAL, [*times, np.zeros(256, np.float32)], 2, 64) for times in (rounds, (5000, 5000)))
+    assert found.cycles == most.cycles
+
+
 STREAM = bench.copy_program(16, 16).replace(
     "mov.b64 %d1, 4096;",
     "ld.param.u64 %d1, [data]; mov.u32 %r6, %ctaid.x; mad.lo.u32 %r6, %r6, 128, %r1; mad.wide.u32 %d1, %r6, 16, %d1;",

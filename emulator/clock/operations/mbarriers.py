@@ -12,7 +12,7 @@ from ...chip import RANK_SHIFT
 from ...isa.lane_values import active_lanes, of_lane, same
 from ...isa.registry import BLOCK, Action, if_sources_uniform
 from ...machine.launch.shared_names import mbarrier_name
-from ...machine.launch.statistics import WAITED
+from ...machine.launch.statistics import GAVE_UP, WAITED
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Imm, Instr, Operand
 from ..barriers import TimedMBarrier
@@ -134,7 +134,7 @@ def _wait(ins: Instr) -> Action:
     def run(warp: TimedWarp, mask: Any, address: Any, phase: Any, hinted: int) -> Any:
         if warp.wait_result is not None:
             answer, warp.wait_result = warp.wait_result, None
-            warp.sm.use(WAITED, answer)
+            warp.sm.use(WAITED if answer else GAVE_UP, 1)
             return answer
         for at, lanes in groups(address, mask)[:1]:
             warp.ops.append((perform, mbarrier(warp, at, ins), of_lane(phase, lanes[0]) & 0xFFFF_FFFF, hinted))

@@ -14,9 +14,11 @@ WAVEFRONT_BYTES = SHARED_BANKS * BANK_BYTES
 
 KINDS = (
     INSTRUCTIONS := "instructions",
+    LONGEST := "instructions of the longest warp",
     FLOPS := "flops",
     SLEPT := "ns of nanosleep",
     WAITED := "waits for mbarriers",
+    GAVE_UP := "waits for mbarriers that gave up",
     COPIED_IN := "bytes copied in",
     LOADED := "bytes loaded by warps",
     STORED := "bytes stored",
@@ -40,7 +42,7 @@ class MBarrierUse:
 class Stats:
     """Counts of one launch, over all its CTAs.
 
-    - `by_warp`: executed warp-instructions, by the warp's index in its CTA.
+    - `by_warp`: executed warp-instructions, by the warp's index in its CTA. `longest_warp`: the most of one warp.
     - `waits_on`: the mbarriers that each warp index waited for, by their order of initialisation.
     - `mbarriers`: the use of each.
     - `copied_in_bytes`, `copied_out_bytes`: bytes moved into and out of shared memory by TMA, bulk copies and cp.async.
@@ -49,6 +51,7 @@ class Stats:
       address counts once.
     - `mma_flops`: 2 M N K of every tcgen05.mma, a 2-CTA MMA once.
     - `slept_ns`: the nanoseconds that each executed nanosleep asked for.
+    - `gave_up`: waits for mbarriers that returned false after their time limit.
     - `operations`: executed warp-instructions by opcode, of those that act on the machine. Polls of mbarriers are left
       out, and ordinary loads and stores.
     - `shared_accesses`: ordinary loads and stores of shared memory, one per warp; an atomic is one of each.
@@ -60,6 +63,7 @@ class Stats:
     """
 
     by_warp: dict[int, int] = field(default_factory=dict)
+    longest_warp: int = 0
     waits_on: dict[int, set[int]] = field(default_factory=dict)
     mbarriers: dict[int, MBarrierUse] = field(default_factory=dict)
     copied_in_bytes: int = 0
@@ -68,6 +72,7 @@ class Stats:
     global_store_bytes: int = 0
     mma_flops: int = 0
     slept_ns: int = 0
+    gave_up: int = 0
     operations: dict[str, int] = field(default_factory=dict)
     shared_accesses: int = 0
     shared_wavefronts: int = 0
@@ -86,9 +91,11 @@ class Stats:
         """The work that takes time, by kind: a prediction of the launch has the same."""
         return self.operations | {
             INSTRUCTIONS: self.instructions,
+            LONGEST: self.longest_warp,
             FLOPS: self.mma_flops,
             SLEPT: self.slept_ns,
             WAITED: sum(each.waits for each in self.mbarriers.values()),
+            GAVE_UP: self.gave_up,
             COPIED_IN: self.copied_in_bytes,
             LOADED: self.global_load_bytes,
             STORED: self.copied_out_bytes + self.global_store_bytes,
@@ -122,6 +129,7 @@ class Stats:
     def add_warp(self, index: int, executed: int, waits_on: Iterable[int]) -> None:
         """Add the counts of a warp. waits_on: the mbarriers that it waited for, by their order of initialisation."""
         self.by_warp[index] = self.by_warp.get(index, 0) + executed
+        self.longest_warp = max(self.longest_warp, executed)
         self.waits_on.setdefault(index, set()).update(waits_on)
 
     def add_mbarrier(self, order: int, offset: int, waits: int, phases: int) -> None:
@@ -141,6 +149,7 @@ class Stats:
 
     def add(self, other: Stats) -> None:
         """Add the counts of other CTAs of the launch."""
+        longest = max(self.longest_warp, other.longest_warp)
         for warp, executed in other.by_warp.items():
             self.add_warp(warp, executed, other.waits_on.get(warp, ()))
         for order, use in other.mbarriers.items():
@@ -150,6 +159,7 @@ class Stats:
         self.first_swizzle_mismatch = self.first_swizzle_mismatch or other.first_swizzle_mismatch
         for count in (f.name for f in fields(self) if f.type == "int"):
             setattr(self, count, getattr(self, count) + getattr(other, count))
+        self.longest_warp = longest
 
 
 def shape_of(offsets: np.ndarray, size: int) -> Shape:

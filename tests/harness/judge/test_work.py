@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import chain, count
 from types import SimpleNamespace
 from typing import Any
@@ -21,52 +23,98 @@ from remote.device import Emulated
 from stages.catalog import GATE, find
 from stages.verify import total
 
-#: Does something if the CTA's number is not 1, which a comparison of floats decides. Of three clusters the middle one
-#: is executed to see how a launch branches.
+#: Does something in the CTAs for which a comparison holds.
 HIDDEN = """
 ld.param.u64 %d1, [values]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x; mad.lo.u32 %r3, %r1, 32, %r2;
-mad.wide.u32 %d1, %r3, 4, %d1; cvt.rn.f32.u32 %r2, %r1; setp.ne.f32 %p1, %r2, 0f3F800000; mov.u32 %r3, 0;
+mad.wide.u32 %d1, %r3, 4, %d1; COMPARISON mov.u32 %r3, 0;
 BODY
 st.global.u32 [%d1], %r3; ret;"""
+#: Of three clusters the middle one is executed to see how a launch branches.
+NOT_THE_MIDDLE = "cvt.rn.f32.u32 %r2, %r1; setp.ne.f32 %p1, %r2, 0f3F800000;"
+THE_FIRST = "cvt.rn.f32.u32 %r2, %r1; setp.eq.f32 %p1, %r2, 0f00000000;"
+OF_DATA = "ld.global.f32 %r2, [%d1]; setp.ne.f32 %p1, %r2, 0f00000000;"
 SKIPPED = "@!%p1 bra END; {} END:"
-LOOP = SKIPPED.format("mov.u32 %r4, 50; AGAIN: {} sub.u32 %r4, %r4, 1; setp.ne.u32 %p2, %r4, 0; @%p2 bra AGAIN;")
-BODIES = {
-    "nanosleep": SKIPPED.format("nanosleep.u32 0;"),
-    "ns of nanosleep": "selp.u32 %r5, 1000000, 0, %p1; nanosleep.u32 %r5;",
-    "atom": LOOP.format("atom.global.add.u32 %r5, [%d1], 0;"),
-    "bytes loaded by warps": LOOP.format("ld.global.u32 %r5, [%d1]; add.u32 %r3, %r3, %r5;"),
-    "bytes stored": LOOP.format("st.global.u32 [%d1], %r4;"),
-    "instructions": LOOP.format("mul.lo.u32 %r3, %r3, %r3;"),
-}
+LOOP = SKIPPED.format("mov.u32 %r4, TIMES; AGAIN: {} sub.u32 %r4, %r4, 1; setp.ne.u32 %p2, %r4, 0; @%p2 bra AGAIN;")
+SPIN = "mul.lo.u32 %r3, %r3, %r3;"
+SLEEP = "selp.u32 %r5, 1000000, 0, %p1; nanosleep.u32 %r5;"
+#: Two mbarriers, of which the first never completes a phase.
+NEVER = """
+.shared .align 8 .b64 never[2]; mov.u32 %r6, never; mov.u32 %r7, %tid.x; setp.eq.u32 %p3, %r7, 0;
+@%p3 mbarrier.init.shared.b64 [%r6], 1; @%p3 mbarrier.init.shared.b64 [%r6+8], 32; bar.sync 0;
+"""
+WAIT = "mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r6], 0, 10000000;"
+GIVES_UP = NEVER + LOOP.format(f"{WAIT} @%p4 add.u32 %r3, %r3, 1; mbarrier.arrive.shared.b64 _, [%r6+8];")
+UNREAD = NEVER + LOOP.format(WAIT)
+BODIES = [
+    ("nanosleep", SKIPPED.format("nanosleep.u32 0;")),
+    ("ns of nanosleep", SLEEP),
+    ("atom", LOOP.format("atom.global.add.u32 %r5, [%d1], 0;")),
+    ("bytes loaded by warps", LOOP.format("ld.global.u32 %r5, [%d1]; add.u32 %r3, %r3, %r5;")),
+    ("bytes stored", LOOP.format("st.global.u32 [%d1], %r4;")),
+    ("instructions", LOOP.format(SPIN)),
+    ("instructions of the longest warp", LOOP.format(SPIN)),
+    ("waits for mbarriers that gave up", GIVES_UP),
+    ("waits for mbarriers that gave up", UNREAD),
+]
 CASE = find("D1.2").load().CASES[0]
 
 
-def hiding(body: str) -> Callable[[], Any]:
-    """Return the launch of a kernel that hides something from a prediction."""
-    ptx = bench.entry("u64 values", HIDDEN.replace("BODY", body))
-    return lambda: launch(ptx, args=[np.zeros(96, np.uint32)], grid=3, block=32)
+@dataclass(frozen=True)
+class Hiding:
+    """A kernel that hides something from a prediction, and what its launch does."""
+
+    device: Emulated
+    done: Counter[str]
 
 
-@pytest.mark.parametrize("kind", BODIES)
-def test_work_that_one_cluster_does_not_do_is_missed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def hiding(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hiding]:
+    """Return a function that launches such a kernel in place of each case."""
+
+    def launched(body: str, comparison: str = NOT_THE_MIDDLE, times: int = 50, grid: int = 3) -> Hiding:
+        text = HIDDEN.replace("COMPARISON", comparison).replace("BODY", body).replace("TIMES", str(times))
+        ptx, values = bench.entry("u64 values", text), np.zeros(32 * grid, np.float32)
+        values[-32:] = 1
+
+        def launches() -> Any:
+            return launch(ptx, args=[values.copy()], grid=grid, block=32)
+
+        device = Emulated()
+        with device.running("eager", 1) as ran:
+            launches()
+        monkeypatch.setattr(predict, "launching", lambda case, seed: launches)
+        monkeypatch.setattr(predict, "_mbarriers", lambda case: {})
+        return Hiding(device, total(ran.launches))  # type: ignore[attr-defined]
+
+    return launched
+
+
+@pytest.mark.parametrize(("kind", "body"), BODIES)
+def test_work_that_one_cluster_does_not_do_is_missed(kind: str, body: str, hiding: Callable[..., Hiding]) -> None:
     """All comparisons are taken to be false, and the executed cluster is the only one that does not do the work."""
-    launches, device = hiding(BODIES[kind]), Emulated()
-    with device.running("eager", 1) as ran:
-        launches()
-    done = total(ran.launches)  # type: ignore[attr-defined]
-    monkeypatch.setattr(predict, "launching", lambda case, seed: launches)
-    monkeypatch.setattr(predict, "_mbarriers", lambda case: {})
+    launched = hiding(body)
     with pytest.raises(UnseenWork, match=rf"its launches do [0-9,]+ {kind}, its prediction has [0-9,]+ of them"):
-        timed(CASE, device, 1, {each: amount for each, amount in done.items() if each == kind}, trace=True)
+        timed(CASE, launched.device, 1, {kind: launched.done[kind]})
 
 
-def test_the_work_of_a_right_kernel_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    launches, device = hiding("mul.lo.u32 %r3, %r3, %r3;"), Emulated()
-    with device.running("eager", 1) as ran:
-        launches()
-    monkeypatch.setattr(predict, "launching", lambda case, seed: launches)
-    monkeypatch.setattr(predict, "_mbarriers", lambda case: {})
-    (found,) = timed(CASE, device, 1, total(ran.launches), trace=True)  # type: ignore[attr-defined]
+@pytest.mark.parametrize("comparison", [THE_FIRST, OF_DATA], ids=["of its number", "of data"])
+@pytest.mark.parametrize(
+    ("body", "times"),
+    [(SLEEP, 1), (LOOP.format(SPIN), 5000), (GIVES_UP, 60), (UNREAD, 250)],
+    ids=["sleeps", "spins", "gives up", "ignores answers"],
+)
+def test_a_millisecond_in_one_of_many_ctas_is_missed(
+    body: str, times: int, comparison: str, hiding: Callable[..., Hiding]
+) -> None:
+    """A wait that gives up takes 4 us. The spin is of a hundredth of a millisecond, for the emulator's sake."""
+    launched = hiding(body, comparison, times, grid=100)
+    with pytest.raises(UnseenWork, match="its launches do"):
+        timed(CASE, launched.device, 1, launched.done)
+
+
+def test_the_work_of_a_right_kernel_is_not_missed(hiding: Callable[..., Hiding]) -> None:
+    launched = hiding(SPIN)
+    (found,) = timed(CASE, launched.device, 1, launched.done)
     assert found.work["bytes stored"] == 3 * 128 and found.work["instructions"] > 20
 
 
@@ -76,7 +124,7 @@ def test_a_few_operations_may_be_missed_that_rescale() -> None:
     assert lacking({"instructions": 10_000, "tcgen05.st": 20}, found) == ""
     assert lacking({"instructions": 10_000, "tcgen05.st": 80}, found) == "80 tcgen05.st, its prediction has 0 of them"
     assert lacking({"instructions": 10_000, "nanosleep": 1}, found).startswith("1 nanosleep")
-    assert lacking({"instructions": 34_000}, found).startswith("34,000 instructions")
+    assert lacking({"instructions": 15_000}, found).startswith("15,000 instructions")
     assert lacking({"fence.proxy": 900}, found) == "", "it is one of the instructions"
 
 
