@@ -8,6 +8,7 @@ from harness.client import run_commands
 from harness.host.verdict import Verdict
 from harness.report.record import load
 from remote import targets
+from tests.harness.cheats.test_cheats import CARELESS, apply
 from tests.remote.typed import typed
 
 pytestmark = [pytest.mark.slurm, pytest.mark.sshd, pytest.mark.long]
@@ -63,7 +64,7 @@ def test_runs_of_everybody(command, project, cluster):
     assert "REJECT_GATE" in listed and "D1.1" in listed
 
 
-def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, cluster, sshd, tmp_path, monkeypatch):
+def test_kernel_is_accepted_and_wrong_and_careless_ones_are_not(checkout, cluster, sshd, tmp_path, monkeypatch):
     command = commands(checkout, cluster, sshd, tmp_path, monkeypatch, 64)
     done = command("stage", "D1.1")
     assert done.exit_code == 0 and "D1.1 ACCEPT" in done.output, done.output
@@ -73,3 +74,8 @@ def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, clust
     assert done.exit_code == Verdict.REJECT_GATE.exit_code, done.output
     gates = sorted((checkout.path / "results").glob("*/gate"))
     assert "UnwrittenRead: tcgen05.mma reads tensor memory" in load(gates[-1]).cases[0].message
+    for cheat in CARELESS:
+        checkout.git("checkout", "--quiet", ".")
+        apply(cheat, checkout)
+        done = command("stage", "D1.1")
+        assert done.exit_code == Verdict.REJECT_GATE.exit_code and cheat["says"] in done.output, done.output

@@ -54,8 +54,10 @@ def test_the_documentation_says_what_it_leaves_out() -> None:
     assert f"These are {len(TAKEN)} of {len(every)} cases, with {taken} of {configurations} configurations." in page
     assert {feature.name for case in TAKEN for feature in asked(case)} == {
         "both products in one launch",
+        "two Q tiles",
+        "CTAs up to sms",
         "whole keys",
         "keys by TMA",
     }
-    for special in ("p_path", "sms", "shared_kv", "compressed"):
+    for special in ("p_path", "shared_kv", "compressed"):
         assert not any(getattr(case, special) for case in TAKEN), special
