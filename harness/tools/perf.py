@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -28,7 +29,14 @@ from remote.device import Emulated
 from stages.catalog import CATALOG, Milestone, runnable
 from stages.tolerances import cycles_file
 
+if TYPE_CHECKING:
+    from stages.case import Case
+
 HEAD = ("shape", "us", "from", "to", "cycles", "TFLOP/s", "bound by", "busy")
+#: The seeds that a pin covers: they decide the order of sequences and which keys are listed.
+SEEDS = range(1, 9)
+#: The relative difference of predictions below which two seeds are alike.
+SAME = 1e-3
 Work = tuple[str, float | None, Callable[[], object]]
 """A name, the flops over visible keys if known, and a function that launches."""
 
@@ -92,13 +100,23 @@ def pin(device: Emulated, milestones: Sequence[Milestone]) -> Iterator[str]:
     found = dict(held)
     for milestone in milestones:
         cases, old = milestone.load().CASES, held.get(milestone.id, [])
-        found[milestone.id] = [round(sum(each.cycles for each in predicted(device, launching(case)))) for case in cases]
+        found[milestone.id] = [round(_most_cycles(device, case)) for case in cases]
         for case, before, now in zip_longest(cases, old[: len(cases)], found[milestone.id], fillvalue="none"):
             if before != now:
                 yield f"{milestone.id}  {before} -> {now}  {case}"
     comment = "".join(line for line in file.read_text().splitlines(keepends=True) if line.startswith("#"))
     pins = "".join(f'"{each.id}" = {found[each.id]}\n' for each in CATALOG if each.id in found)
     write_atomically(file, f"{comment}\n{pins}".encode())
+
+
+def _most_cycles(device: Emulated, case: Case) -> float:
+    """Return the most cycles of a case over SEEDS, or over two if these agree: then seeds make no difference."""
+    found: list[float] = []
+    for seed in SEEDS:
+        found.append(sum(each.cycles for each in predicted(device, launching(case, seed))))
+        if len(found) == 2 and abs(found[1] / found[0] - 1) < SAME:
+            break
+    return max(found)
 
 
 def _cases(milestone: str) -> Iterator[Work]:

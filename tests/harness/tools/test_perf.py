@@ -34,7 +34,20 @@ def test_the_pin_of_one_milestone_leaves_the_others_as_they_are(
     file.write_text('# Why.\n\n"D1.1" = [1]\n"D3" = [3]\n')
     monkeypatch.setattr(perf, "cycles_file", lambda chip: file)
     monkeypatch.setattr(perf, "predicted", lambda device, launches: [SimpleNamespace(cycles=7.2)])
-    monkeypatch.setattr(perf, "launching", lambda case: case)
+    monkeypatch.setattr(perf, "launching", lambda case, seed: case)
     count = len(find("D2").load().CASES)
     assert [line.split("  ")[:2] for line in perf.pin(Emulated(), [find("D2")])] == [["D2", "none -> 7"]] * count
     assert file.read_text() == f'# Why.\n\n"D1.1" = [1]\n"D2" = {[7] * count}\n"D3" = [3]\n'
+
+
+@pytest.mark.parametrize(("cycles", "most"), [((5, 5, 9), 5), ((5, 6, 7, 9, 8, 1, 2, 3), 9)])
+def test_a_pin_is_the_most_over_seeds_if_seeds_make_a_difference(
+    cycles: tuple[int, ...], most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cycles.toml"
+    file.write_text('# Why.\n\n"D1.1" = [1]\n')
+    monkeypatch.setattr(perf, "cycles_file", lambda chip: file)
+    monkeypatch.setattr(perf, "launching", lambda case, seed: seed)
+    monkeypatch.setattr(perf, "predicted", lambda device, seed: [SimpleNamespace(cycles=cycles[seed - 1])])
+    list(perf.pin(Emulated(), [GATE]))
+    assert file.read_text() == f'# Why.\n\n"D1.1" = {[most] * len(GATE.load().CASES)}\n'
