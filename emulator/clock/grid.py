@@ -471,14 +471,18 @@ class Grid:
         """Return the warps whose work is compared between clusters, each with the number of warps that it represents.
 
         A warp that loads may have the same work in all clusters, while the work of others differs. In a single wave the
-        cluster with the most work decides: if the first and the last one differ, warps with equal work in both are one
-        role, and all roles are compared.
+        cluster with the most work decides. So all warps that load are compared, and the others too if the first and the
+        last cluster differ: one of those with equal work in both.
         """
         if 1 < len(self._indices) <= slots:
             last = self._walk().cluster(self._indices[-1], self._in_order)
-            works = [tuple((w.executed, w.loaded) for w in pair) for pair in zip(first.warps, last.warps, strict=True)]
-            if any(one != other for one, other in works):
-                return {works.index(work): times for work, times in Counter(works).items()}
+            pairs = list(zip(first.warps, last.warps, strict=True))
+            works = [
+                (i if a.loaded else None, a.executed, a.loaded, b.executed, b.loaded) for i, (a, b) in enumerate(pairs)
+            ]
+            differ = any((a.executed, a.loaded) != (b.executed, b.loaded) for a, b in pairs)
+            roles = {works.index(work): times for work, times in Counter(works).items() if differ or work[2]}
+            return roles or {loader: 1}
         return {loader: 1}
 
     def _work_samples(

@@ -256,6 +256,28 @@ def test_the_cta_with_the_most_work_decides_although_all_load_the_same(rounds: t
     assert found.cycles == most.cycles
 
 
+BETWEEN = bench.entry(
+    "u32 rounds, u64 data",
+    """
+.shared .align 128 .b8 window[2048]; .shared .align 8 .b64 bars[2];
+mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; shr.u32 %r4, %r1, 5; mov.b32 %r5, 0; ld.param.u64 %d1, [data];
+mov.b32 %r10, bars; mad.lo.u32 %r10, %r4, 8, %r10; mov.b32 %r11, window; mad.lo.u32 %r11, %r4, 1024, %r11;
+ld.param.u32 %r3, [rounds]; setp.eq.u32 %p0, %r2, 1; setp.eq.u32 %p1, %r4, 1; and.pred %p0, %p0, %p1;
+selp.u32 %r3, %r3, 1, %p0; elect.sync _|%p1, -1; @%p1 mbarrier.init.shared.b64 [%r10], 1;
+NEXT: @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r10], 1024;
+@%p1 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r11], [%d1], 1024, [%r10];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r10], %r5; @!%p3 bra WAIT;
+xor.b32 %r5, %r5, 1; sub.u32 %r3, %r3, 1; setp.ne.u32 %p3, %r3, 0; @%p3 bra NEXT;
+ret;""",
+)
+
+
+def test_a_cta_between_two_that_are_alike_decides_if_it_loads_the_most() -> None:
+    """Its second warp loads 50 times, the first as often as in the others."""
+    few, most = (predicted(BETWEEN, [rounds, np.zeros(256, np.float32)], 3, 64).cycles for rounds in (1, 50))
+    assert most > 20 * few
+
+
 STREAM = bench.copy_program(16, 16).replace(
     "mov.b64 %d1, 4096;",
     "ld.param.u64 %d1, [data]; mov.u32 %r6, %ctaid.x; mad.lo.u32 %r6, %r6, 128, %r1; mad.wide.u32 %d1, %r6, 16, %d1;",
