@@ -164,6 +164,15 @@ def test_a_run_with_any_verdict_is_in_the_matrix(tmp_path: Path, verdict: str) -
     assert f'title="{verdict or "going"}"' in (tmp_path / "dashboard/matrix.html").read_text()
 
 
+def test_the_matrix_marks_runs_whose_reader_must_know_more(tmp_path: Path) -> None:
+    run = make(tmp_path, 0)
+    about = replace(run.subject, unpinned=["stages"], because='a "new" pin')
+    dashboard.write(tmp_path, [replace(run, subject=about)], Repository(ROOT))
+    matrix = (tmp_path / "dashboard/matrix.html").read_text()
+    said = "ACCEPT; unpinned stages because a &#34;new&#34; pin; the candidate&#39;s own code judged (stages)"
+    assert f'title="{said}"' in matrix and "✓*</a>" in matrix
+
+
 def test_a_step_is_found_and_busy_runs_are_drawn_apart(tmp_path: Path) -> None:
     runs = [make(tmp_path, 5 * (i // 3) + i % 3, busy=3.0 if i % 4 == 1 else 0.5) for i in range(24)]
     for i, run in enumerate(runs):
