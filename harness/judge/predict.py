@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from emulator.commands.comparison.places import source_text
-from emulator.machine.launch.statistics import INSTRUCTIONS
+from emulator.machine.launch.statistics import GAVE_UP, INSTRUCTIONS, LONGEST, SLEPT
 from harness.report import timeline
 from harness.report.record import LineTime, Prediction, Role, Wait
 from remote.device import Emulated
@@ -95,6 +95,11 @@ def lacking(done: Mapping[str, int], found: Sequence[Any]) -> str:
         if timed_kind and seen[kind] + (few if kind in RESCALING else 0) < LEAST_SEEN * amount:
             return f"{amount:,} {kind}, its prediction has {seen[kind]:,.0f} of them"
     return ""
+
+
+def may_be_slow(done: Mapping[str, int], most: float) -> bool:
+    """Return True if a launch slept, gave up a wait, or has a warp with more instructions than its pin has cycles."""
+    return bool(done.get(SLEPT) or done.get(GAVE_UP)) or done.get(LONGEST, 0) > most
 
 
 def predict(case: Case, device: Emulated, seed: int, done: Mapping[str, int], most: float) -> tuple[Prediction, bytes]:

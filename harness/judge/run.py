@@ -21,6 +21,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -205,11 +206,11 @@ def unproven(milestone: Milestone, replayed: Replayed, done: record.Record, besi
 def time_cases(milestone: Milestone, device: Emulated, recorder: RecordWriter) -> tuple[Verdict, str]:
     """Predict the time of the cases of an accepted module, and return the verdict on it.
 
-    The first case is predicted in every run; others, in an order that the fresh seed draws, as long as that takes no
-    more than OTHERS of the stage.
+    The first case is predicted in every run, and each case whose launch shows that it may be slow. Others follow in an
+    order that the fresh seed draws, as long as that takes no more than OTHERS of the stage.
     """
     from emulator.clock.uncertainty import mean_error
-    from harness.judge.predict import UnseenWork, predict, timed
+    from harness.judge.predict import UnseenWork, may_be_slow, predict, timed
 
     seed, work = recorder.fresh_seed, recorder.work
     try:
@@ -218,7 +219,9 @@ def time_cases(milestone: Milestone, device: Emulated, recorder: RecordWriter) -
             most = most_cycles(milestone.id, [first, *others], mean_error(device.chip), device.chip)
             recorder.record.most_cycles = most
             recorder.predicted(*predict(first, device, seed, work[str(first)], most[str(first)]))
-            for case in in_time(random.Random(seed).sample(others, len(others)), recorder):
+            slow = [case for case in others if may_be_slow(work[str(case)], most.get(str(case), math.inf))]
+            rest = [case for case in random.Random(seed).sample(others, len(others)) if case not in slow]
+            for case in chain(slow, in_time(rest, recorder)):
                 recorder.cycles(case.name, timed(case, device, seed, work[str(case)]))
     except UnseenWork as error:
         return rejected(milestone), str(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, count
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from emulator import launch
 from harness.host.verdict import Verdict
 from harness.judge import predict
 from harness.judge.predict import UnseenWork, lacking, timed
-from harness.judge.run import hold, in_time
+from harness.judge.run import hold, in_time, time_cases
 from harness.report.record import Phase, Prediction, Record, Tree
 from lab import clock as bench
 from remote.device import Emulated
@@ -128,6 +129,16 @@ def test_a_few_operations_may_be_missed_that_rescale() -> None:
     assert lacking({"fence.proxy": 900}, found) == "", "it is one of the instructions"
 
 
+@dataclass(frozen=True)
+class FakeCase:
+    """A case that has a name alone."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
 def timed_record(**cycles: float) -> Record:
     """Return the record of a run whose first case is as fast as its pin."""
     record = Record("run", "D1.1", "sim", "2026-11-30T00:00:00Z", Tree("0" * 40, []))
@@ -144,6 +155,38 @@ def test_each_case_is_held_to_its_pin() -> None:
     assert reason.startswith(
         "slower: D1.1 second: 1,971,439 cycles (at most 205) (and 1 more cases); if that is intended"
     )
+
+
+@pytest.mark.parametrize(
+    ("done", "slow"),
+    [
+        ({"instructions": 9e9, "instructions of the longest warp": 205}, False),
+        ({"instructions of the longest warp": 206}, True),
+        ({"ns of nanosleep": 1}, True),
+        ({"waits for mbarriers that gave up": 1}, True),
+    ],
+)
+def test_a_case_that_may_be_slow_is_predicted_in_every_run(
+    done: dict[str, float], slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no time for others, and the first case is predicted anyway."""
+    first, second, third = map(FakeCase, ("first", "second", "third"))
+    timed_cases = []
+    monkeypatch.setattr("harness.judge.run.in_time", lambda cases, recorder: [])
+    monkeypatch.setattr("harness.judge.run.most_cycles", lambda *_: {"first": 105.0, "second": 205.0, "third": 305.0})
+    monkeypatch.setattr(predict, "predict", lambda *_: ())
+    monkeypatch.setattr(predict, "timed", lambda case, *_: [timed_cases.append(case)][:0])
+    recorder: Any = SimpleNamespace(
+        record=timed_record(),
+        fresh_seed=7,
+        work={"first": {}, "second": done, "third": {"instructions of the longest warp": 206}},
+        phase=lambda name: nullcontext(),
+        predicted=lambda: None,
+        cycles=lambda *_: None,
+    )
+    milestone: Any = SimpleNamespace(id="D1.1", load=lambda: SimpleNamespace(CASES=(first, second, third)))
+    assert time_cases(milestone, Emulated(), recorder)[0] is Verdict.ACCEPT
+    assert timed_cases == [second] * slow
 
 
 def test_cases_are_predicted_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
