@@ -53,6 +53,8 @@ class TimedBarrier:
         self.name = name
         self.arrived = self.generation = 0
         self.needed: int | None = None
+        self.votes = self.result = (0, 0)
+        """(votes that are true, all votes), of the open phase and of the last one."""
         self.over = 0.0
         """The time at which the last phase ended, for a warp that begins its wait after that."""
         self.waiters: list[Any] = []
@@ -71,5 +73,6 @@ class TimedBarrier:
             return None
         self.arrived = 0
         self.generation += 1
+        self.result, self.votes = self.votes, (0, 0)
         released, self.waiters = self.waiters, []
         return released

@@ -25,12 +25,13 @@ st.global.f32 [%d1], %r10; ret;""",
 )
 """A warp that exponentiates in the rounds in which one of 32 values is above 0."""
 ROUNDS = 8
+VOTE = "vote.sync.any.pred %p2, %p1, -1;"
 
 
-def predicted(values: np.ndarray, **conditions: Any) -> Prediction:
+def predicted(values: np.ndarray, text: str = BRANCH, **conditions: Any) -> Prediction:
     """Predict a launch on values by round and lane; the last row is written."""
     with emulate(clock="b200", conditions=Conditions(ranges=False, **conditions)):
-        found = launch(BRANCH, args=[values, ROUNDS], grid=1, block=32).prediction
+        found = launch(text, args=[values, ROUNDS], grid=1, block=32).prediction
     assert found is not None
     return found
 
@@ -43,11 +44,12 @@ def values_of(rounds: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("rounds", [0, 3, ROUNDS])
-def test_a_prediction_exponentiates_as_often_as_the_data_ask_for(rounds: int) -> None:
-    values = values_of(rounds)
+@pytest.mark.parametrize("vote", [VOTE, "barrier.red.or.pred %p2, 1, 32, %p1;"], ids=["in a warp", "at a barrier"])
+def test_a_prediction_exponentiates_as_often_as_the_data_ask_for(rounds: int, vote: str) -> None:
+    values, text = values_of(rounds), BRANCH.replace(VOTE, vote)
     before = values.copy()
-    found = predicted(values, branches="executed")
-    none = predicted(values, branches="assumed")
+    found = predicted(values, text, branches="executed")
+    none = predicted(values, text, branches="assumed")
     assert found.busy["MUFU"] * found.cycles == pytest.approx(
         none.busy["MUFU"] * none.cycles + rounds * 64 * 8 / 4 / 148, rel=1e-3, abs=1e-3
     )

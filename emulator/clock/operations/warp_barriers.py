@@ -26,13 +26,22 @@ def _sync(ins: Instr) -> Action:
 
 @timed("bar.red", "barrier.red", keep=everything, dst=1, blocking=True)
 def _vote(ins: Instr) -> Action:
-    """Arrive and wait; the vote depends on data and its result is 0."""
+    """Arrive and wait; the result follows from the votes of all warps, and is 0 in a walk that waits for none."""
+    combined = next(each for each in ("or", "and", "popc") if each in ins.modifiers)
+
+    def perform(warp: TimedWarp, now: float, index: int, threads: int | None, true: int, lanes: int) -> float | None:
+        barrier = warp.cta.barriers[index]
+        barrier.votes = barrier.votes[0] + true, barrier.votes[1] + lanes
+        return _arrive_and_wait(warp, now, ins, index, threads)
 
     def run(warp: TimedWarp, mask: Any, index: Any, *rest: Any) -> Any:
+        named = _named(mask, index, rest[0] if len(rest) == 2 else None)
         if warp.wait_result is not None:
             warp.wait_result = None
-            return 0
-        warp.ops.append((_arrive_and_wait, ins, *_named(mask, index, rest[0] if len(rest) == 2 else None)))
+            true, lanes = warp.cta.barriers[named[0]].result
+            return {"or": true > 0, "and": 0 < true == lanes, "popc": true}[combined]
+        lanes = active_lanes(mask)
+        warp.ops.append((perform, *named, sum(bool(of_lane(rest[-1], lane)) for lane in lanes), len(lanes)))
         return BLOCK
 
     return run

@@ -171,11 +171,16 @@ def test_a_case_that_may_be_slow_is_predicted_in_every_run(
 ) -> None:
     """There is no time for others, and the first case is predicted anyway."""
     first, second, third = map(FakeCase, ("first", "second", "third"))
-    timed_cases = []
+    timed_cases: list[FakeCase] = []
     monkeypatch.setattr("harness.judge.run.in_time", lambda cases, recorder: [])
     monkeypatch.setattr("harness.judge.run.most_cycles", lambda *_: {"first": 105.0, "second": 205.0, "third": 305.0})
     monkeypatch.setattr(predict, "predict", lambda *_: ())
-    monkeypatch.setattr(predict, "timed", lambda case, *_: [timed_cases.append(case)][:0])
+
+    def noted(case: FakeCase, *_: object) -> list[Any]:
+        timed_cases.append(case)
+        return []
+
+    monkeypatch.setattr(predict, "timed", noted)
     recorder: Any = SimpleNamespace(
         record=timed_record(),
         fresh_seed=7,
