@@ -38,8 +38,8 @@ def _vote(ins: Instr) -> Action:
         named = _named(mask, index, rest[0] if len(rest) == 2 else None)
         if warp.wait_result is not None:
             warp.wait_result = None
-            true, lanes = warp.cta.barriers[named[0]].result
-            return {"or": true > 0, "and": 0 < true == lanes, "popc": true}[combined]
+            true, votes = warp.cta.barriers[named[0]].result
+            return {"or": true > 0, "and": 0 < true == votes, "popc": true}[combined]
         lanes = active_lanes(mask)
         warp.ops.append((perform, *named, sum(bool(of_lane(rest[-1], lane)) for lane in lanes), len(lanes)))
         return BLOCK
