@@ -6,6 +6,7 @@ programs start as fast as without it. If it hides another sitecustomize, it runs
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -44,8 +45,15 @@ class AfterImport:
             def exec_module(module: Any) -> None:
                 if self in sys.meta_path:
                     sys.meta_path.remove(self)
-                execute(module)
-                self._then(module)
+                collecting = gc.isenabled()
+                gc.disable()  # collections that traverse torch's objects, here and at the end, take half a second
+                try:
+                    execute(module)
+                    self._then(module)
+                finally:
+                    gc.freeze()
+                    if collecting:
+                        gc.enable()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

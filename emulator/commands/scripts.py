@@ -8,7 +8,6 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -71,16 +70,8 @@ def run_on_another_chip(device: str) -> int | None:
     return subprocess.call([sys.executable, *sys.orig_argv[1:]], env=ORIGINAL_ENVIRONMENT | {VARIABLE: device})
 
 
-def has_torch() -> bool:
-    """Return True if torch is installed, which the emulated host needs."""
-    return find_spec("torch") is not None
-
-
-def prepare(script: Path, args: Sequence[str], needs_host: bool = True) -> None:
-    """Set sys.argv and sys.path for a script. Raises InvalidInput if it cannot run.
-
-    needs_host: whether the script needs the emulated host.
-    """
+def prepare(script: Path, args: Sequence[str]) -> None:
+    """Set sys.argv and sys.path for a script. Raises InvalidInput if it cannot run."""
     if not script.is_file():
         raise InvalidInput(f"SCRIPT: there is no file {str(script)!r}")
     if script.suffix in SOURCES:
@@ -91,19 +82,15 @@ def prepare(script: Path, args: Sequence[str], needs_host: bool = True) -> None:
         )
     # Options of a parent's emulated device, which torch's import would enter: this command line overrides them.
     os.environ.pop(SESSION, None)
-    if has_torch():
-        with imports():
-            from ..host import session  # noqa: F401 - the caller enters it
-    elif needs_host:
-        raise InvalidInput("SCRIPT needs torch, which is not installed: install torch")
+    sys.meta_path[:] = [each for each in sys.meta_path if type(each).__module__ != "sitecustomize"]
+    with imports():
+        from ..host import session  # noqa: F401 - the caller enters it
     sys.argv = [str(script), *args]
     sys.path.insert(0, str(script.resolve().parent))
 
 
 def is_program(script: Path) -> bool:
-    """Return True for a CUDA program. Without torch there is no host that could run one."""
-    if not has_torch():
-        return False
+    """Return True for a CUDA program."""
     from ..host.executable import is_executable
 
     return is_executable(script)

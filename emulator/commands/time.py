@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -18,7 +17,7 @@ from ..emulation import EmulatedDevice, emulate
 from ..errors import EmulatorError
 from ..findings import report_lines
 from ..progress import doing
-from .scripts import NO_OUTPUTS, InvalidInput, exit_code, has_torch, new_file, prepare, run_script, write
+from .scripts import NO_OUTPUTS, InvalidInput, exit_code, new_file, prepare, run_script, write
 
 FAILED: Final = 3
 NOTHING: Final = (
@@ -148,15 +147,17 @@ def _conditions(options: argparse.Namespace) -> Conditions:
 
 def _time(options: argparse.Namespace) -> int:
     conditions = _conditions(options)
-    prepare(options.script, options.args, needs_host=options.script.suffix != ".py")
+    prepare(options.script, options.args)
     return _predicted(options, conditions)
 
 
 def _predicted(options: argparse.Namespace, conditions: Conditions) -> int:
     """Run the script, and print the predictions and the errors of its launches. Return the exit code."""
+    from ..host.session import emulated_host
+
     trace, device = options.trace is not None, None
     try:
-        with _host(), emulate(clock=options.device, trace=trace, conditions=conditions) as device:
+        with emulated_host(), emulate(clock=options.device, trace=trace, conditions=conditions) as device:
             end = partial(_end, device, options.trace, options.json)
             try:
                 run_script(options.script, options.args, end)
@@ -172,15 +173,6 @@ def _predicted(options: argparse.Namespace, conditions: Conditions) -> int:
         if device is None or error is not device.error:
             raise
         return FAILED  # `end` has printed it
-
-
-def _host() -> AbstractContextManager[object]:
-    """Return the emulated host. Without torch a script can only call `emulator.launch`, which needs none."""
-    if not has_torch():
-        return nullcontext()
-    from ..host.session import emulated_host
-
-    return emulated_host()
 
 
 def _end(device: EmulatedDevice, traces: Path | None, file: Path | None, code: int) -> int:

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-import torch
-
 from ..patching import Patches
 from .errors import unsupported
 
@@ -32,6 +30,8 @@ def install(patches: Patches) -> None:
 
 def run_once(fn: Callable[[], Any], *_: Any, quantiles: Any = None, return_mode: str = "mean", **_others: Any) -> Any:
     """Run a function once and return its wall-clock time in milliseconds, in the form of Triton's `do_bench`."""
+    import torch
+
     start = time.perf_counter()
     fn()
     torch.cuda.synchronize()

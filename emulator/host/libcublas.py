@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, field
-from typing import Final
-
-import torch
+from typing import TYPE_CHECKING, Final
 
 from ..bridge.driver import put
 from .c_library import FLOAT, INT, LONG, CLibrary, entry
 from .captures import new_handle
 from .errors import not_emulated
 
+if TYPE_CHECKING:
+    import torch
+
 _TYPES: Final = {
-    **{0: torch.float32, 1: torch.float64, 2: torch.float16, 14: torch.bfloat16},
-    **{28: torch.float8_e4m3fn, 29: torch.float8_e5m2},
+    **{0: "float32", 1: "float64", 2: "float16", 14: "bfloat16"},
+    **{28: "float8_e4m3fn", 29: "float8_e5m2"},
 }
-"""torch's dtype by cudaDataType."""
+"""The name of torch's dtype by cudaDataType."""
 _TRANSPOSE_A, _TRANSPOSE_B = 3, 4
 _PLAIN: Final = frozenset(range(5)) | {25}
 """The supported cublasLtMatmulDesc attributes: types, pointer mode, transposition, fast accumulation."""
@@ -38,7 +39,9 @@ class _Layout:
         """Return the matrix at an address."""
         if self.kind not in _TYPES:
             raise not_emulated(f"cublasLtMatmul of cudaDataType {self.kind}", f"known are {sorted(_TYPES)}")
-        dtype = _TYPES[self.kind]
+        import torch
+
+        dtype = getattr(torch, _TYPES[self.kind])
         count = self.leading * (self.columns - 1) + self.rows
         memory = (ctypes.c_byte * (count * dtype.itemsize)).from_address(address)
         return torch.frombuffer(memory, dtype=dtype).as_strided((self.rows, self.columns), (1, self.leading))
@@ -53,7 +56,7 @@ class _Product:
 
     def factor(self, address: int) -> float:
         """Return alpha or beta from its host address."""
-        kind = ctypes.c_double if _TYPES[self.scale] is torch.float64 else FLOAT
+        kind = ctypes.c_double if _TYPES[self.scale] == "float64" else FLOAT
         return float(kind.from_address(address).value)
 
 
@@ -113,6 +116,8 @@ class LibCublas(CLibrary):
         product_factor, added_factor = description.factor(alpha), description.factor(beta)
 
         def work() -> None:
+            import torch
+
             wide = torch.float64 if result.dtype is torch.float64 else torch.float32
             first = left.T if description.attributes.get(_TRANSPOSE_A) else left
             second = right.T if description.attributes.get(_TRANSPOSE_B) else right

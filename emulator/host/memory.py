@@ -10,14 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from mmap import PAGESIZE, mmap
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import torch
 
 from ..bridge.callers import caller
 from ..errors import UseAfterFree
 from .errors import INVALID_VALUE, CudaError
+
+if TYPE_CHECKING:
+    import torch
 
 ALIGNMENT: Final = 512
 POISON: Final = 0xCB
@@ -126,6 +128,8 @@ class Allocations:
 
     def storage(self, size: int, host: bool = False, stream: int | None = None) -> torch.UntypedStorage:
         """Allocate `size` uninitialised bytes for a torch storage, which owns them."""
+        import torch
+
         buffer = self._aligned_buffer(size, host, stream, guarded=host)
         piece = self._live[buffer.ctypes.data]
         piece.unguarded, piece.pages = piece.pages, range(0)

@@ -6,17 +6,16 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from torch.utils._device import DeviceContext
-
 from ..children import sitecustomize
 from ..emulation import EmulatedDevice, emulate
 from ..patching import Patches, environment
-from . import c_hosts, front_ends, launches, tensors, torch_cuda, torch_dispatch, tvm_ffi
+from . import c_hosts, front_ends, launches, tvm_ffi
 from .errors import unsupported
 from .properties import PROPERTIES, DeviceProperties
 from .redirection import redirected
@@ -30,13 +29,10 @@ def emulated_host() -> Iterator[DeviceProperties]:
     torch's `cuda` device, CUDA's libraries, cuda.bindings and CuTeDSL's device queries report its properties. Launches
     also need `emulator.emulate()`. An unsupported call raises NotEmulated with the name of the call.
     """
-    torch_cuda.count_gpus()
+    _count_gpus()
     state = DriverState()
-    tensors_there = tensors.EmulatedTensors(state.allocations, state.captures, state.guard)
-    with Patches() as patches, c_hosts.c_hosts(state), tensors_there as mode:
-        patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
-        torch_dispatch.install(patches, mode, state.captures)
-        torch_cuda.install(patches, state.captures, mode)
+    with Patches() as patches, c_hosts.c_hosts(state), ExitStack() as modes:
+        patches.when_imported("torch", lambda _: _install_torch(patches, modes, state))
         _install_bindings(patches)
         front_ends.install(patches)
         tvm_ffi.install(patches)
@@ -58,6 +54,32 @@ def emulated_gpu(reports: Path | None = None, **options: Any) -> Iterator[Emulat
     children = environment({"PYTHONPATH": first, sitecustomize.SESSION: session})
     with emulated_host(), emulate(**options) as device, children:
         yield device
+
+
+def _count_gpus() -> None:
+    """Let a CUDA build of torch count the GPUs of this machine, before the emulated libcuda.so can be found.
+
+    Autograd's engine asks for the count, which torch remembers. NVIDIA's runtime, which counts, asks the driver for
+    undocumented functions, and ends the process if it gets none. Other builds are imported when the program does it,
+    because that takes twice as long as all else that a session needs.
+    """
+    spec = find_spec("torch")
+    if spec is not None and (Path(spec.origin or "").parent / "lib/libtorch_cuda.so").exists():
+        import torch
+
+        torch._C._cuda_getDeviceCount()
+
+
+def _install_torch(patches: Patches, modes: ExitStack, state: DriverState) -> None:
+    """Patch torch, which was imported."""
+    from torch.utils._device import DeviceContext
+
+    from . import tensors, torch_cuda, torch_dispatch
+
+    mode = modes.enter_context(tensors.EmulatedTensors(state.allocations, state.captures, state.guard))
+    patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
+    torch_dispatch.install(patches, mode, state.captures)
+    torch_cuda.install(patches, state.captures, mode)
 
 
 def _install_bindings(patches: Patches) -> None:

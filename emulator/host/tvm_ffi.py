@@ -17,10 +17,7 @@ from ..bridge import ffi
 from ..bridge.device import current_device
 from ..modules import LoadedModule, load
 from ..patching import Patches
-from . import ffi_outputs
 from .errors import not_emulated
-from .streams import Current
-from .tensors import is_emulated
 
 
 def install(patches: Patches) -> None:
@@ -48,12 +45,16 @@ def install(patches: Patches) -> None:
 
 def _on_device(tensor: Any) -> bool:
     """Return True for tensors of the emulated device, and for all on a device that a script enters itself."""
+    from .tensors import is_emulated
+
     return is_emulated(tensor) or current_device().nested
 
 
 def _stream() -> AbstractContextManager[object]:
     """Return a context in which TVM-FFI's stream is torch's current one."""
     import tvm_ffi
+
+    from .streams import Current
 
     context: AbstractContextManager[object] = tvm_ffi.use_raw_stream(
         tvm_ffi.device("cuda", 0), Current.stream.cuda_stream
@@ -72,6 +73,8 @@ def _of_module(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return Module.get_function whose functions get and return tensors of the emulated device as CUDA tensors."""
 
     def get_function(module: Any, name: str, query_imports: bool = False) -> Any:
+        from . import ffi_outputs
+
         function = original(module, name, query_imports)
 
         @wraps(function)
@@ -85,6 +88,8 @@ def _of_module(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _from_dlpack(original: Callable[..., Any]) -> Callable[..., Any]:
+    from .tensors import is_emulated
+
     def from_dlpack(tensor: Any, **options: Any) -> Any:
         return original(ffi.Capsule(tensor) if is_emulated(tensor) else tensor, **options)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from ..chip import RESERVED_SHARED_BYTES
 from .kinds import KINDS, Kind
@@ -15,9 +16,11 @@ ALL_BYTES = 0xFFFF_FFFF
 """The `Instr.used` mask of a load of which all bytes are used; the widest load has 32 bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reg:
-    """A virtual register. `name` is unique in its kernel; `type` is pred, b8, b16, b32, b64 or b128."""
+class Reg(NamedTuple):
+    """A virtual register. `name` is unique in its kernel; `type` is pred, b8, b16, b32, b64 or b128.
+
+    A tuple, because analyses look registers up in sets, and the hash of a dataclass takes seven times as long.
+    """
 
     name: str
     type: str
@@ -284,8 +287,13 @@ class Kernel:
 
     @cached_property
     def sources(self) -> dict[int, object]:
-        """A cache of resolved source positions, by instruction index."""
+        """A cache of resolved source positions, by index of a location."""
         return {}
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The files of all locations, sorted."""
+        return tuple(sorted({location.file for location in self.locations}))
 
     @cached_property
     def param_bytes(self) -> int:

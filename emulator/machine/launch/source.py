@@ -83,9 +83,10 @@ class FunctionCall:
 
 def source_place(kernel: Kernel, instr: int) -> SourcePlace | None:
     """Return the place of a kernel's instruction, by its index; None if the compiler gave none."""
-    if instr not in kernel.sources:
-        kernel.sources[instr] = _find_place(kernel, instr)
-    found = kernel.sources[instr]
+    at = bisect_right(kernel.locations, instr, key=lambda one: one.instr) - 1
+    if at not in kernel.sources:
+        kernel.sources[at] = _find_place(kernel, at)
+    found = kernel.sources[at]
     assert found is None or isinstance(found, SourcePlace)
     return found
 
@@ -97,10 +98,9 @@ def place_of(kernel: Kernel, instr: Instr) -> str:
     return f"{place_in(instr, where)}\nin kernel {kernel.name}"
 
 
-def _find_place(kernel: Kernel, instr: int) -> SourcePlace | None:
-    locations = kernel.locations
-    at = bisect_right(locations, instr, key=lambda one: one.instr) - 1
-    last = at
+def _find_place(kernel: Kernel, last: int) -> SourcePlace | None:
+    """Return the place of the instructions that location `last` begins."""
+    locations, at = kernel.locations, last
     while at >= 0 and not (locations[at].line and locations[at].column):  # line 0 is compiler-generated code
         at -= 1
     if at < 0:
@@ -147,7 +147,7 @@ def _caller(kernel: Kernel, at: int, name: str) -> SourcePlace | None:
     That is so if the next such line belongs to the same function. It is also so if the line itself is a call, and the
     next such line, if any, is a call too.
     """
-    callers = _callers(_files(kernel), name)
+    callers = _callers(kernel.files, name)
     if not callers:
         return None
     before = _nearest(reversed(kernel.locations[:at]), callers)
@@ -167,10 +167,6 @@ def _nearest(locations: Iterator[Location], callers: Callers) -> SourcePlace | N
 
 def _is_call(calls: Sequence[FunctionCall], place: SourcePlace) -> bool:
     return any(call.first <= place.line <= call.last for call in calls)
-
-
-def _files(kernel: Kernel) -> tuple[str, ...]:
-    return tuple(sorted({location.file for location in kernel.locations}))
 
 
 @lru_cache(maxsize=256)
