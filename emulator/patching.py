@@ -40,7 +40,7 @@ class Patches(AbstractContextManager["Patches"]):
 
     def when_imported(self, name: str, then: Callable[[ModuleType], None]) -> None:
         """Call `then` with a module: now if it is imported, otherwise when it is."""
-        if name in sys.modules:
+        if sys.modules.get(name) is not None:
             then(sys.modules[name])
         else:
             self._awaited.append(AfterImport(name, then))

@@ -1,6 +1,6 @@
 """Measurements. This package imports all others, and none imports it.
 
-- Speed: `judging` (a whole run), `emulator` with `attention`, `cross_entropy` and `triton_peer` (launches).
+- Speed: `judging` (a whole run), `emulator` (launches).
 - The clock against GPUs: `clock`, `fa4`, `hopper`, `cuda_programs`, `flashmla_prefill`, `prediction_errors`;
   programs in `microbenchmarks` and `blackwell`; measurements in `data/`.
 - The emulator and the kernel on a GPU: `silicon`, `gpu`, `gpu_host`, `kernel_bits`, `flashmla_gpu`, `decode_rows`.

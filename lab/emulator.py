@@ -1,9 +1,7 @@
-"""`python -m lab.emulator`: measure the emulator on attention problems, against goals and against a peer.
+"""`python -m lab.emulator`: measure the emulator on bf16 attention problems, against goals.
 
-Times are CPU seconds, the minimum of several repetitions, with one BLAS thread. For cross entropy it is wall-clock
-time, measured once. A yardstick is measured first, because a busy machine can be half as fast. The peer is the Triton
-interpreter, if PyPI's `triton` is installed. `triton` is not in requirements.lock, because torch brings its own version
-on machines with a GPU.
+Times are CPU seconds, the minimum of several repetitions, with one BLAS thread. A yardstick is measured first, because
+a busy machine can be half as fast.
 """
 
 from __future__ import annotations
@@ -30,11 +28,45 @@ import torch
 
 import emulator  # before the kernel, so that its PTX is kept
 import kernel
-from emulator.machine.order.completion import Completion
 from emulator.program import Program
 from emulator.ptx.parser import parse
-from lab.attention import Problem
-from lab.cross_entropy import VOCABULARY
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Attention of `rows` query rows to `keys` keys. The scale is 1 / sqrt(head_dim)."""
+
+    rows: int
+    keys: int
+    head_dim: int
+
+    def __str__(self) -> str:
+        return f"hd={self.head_dim}, {self.rows} rows, {self.keys:,} keys"
+
+    @property
+    def scale(self) -> float:
+        """The factor of the logits."""
+        return float(self.head_dim**-0.5)
+
+    @property
+    def gflop(self) -> float:
+        """GFLOP of both matrix products."""
+        return 4e-9 * self.rows * self.keys * self.head_dim
+
+    def inputs(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return q [rows, hd], k and v [keys, hd] in bf16, drawn with a fixed seed."""
+        random = torch.Generator().manual_seed(0)
+        q, k, v = (
+            torch.randn(n, self.head_dim, generator=random).bfloat16() for n in (self.rows, self.keys, self.keys)
+        )
+        return q, k, v
+
+    def worst_error(self, o: torch.Tensor) -> float:
+        """Return the largest absolute difference of an output [rows, hd] from float64 attention."""
+        q, k, v = (t.double() for t in self.inputs())
+        wanted = (q @ k.T * self.scale).softmax(-1) @ v
+        return float((o.double() - wanted).abs().max())
+
 
 REPETITIONS: Final = 5
 SHORT_REPETITIONS: Final = 15
@@ -48,9 +80,6 @@ GOALS_S: Final = {Problem(128, 4096, 128): 0.07, Problem(128, 4096, 512): 0.27}
 DECODE: Final = Problem(128, 4096, 512)
 DECODE_GOAL_S: Final = 1.0
 """The goal for the CPU seconds of one call that splits the keys by default."""
-PEERS: Final = (SHORT, Problem(128, 1024, 512))
-PEER_GOAL_RATIO: Final = 0.35
-COMPLETIONS: Final[tuple[Completion, ...]] = ("eager", "lazy")
 PROCESSES: Final = 2
 SPLIT_PROBLEM: Final = Problem(128, 1024, 512)
 QUERY_COPIES: Final = 8  # copies of the 128 query rows; each is two CTAs of the kernel
@@ -76,8 +105,6 @@ with emulator.emulate():
 """A program that launches a kernel that was compiled before. Its argument is the file of the saved kernel."""
 FIRST_TEST: Final = "examples/own_repository"
 FIRST_TEST_GOAL_S: Final = 4.0
-CROSS_ENTROPY_ROWS: Final = 4096
-CROSS_ENTROPY_GOAL_GB: Final = 3.0
 GRID_BARRIER_CTAS: Final = 148
 GRID_BARRIER_GOAL_S: Final = 20.0
 GRID_BARRIER: Final = """
@@ -127,7 +154,7 @@ class Line:
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
-    for lines in (yardstick, front_end, start, first_test, launches, decode, peers, processes, other_kernels):
+    for lines in (yardstick, front_end, start, first_test, launches, decode, processes, grid_barrier):
         for line in lines():
             print(line, flush=True)
 
@@ -204,38 +231,6 @@ def decode() -> list[Line]:
     return [Line(f"{DECODE}, a launch of {math.prod(device.launches[-1].grid)} CTAs", seconds, "s", DECODE_GOAL_S)]
 
 
-def peers() -> Iterator[Line]:
-    """Measure the same problem here and in the Triton interpreter.
-
-    The two alternate, so that a slow phase of the machine affects both.
-    """
-    try:
-        from lab import triton_peer
-    except ImportError:
-        print("the Triton interpreter is not measured: pip install triton")
-        return
-    for problem in PEERS:
-        inputs = problem.inputs()
-        peer = functools.partial(triton_peer.attention, problem, *inputs)
-        check(problem, peer(), "the Triton interpreter")
-        for completion in COMPLETIONS:
-            with emulator.emulate(completion):
-                check(problem, run_kernel(problem), f"the kernel, {completion}")
-        turns = [
-            (spent(peer), *(_launch(problem, inputs, mode) for mode in COMPLETIONS)) for _ in range(SHORT_REPETITIONS)
-        ]
-        theirs, *ours = map(min, zip(*turns, strict=True))
-        yield Line(f"{problem}, Triton's interpreter", theirs, "s")
-        for completion, seconds in zip(COMPLETIONS, ours, strict=True):
-            yield Line(f"  {completion} against it", seconds / theirs, "x", PEER_GOAL_RATIO)
-
-
-def _launch(problem: Problem, inputs: tuple[torch.Tensor, ...], completion: Completion) -> float:
-    """Return the CPU seconds of one launch on existing inputs, as for the peer."""
-    with emulator.emulate(completion):
-        return spent(functools.partial(attention, problem, *inputs))
-
-
 def processes() -> list[Line]:
     """Measure a larger launch in one process and split between two. Exit if bits or counts differ."""
     alone, bits = _ctas(1)
@@ -250,16 +245,11 @@ def processes() -> list[Line]:
     ]
 
 
-def other_kernels() -> Iterator[Line]:
-    """Measure a barrier of a whole grid, and cross entropy of a large vocabulary in a process of its own."""
+def grid_barrier() -> list[Line]:
+    """Measure a barrier of a whole grid."""
     count = torch.zeros(1, dtype=torch.int32)
     seconds = spent(lambda: emulator.launch(GRID_BARRIER, "meet", [count], grid=GRID_BARRIER_CTAS, block=32))
-    yield Line(f"a grid barrier of {GRID_BARRIER_CTAS} CTAs that poll by atomics", seconds, "s", GRID_BARRIER_GOAL_S)
-    command = [sys.executable, "-m", "lab.cross_entropy", str(CROSS_ENTROPY_ROWS)]
-    found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
-    seconds, gigabytes = map(float, found)
-    yield Line(f"cross entropy of {CROSS_ENTROPY_ROWS:,} x {VOCABULARY:,} bf16, one launch", seconds, "s")
-    yield Line("  peak memory", gigabytes, "GB", CROSS_ENTROPY_GOAL_GB)
+    return [Line(f"a grid barrier of {GRID_BARRIER_CTAS} CTAs that poll by atomics", seconds, "s", GRID_BARRIER_GOAL_S)]
 
 
 def concurrency_ratio() -> float:

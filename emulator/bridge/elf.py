@@ -106,6 +106,12 @@ def dynamic(image: Image) -> Iterator[tuple[int, int, int]]:
                 yield at, *struct.unpack_from("<QQ", image, at)
 
 
+def is_program(path: Path) -> bool:
+    """Return True if the file is a 64-bit ELF file."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def is_linked_to(path: Path, library: bytes) -> bool:
     """Return True if the file is an ELF file and its dynamic strings have a name that begins with `library`."""
     with path.open("rb") as file:

@@ -105,10 +105,7 @@ def _versions(strings: _Strings, soname: str, version: str) -> bytes:
 
 
 def _hash_table(names: Sequence[str]) -> bytes:
-    """Return the table of symbols by hash (System V ABI, 5.11). With one bucket, libtorch loads in three times as long.
-
-    The loader looks for every symbol of a library in those that were loaded before.
-    """
+    """Return the table of symbols by hash (System V ABI, 5.11). With one bucket torch's import takes twice as long."""
     count = 1 + len(names)
     buckets, chains = [0] * count, [0] * count
     for number, name in enumerate(names, 1):

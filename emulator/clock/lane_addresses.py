@@ -119,11 +119,9 @@ class LaneAddresses:
         (register,) = effect.writes
         if register in self._known and self._known[register] is None:
             return
-        unseen = any(isinstance(r, Reg) and r not in self._known for r in effect.reads)
-        made = None if unseen else self._result(effect)
-        if unseen:
+        if any(isinstance(r, Reg) and r not in self._known for r in effect.reads):
             return
-        known = self._known.get(register)
+        made, known = self._result(effect), self._known.get(register)
         if known is None or made is None:
             self._known[register] = made
         elif not np.array_equal(known.relative, made.relative):

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ..bridge.elf import is_program
 from ..findings import titled
 from .rejected import Rejected
-from .scripts import InvalidInput, add_completion, add_script, is_program, prepare, run_script
+from .scripts import InvalidInput, add_completion, add_script, prepare, run_script
 
 if TYPE_CHECKING:
     from ..debug.recording import Recording

@@ -13,11 +13,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+from ..bridge.elf import is_program
 from ..bridge.result import LaunchResult
 from ..errors import AssemblerError
 from ..machine_code import Resources, assembler, resources
 from ..modules import load
-from .scripts import InvalidInput, add_script, is_program, new_file, prepare, write
+from .scripts import InvalidInput, add_script, new_file, prepare, write
 
 OVER: Final = 3
 LIMITS: Final = ("registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "barriers", "instructions")

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, get_args
 
 from ..baseline import Baseline
+from ..bridge.elf import is_program
 from ..bridge.result import worst
 from ..chip import NAME, VARIABLE
 from ..emulation import EmulatedDevice
@@ -150,7 +151,7 @@ def _with_next(code: int, options: argparse.Namespace) -> int:
     if code not in (0, REPORT_EXIT):
         usual = {"device": (NAME,), "completion": ("lazy", "all"), "seed": (0,)}
         words = [f"--{name}={given}" for name in usual if (given := getattr(options, name)) not in usual[name]]
-        program = scripts.is_program(options.script)
+        program = is_program(options.script)
         words = ["ptx-emulator", "blame", *words, *(("--expected", "FILE") if program else ())]
         command = shlex.join([*words, str(options.script), *options.args])
         print((NEXT_OF_PROGRAM if program else NEXT).format(command), file=sys.stderr)

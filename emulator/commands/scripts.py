@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from ..bridge.elf import is_program
 from ..bridge.patches import ORIGINAL_ENVIRONMENT
 from ..children.sitecustomize import SESSION
 from ..chip import DEVICE, DEVICES, NAME, VARIABLE
@@ -87,13 +88,6 @@ def prepare(script: Path, args: Sequence[str]) -> None:
         from ..host import session  # noqa: F401 - the caller enters it
     sys.argv = [str(script), *args]
     sys.path.insert(0, str(script.resolve().parent))
-
-
-def is_program(script: Path) -> bool:
-    """Return True for a CUDA program."""
-    from ..host.executable import is_executable
-
-    return is_executable(script)
 
 
 def run_script(script: Path, arguments: Sequence[str], at_exit: Callable[[int], int]) -> None:

@@ -60,7 +60,7 @@ def line_of(text: str, kernel: Kernel) -> Line:
     file, _, number = text.rpartition(":")
     if not number.isdecimal():
         raise ValueError(f"line {text!r}; allowed: LINE, FILE:LINE or ptx:LINE")
-    files = source_files(kernel)
+    files = kernel.files
     if not file and len(files) > 1:
         names = ", ".join(sorted(Path(name).name for name in files))
         raise ValueError(f"line {text}: the kernel has several source files; give FILE:{number} of {names}")
@@ -69,12 +69,6 @@ def line_of(text: str, kernel: Kernel) -> Line:
     if not line.instructions(kernel):
         raise ValueError(f"{line} has no instruction of {kernel.name}; lines that have: {_near(kernel, line)}")
     return line
-
-
-def source_files(kernel: Kernel) -> frozenset[str]:
-    """Return the source files of a kernel's instructions."""
-    places = (source_place(kernel, i) for i in range(len(kernel.instrs)))
-    return frozenset(place.file for place in places if place is not None)
 
 
 def _near(kernel: Kernel, line: Line) -> str:

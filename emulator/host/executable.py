@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from ..bridge.callers import c_caller
-from ..bridge.elf import LOAD, MAGIC, TLS, UNDEFINED, Symbol, dynamic, segments
+from ..bridge.elf import LOAD, TLS, UNDEFINED, Symbol, dynamic, segments
 from ..bridge.elf import symbols as symbols_of
 from ..bridge.patches import ORIGINAL_ENVIRONMENT
 from .c_hosts import runtime
@@ -35,12 +35,6 @@ _NO_CODE: Final = bytes(2)
 """The bytes that GNU's linker writes for a call of an unknown function with --unresolved-symbols=ignore-all."""
 _TO_MAIN: Final = b"\x48\x8d\x3d"
 """`lea main(%rip), %rdi`, which the entry point executes before it calls __libc_start_main."""
-
-
-def is_executable(path: Path) -> bool:
-    """Return True if the file is a 64-bit ELF file."""
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
 
 
 def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]) -> int:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from ..bridge.driver import put
 from .c_library import FLOAT, INT, LONG, CLibrary, entry
 from .captures import new_handle
 from .errors import not_emulated
 
-if TYPE_CHECKING:
-    import torch
-
-_TYPES: Final = {
-    **{0: "float32", 1: "float64", 2: "float16", 14: "bfloat16"},
-    **{28: "float8_e4m3fn", 29: "float8_e5m2"},
-}
+_TYPES: Final = {0: "float32", 1: "float64", 2: "float16", 14: "bfloat16", 28: "float8_e4m3fn", 29: "float8_e5m2"}
 """The name of torch's dtype by cudaDataType."""
 _TRANSPOSE_A, _TRANSPOSE_B = 3, 4
 _PLAIN: Final = frozenset(range(5)) | {25}
@@ -35,8 +29,8 @@ class _Layout:
     columns: int
     leading: int
 
-    def at(self, address: int) -> torch.Tensor:
-        """Return the matrix at an address."""
+    def at(self, address: int) -> Any:
+        """Return the matrix at an address, a torch.Tensor."""
         if self.kind not in _TYPES:
             raise not_emulated(f"cublasLtMatmul of cudaDataType {self.kind}", f"known are {sorted(_TYPES)}")
         import torch
@@ -116,9 +110,7 @@ class LibCublas(CLibrary):
         product_factor, added_factor = description.factor(alpha), description.factor(beta)
 
         def work() -> None:
-            import torch
-
-            wide = torch.float64 if result.dtype is torch.float64 else torch.float32
+            wide = result.dtype if result.dtype.itemsize == ctypes.sizeof(ctypes.c_double) else result.float().dtype
             first = left.T if description.attributes.get(_TRANSPOSE_A) else left
             second = right.T if description.attributes.get(_TRANSPOSE_B) else right
             sums = product_factor * (first.to(wide) @ second.to(wide))

@@ -10,16 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from mmap import PAGESIZE, mmap
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ..bridge.callers import caller
 from ..errors import UseAfterFree
 from .errors import INVALID_VALUE, CudaError
-
-if TYPE_CHECKING:
-    import torch
 
 ALIGNMENT: Final = 512
 POISON: Final = 0xCB
@@ -126,14 +123,12 @@ class Allocations:
             self._freed.remove(piece)
         self._buffers[address].fill(POISON)
 
-    def storage(self, size: int, host: bool = False, stream: int | None = None) -> torch.UntypedStorage:
+    def storage(self, size: int, host: bool = False, stream: int | None = None) -> np.ndarray:
         """Allocate `size` uninitialised bytes for a torch storage, which owns them."""
-        import torch
-
         buffer = self._aligned_buffer(size, host, stream, guarded=host)
         piece = self._live[buffer.ctypes.data]
         piece.unguarded, piece.pages = piece.pages, range(0)
-        return torch.from_numpy(buffer).untyped_storage()
+        return buffer
 
     def expose(self, piece: Piece) -> None:
         """Let `guard` protect the memory of a pinned tensor, which the program accesses by another name from now on."""

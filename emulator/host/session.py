@@ -60,8 +60,7 @@ def _count_gpus() -> None:
     """Let a CUDA build of torch count the GPUs of this machine, before the emulated libcuda.so can be found.
 
     Autograd's engine asks for the count, which torch remembers. NVIDIA's runtime, which counts, asks the driver for
-    undocumented functions, and ends the process if it gets none. Other builds are imported when the program does it,
-    because that takes twice as long as all else that a session needs.
+    undocumented functions, and ends the process if it gets none. Other builds wait for the program to import torch.
     """
     spec = find_spec("torch")
     if spec is not None and (Path(spec.origin or "").parent / "lib/libtorch_cuda.so").exists():

@@ -339,7 +339,8 @@ class EmulatedTensors(TorchFunctionMode):
         stream, captures = Current.stream.cuda_stream, self._captures
         if captures.order.concurrent and not host and not captures.capturing(stream):
             captures.order.allocated(storage.nbytes(), stream)
-        home = self._memory.storage(storage.nbytes(), host, None if host else stream)
+        buffer = self._memory.storage(storage.nbytes(), host, None if host else stream)
+        home = torch.from_numpy(buffer).untyped_storage()
         if (graph := captures.graph_of(stream)) is not None and not host:
             graph.pool.append(home)
         if _MARK in tensor.__dict__:  # a pinned tensor has no mark: it stays on the CPU

@@ -78,16 +78,6 @@ class graph:
             self._stream.__exit__(*error)
 
 
-def count_gpus() -> None:
-    """Let a CUDA build of torch count the GPUs of this machine, before the emulated libcuda.so can be found.
-
-    Autograd's engine asks for the count, which torch remembers. NVIDIA's runtime, which counts, asks the driver for
-    undocumented functions, and ends the process if it gets none.
-    """
-    if (count := getattr(torch._C, "_cuda_getDeviceCount", None)) is not None:
-        count()
-
-
 def install(patches: Patches, captures: Captures, tensors: EmulatedTensors) -> None:
     """Make torch.cuda report the emulated device. Functions that are not replaced raise NotEmulated when called."""
     patches.update(torch.cuda, _functions(captures))

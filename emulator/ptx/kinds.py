@@ -73,8 +73,7 @@ FIXED_PARAMETER: Final = "ld.param at a constant"
 class Kind(Enum):
     """A kind of instruction. The value of each is its opcodes; OTHER has every opcode that no other kind names."""
 
-    __hash__ = object.__hash__  # of Enum: in Python, by the name
-
+    __hash__ = object.__hash__  # Enum's is written in Python
     OTHER = ("",)  # enum of Python 3.11.2 replaces an empty tuple by object()
     BRANCH = ("bra",)
     EXIT = ("ret", "exit")

@@ -10,7 +10,7 @@ from emulator.host.memory import ALIGNMENT, Allocations, address_of
 def test_pieces_live_as_long_as_their_owner():
     memory = Allocations()
     kept = memory.allocate(100)
-    storage = memory.storage(7)
+    storage = torch.from_numpy(memory.storage(7)).untyped_storage()
     assert sorted(memory.ranges()) == sorted([(kept, 100), (storage.data_ptr(), 7)])
     assert storage.nbytes() == 7
     assert storage.data_ptr() % ALIGNMENT == kept % ALIGNMENT == 0
@@ -24,7 +24,9 @@ def test_pieces_live_as_long_as_their_owner():
 
 def test_a_view_keeps_its_piece():
     memory = Allocations()
-    tensor = torch.empty(0, dtype=torch.uint8).set_(memory.storage(64), 0, (64,), (1,))
+    tensor = torch.empty(0, dtype=torch.uint8).set_(
+        torch.from_numpy(memory.storage(64)).untyped_storage(), 0, (64,), (1,)
+    )
     view = tensor[8:]
     del tensor
     assert len(memory.ranges()) == 1

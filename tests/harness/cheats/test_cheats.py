@@ -15,9 +15,10 @@ import pytest
 
 from harness.client import vouched
 from harness.host import walls
-from harness.host.repository import Repository
+from harness.host.repository import ACCEPTED, Repository
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.paths import ROOT
+from harness.report.record import load
 from lab.judging import loopback
 from tests.harness.conftest import Accepted
 from tests.system import Checkout
@@ -30,7 +31,7 @@ QUICK = ("forged verdict", "looser pins")
 DIFFERENT = list({each["verdict"]: each for each in reversed(CHEATS)}.values())
 #: Changes that need no malice.
 CARELESS = [each for each in CHEATS if each["name"] in ("luck", "time that the clock skips", "forgotten feature")]
-#: By these a host over SSH is tried. They are long; the others are thorough.
+#: By these a host over SSH is tried. They are long; the others, and the same without SSH, are thorough.
 OVER_SSH = [each for each in CHEATS if each in DIFFERENT or each in CARELESS]
 
 #: Code that replaces text in the PTX of the recordings, and names the modules anew.
@@ -69,6 +70,9 @@ def accepted_over_ssh(accepted: Checkout, tmp_path_factory: pytest.TempPathFacto
     with loopback(clone.path, folder) as home:
         done = stage(clone, SSH, "--again", HOME=home)
         assert done.returncode == 0, done.stdout + done.stderr
+        record = load(max(clone.path.glob("results/2*")))
+        commit = Repository(clone.path).resolve(ACCEPTED)
+        assert (record.target, record.tree.commit, record.tree.changed) == (SSH, commit, [])
         yield clone, home
 
 
@@ -114,7 +118,7 @@ def marked(cheat: dict[str, Any], target: str) -> Any:
     if target == SSH:
         marks = [pytest.mark.sshd, pytest.mark.long]
     else:
-        marks = [] if cheat["name"] in QUICK else [pytest.mark.long if cheat in OVER_SSH else pytest.mark.thorough]
+        marks = [] if cheat["name"] in QUICK else [pytest.mark.thorough]
     return pytest.param(cheat, target, id=f"{cheat['name']}, {target}", marks=marks)
 
 
