@@ -66,7 +66,7 @@ class ConvertingWarp(GatherWarp):
     prefetches = False  # to L2, the keys of the warp's next tile
     turns = 1  # groups of warps that take the KV tiles in turn
     copies_others = False  # columns in bf16 are copied to shared memory, not through registers
-    ahead: int | None = None  # chunks whose codes are loaded ahead; None: all of a tile's
+    ahead: int | None = None  # chunks that are loaded ahead; None: all of a tile's
 
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
         """Bind warp `warp` of a ring to a row tile. The warps of a group are consecutive."""
@@ -173,7 +173,7 @@ class ConvertingWarp(GatherWarp):
                     self.store_chunk(n, c, columns, number)
             if cutlass.const_expr(self.ahead is not None):
                 for key in keys:
-                    key.load_codes([chunk + self.ahead for chunk in chunks])
+                    key.load([chunk + self.ahead for chunk in chunks])
             self.publish_slice(n, keys, slot, number)
         # 3. Then the rotary columns, which are read last.
         if cutlass.const_expr(len(part.chunks) * CHUNK > self.cta.config.head_dim):
@@ -278,18 +278,20 @@ class Key(LoopInvariant):
         self.marks = cute.make_rmem_tensor(1, Int32)
         self.marks[0] = Int32(0)
         self.codes: dict[int, cute.Tensor] = {}
-        self.load_codes(part.chunks[: warp.ahead])
-        first = self.place + Int64(layout.others_offset + self.unit * (CODES * BF16_BYTES))
-        others = VECTORS if not self.is_coded(part.chunks[-1]) and not warp.copies_others else 0
-        self.others = [self.or_zeros(loaded(first + Int64(j * VECTOR_BYTES), WORDS)) for j in range(others)]
+        self.copies_others = warp.copies_others
+        self.others: list[cute.Tensor] = []
+        self.load(part.chunks[: warp.ahead])
 
-    def load_codes(self, chunks: Iterable[int]) -> None:
-        """Load the lane's codes of those chunks which the part has, if they are coded."""
+    def load(self, chunks: Iterable[int]) -> None:
+        """Load the lane's columns of those chunks which the part has, unless they are copied."""
         bits = CODE_BITS[self.layout.code]
-        for chunk in chunks:
-            if chunk in self.chunks and self.is_coded(chunk):
+        for chunk in (each for each in chunks if each in self.chunks and self.holds(each)):
+            if self.is_coded(chunk):
                 address = self.first + Int64(chunk * CHUNK * bits // 8)
                 self.codes[chunk] = loaded(address, CODES * bits // 8 // WORD_BYTES)
+            else:
+                first = self.first + Int64(self.layout.others_offset + self.unit * CODES * (BF16_BYTES - bits // 8))
+                self.others = [self.or_zeros(loaded(first + Int64(j * VECTOR_BYTES), WORDS)) for j in range(VECTORS)]
 
     def is_coded(self, chunk: int) -> bool:
         """Return whether a chunk's columns are codes."""
@@ -297,7 +299,7 @@ class Key(LoopInvariant):
 
     def holds(self, chunk: int) -> bool:
         """Return whether the lane has its columns of a chunk in registers."""
-        return self.is_coded(chunk) or bool(self.others)
+        return self.is_coded(chunk) or not self.copies_others
 
     @property
     def finds_nan(self) -> bool:

@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import cutlass
 import cutlass.cute as cute
@@ -26,11 +26,12 @@ class RunningSoftmax(LoopInvariant):
     """Running statistics of a thread's row: the maximum of the raw logits, and the sum of exponentials."""
 
     scale_log2: Float32
+    partial_sums: ClassVar[int] = PARTIAL_SUMS
     maxima: bool = False  # whether the largest logit is needed, too: the maximum may lag behind it by RESCALE_LOG2
 
     def __post_init__(self) -> None:
         """Initialize the registers: the maximum, the partial sums, and the largest logit if it is needed."""
-        self.stats = cute.make_rmem_tensor((1 + PARTIAL_SUMS + self.maxima,), Float32)
+        self.stats = cute.make_rmem_tensor((1 + self.partial_sums + self.maxima,), Float32)
         self.stats.fill(0.0)
         self.stats[0] = -Float32.inf
         if self.maxima:
@@ -39,15 +40,15 @@ class RunningSoftmax(LoopInvariant):
     @property
     def largest(self) -> Float32:
         """The largest logit so far if it is needed, else the maximum that sums refer to."""
-        return self.stats[1 + PARTIAL_SUMS if self.maxima else 0]
+        return self.stats[1 + self.partial_sums if self.maxima else 0]
 
     def set_largest(self, value: Any) -> None:
         """Store the largest logit so far."""
-        self.stats[1 + PARTIAL_SUMS] = value
+        self.stats[1 + self.partial_sums] = value
 
     def row_sum(self, exchange: Any = 0) -> Any:
         """Return the sum over all keys of the row. Every thread of the row calls this, after the last tile."""
-        total = functools.reduce(operator.add, (self.stats[1 + j] for j in range(PARTIAL_SUMS)))
+        total = functools.reduce(operator.add, (self.stats[1 + j] for j in range(self.partial_sums)))
         return self.over_row(total, operator.add, exchange)
 
     def over_row(self, value: Any, combine: Callable[[Any, Any], Any], exchange: Any = 0) -> Any:
@@ -95,7 +96,7 @@ class RunningSoftmax(LoopInvariant):
         old = self.stats[0]
         self.stats[0] = new_max
         factor = self.weight_of(old)
-        for j in range(PARTIAL_SUMS):
+        for j in range(self.partial_sums):
             self.stats[1 + j] *= factor
         return factor
 

@@ -151,20 +151,21 @@ class HopperConfig(DeviceConfig):
         """The warps of each role.
 
         K and V are loaded by a warp each, at head_dim 512 by two each, or by four if V is K. Keys of top-k indices are
-        loaded by four warps.
+        loaded by the warps of all producer warpgroups.
         """
-        consumers = tuple(range(WARPGROUP, (1 + self.warpgroups) * WARPGROUP))
+        producers = self.producers * WARPGROUP
+        consumers = tuple(range(producers, producers + self.warpgroups * WARPGROUP))
         if self.loads_v:
             return Roles((0, 1), (2, 3), consumers) if self.head_dim == 512 else Roles((0,), (1,), consumers)
-        warps = WARPGROUP if self.by_token or self.head_dim == 512 else 1
+        warps = producers if self.by_token or self.head_dim == 512 else 1
         return Roles(tuple(range(warps)), (), consumers)
 
     @property
     def variant(self) -> Variant:
         """The division of work. A warp that copies keys needs registers for their addresses, of 64 bits in caches."""
         roles = self.roles
-        registers = (88, 208) if self.by_token else (40, 232)
-        slices = len(roles.load) if not self.copies_pairs else 2 if self.head_dim == 512 else 1
+        registers = (48, 208) if self.producers == 2 else (88, 208) if self.by_token else (40, 232)
+        slices = len(roles.load) // self.producers if not self.copies_pairs else 2 if self.head_dim == 512 else 1
         if self.head_dim == 512:
             return Variant(1, 32 if self.loads_v or self.small_tiles else 64, registers, roles, slices)
         if self.warpgroups == 3:
@@ -172,6 +173,15 @@ class HopperConfig(DeviceConfig):
         return Variant(self.warpgroups, 64 if self.head_dim == 256 or self.by_token else 128, registers, roles, slices)
 
     # Consequences of the variant and the features
+
+    @property
+    def producers(self) -> int:
+        """Producer warpgroups: two where pairs convert V3.2's keys. While one waits for codes, the other converts.
+
+        With split keys, two caches or a block table registers would spill.
+        """
+        simple = self.splits == 1 and len(self.caches) == 1 and not self.caches[0].table
+        return 2 if simple and self.quantised and self.rope_dim > 0 and self.loading_ctas > 1 else 1
 
     @property
     def copies_pairs(self) -> bool:
@@ -247,6 +257,11 @@ class HopperConfig(DeviceConfig):
         return self.head_dim // (self.variant.warpgroups if self.variant.shares_rows else 1)
 
     @property
+    def pv_cols(self) -> int:
+        """Columns of O of a wgmma: ptxas rejects one with more registers than a thread has at launch."""
+        return self.o_cols // self.producers
+
+    @property
     def loaded_part(self) -> tuple[int, int]:
         """Keys and dims of a slice that a CTA loads: some dims, or some keys if the dims are one swizzled row."""
         keys, dims = self.k_slice
@@ -278,13 +293,13 @@ class HopperConfig(DeviceConfig):
     @property
     def threads(self) -> int:
         """Threads of a CTA."""
-        return WARP * (WARPGROUP + len(self.roles.consumers))
+        return WARP * (self.roles.consumers[-1] + 1)
 
     @property
     def barriers(self) -> tuple[Barrier, ...]:
         """Every mbarrier of the kernel, in the order in which they are in shared memory."""
         slots, warps = self.smem.depth * self.slices, len(self.roles.consumers)
-        loading = len(self.roles.load) * self.gathering if self.by_token else 1
+        loading = len(self.roles.load) // self.producers * self.gathering if self.by_token else 1
         readers = WARPGROUP if self.variant.shares_rows else warps  # warps of a CTA that read a slice last
         readers *= self.loading_ctas
         return (

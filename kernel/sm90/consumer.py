@@ -15,11 +15,10 @@ from cutlass.cute.nvgpu import warpgroup
 
 from kernel.arguments import maxima
 from kernel.device.cta import Cta
-from kernel.device.softmax import PARTIAL_SUMS
 from kernel.device.tiles import LoopInvariant, smaller
 from kernel.hardware import WARP
 from kernel.sm90.operands import Fragments, gemm, keep_before_fence, opaque
-from kernel.sm90.softmax import COLS, ROWS, ConsumerThread, RowSoftmax, of_row
+from kernel.sm90.softmax import COLS, ROWS, ConsumerThread, LeanSoftmax, RowSoftmax, of_row
 
 TURN = 1  # named barrier of warpgroup 0's turn; TURN + w is that of warpgroup w
 P_READY = 4  # named barrier of warpgroup 0's P at head_dim 512; P_READY + 1: warpgroup 1's
@@ -45,12 +44,13 @@ class Consumer(LoopInvariant):
         pv = self.fragments.pv().get_slice(0)
         self.s = qk.make_fragment_C(qk.partition_shape_C((config.tile_m, config.block_n)))
         self.p = pv.make_fragment_A(pv.partition_shape_A((config.tile_m, config.block_n)))
-        self.o = pv.make_fragment_C(pv.partition_shape_C((config.tile_m, config.o_cols)))
+        self.o = self.fragments.o()
         self.o.fill(0.0)
         self.q = None
         if config.keeps_q:
             self.q = qk.make_fragment_A(qk.partition_shape_A((config.tile_m, config.head_dim)))
-        self.rows = [RowSoftmax(self.cta.args.scale_log2, maxima(config)) for _ in range(ROWS)]
+        row = LeanSoftmax if config.producers == 2 else RowSoftmax
+        self.rows = [row(self.cta.args.scale_log2, maxima(config)) for _ in range(ROWS)]
         self.factors = cute.make_rmem_tensor(ROWS, Float32)  # of each row of O, if it has to be rescaled
 
     @cute.jit
@@ -134,9 +134,11 @@ class Consumer(LoopInvariant):
         if waits:
             for slice_ in self.v_slices:
                 self.wait_full(self.v_ring, i, slice_)
+        config = self.cta.config
         v = self.fragments.v(self.tile_slot(i), self.v_part)
+        o = cute.make_tensor(self.o.iterator, mma.get_slice(0).partition_shape_C((config.tile_m, config.o_cols)))
         warpgroup.fence()
-        gemm(mma, self.o, p, v, range(cute.size(v, mode=[2])))
+        gemm(mma, o, p, v, range(cute.size(v, mode=[2])))
         warpgroup.commit_group()
 
     @property
@@ -212,7 +214,7 @@ class Consumer(LoopInvariant):
         for r, row in enumerate(self.rows):
             row.exponentiate(of_row(self.s, r))
             words = cute.recast_tensor(row.stats, Int32)
-            for j, word in enumerate(opaque(*(words[j] for j in range(1, 1 + PARTIAL_SUMS)))):
+            for j, word in enumerate(opaque(*(words[j] for j in range(1, 1 + row.partial_sums)))):
                 words[1 + j] = word  # the additions stay here, between the exponentials
 
     @cute.jit

@@ -50,12 +50,12 @@ class SharingWarp(ConvertingWarp):
     A warp writes its keys into its CTA's slot, and a bulk copy brings them to the same place of the other CTA.
     """
 
-    prefetches = True
-
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
-        """Bind warp `warp` of a ring to a row tile. The warps of the second CTA follow those of the first."""
-        rank = cute.arch.block_idx_in_cluster() % cta.config.loading_ctas
-        super().__init__(cta, ring, rank * len(ring.warps) + warp)
+        """Bind warp `warp` of a ring to a row tile. A group's warps of the second CTA follow those of the first."""
+        ctas, self.turns = cta.config.loading_ctas, cta.config.producers
+        self.prefetches, self.ahead = self.turns == 1, 4 if self.turns > 1 else None
+        group, rank = len(ring.warps) // self.turns, cute.arch.block_idx_in_cluster() % ctas
+        super().__init__(cta, ring, (warp // group * ctas + rank) * group + warp % group)
 
     @cute.jit
     def run(self, tail_loads: Int32) -> Int32:
@@ -71,7 +71,7 @@ class SharingWarp(ConvertingWarp):
     @property
     def warps_of_slice(self) -> int:
         """Number of warps that convert the keys of a slice."""
-        return self.cta.config.loading_ctas * len(self.ring.warps)
+        return self.cta.config.loading_ctas * super().warps_of_slice
 
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
         """Signal the consumers of both CTAs that the warp's keys of a slice are converted."""
@@ -93,7 +93,7 @@ class SharingWarp(ConvertingWarp):
         """
         full, peer = self.cta.bars.at(ring.full, stage), cute.arch.block_idx_in_cluster() ^ 1
         rows, chunks = self.steps * KEYS * SWIZZLE_BYTES, ring.box[1] // CHUNK
-        first = slot.iterator.toint() + self.warp * rows
+        first = slot.iterator.toint() + self.warp % self.warps_of_slice * rows
         cute.arch.fence_view_async_shared()
         cute.arch.sync_warp()
         with cute.arch.elect_one():

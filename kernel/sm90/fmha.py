@@ -1,6 +1,7 @@
 """All device code for sm_90a: attention of a row tile over many KV tiles by warpgroup MMA (wgmma).
 
 A CTA has a producer warpgroup, which keeps few registers, and two or three consumer warpgroups, which take the others.
+Pairs that convert V3.2's keys have two producer warpgroups, which take the KV tiles in turn.
 Logits S, probabilities P and O stay in the consumers' registers. Up to head_dim 256 each consumer warpgroup has a Q
 tile of 64 rows. At 512 O is too wide for that: both warpgroups have the same 64 rows, and half of O's columns each.
 Registers of a consumer thread, of 232 (216 with top-k indices, 160 of three warpgroups):
@@ -32,6 +33,7 @@ The producer executes the proxy fence for TMA, consumers execute it for keys tha
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import cutlass
@@ -46,14 +48,13 @@ from kernel.device.load import LoadWarp, load_q
 from kernel.device.operands import Copies
 from kernel.device.tiles import smaller
 from kernel.fmha import Fmha
-from kernel.hardware import WARPGROUP
 from kernel.sm90.combine import Merge, Partial
 from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
 from kernel.sm90.dequantise import LeanWarp, SharingWarp
 from kernel.sm90.epilogue import Epilogue
 from kernel.sm90.load import MulticastWarp, PairWarp
-from kernel.sm90.operands import Fragments, Smem, multicast_keys
+from kernel.sm90.operands import Fragments, Smem, multicast_keys, opaque
 from kernel.sm90.softmax import ConsumerThread
 from kernel.sm90.wide import WideConsumer
 
@@ -87,7 +88,7 @@ class Hopper(Fmha):
         self.prologue(warp, bars, copies)
         cta = Cta(config, bars, smem, Fragments(config, smem), copies, args)
         producer_registers, consumer_registers = config.variant.registers
-        if warp < WARPGROUP:
+        if warp < config.roles.consumers[0]:
             cute.arch.setmaxregister_decrease(producer_registers)
             for ring in config.rings:
                 if has_role(ring.warps, warp):
@@ -108,6 +109,10 @@ class Hopper(Fmha):
         first, end, step = cta.row_tile_range
         for number in cutlass.range(first, end, step, unroll=1):
             at = cta.at_row_tile(number, kv_done)
+            if const_expr(self.config.producers == 2):  # so that no value of it is kept in registers
+                (keys,) = at.kv_tiles.caches
+                (length,) = opaque(Int32(keys.length))
+                at = replace(at, kv_tiles=replace(at.kv_tiles, caches=(replace(keys, length=length),)))
             if const_expr(ring.name == "k") and warp == 0:
                 load_q(at, q_loads)
             tail_loads = load_role(self.config)(at, ring, warp).run(tail_loads)

@@ -44,8 +44,14 @@ class Fragments(LoopInvariant):
         return tiled_mma(OperandMajorMode.K, self.config.block_n, REGISTERS if self.config.keeps_q else SMEM)
 
     def pv(self, source: Any = REGISTERS) -> cute.TiledMma:
-        """Return the MMA of O += P V: 64 rows, a warpgroup's columns."""
-        return tiled_mma(OperandMajorMode.MN, self.config.o_cols, source)
+        """Return the MMA of O += P V: 64 rows, a warpgroup's columns or half of them."""
+        return tiled_mma(OperandMajorMode.MN, self.config.pv_cols, source)
+
+    def o(self) -> cute.Tensor:
+        """Return the registers of O, in the order in which one wgmma of all of a warpgroup's columns has them."""
+        config = self.config
+        mma = tiled_mma(OperandMajorMode.MN, config.o_cols, REGISTERS).get_slice(0)
+        return mma.make_fragment_C(mma.partition_shape_C((config.tile_m, config.o_cols)))
 
     def q(self, q_tile: Any) -> cute.Tensor:
         """Return the descriptors of a Q tile, one for each 16 dims."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32
 
-from kernel.device.softmax import PARTIAL_SUMS, RunningSoftmax
+from kernel.device.softmax import RunningSoftmax
 from kernel.device.tiles import LoopInvariant, larger
 from kernel.hardware import WARP, WARPGROUP
 from kernel.sm90.config import HopperConfig
@@ -68,7 +68,13 @@ class RowSoftmax(RunningSoftmax):
         shift = -self.finite_max() * self.scale_log2
         for j in range(cute.size(s)):
             s[j] = cute.math.exp2(s[j] * self.scale_log2 + shift, fastmath=True)
-            self.stats[1 + j % PARTIAL_SUMS] += s[j]
+            self.stats[1 + j % self.partial_sums] += s[j]
+
+
+class LeanSoftmax(RowSoftmax):
+    """Statistics of a row in fewer registers."""
+
+    partial_sums: ClassVar[int] = 2
 
 
 def of_row(fragment: cute.Tensor, r: int) -> Any:

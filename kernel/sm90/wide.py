@@ -20,8 +20,8 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import warp, warpgroup
 
-from kernel.sm90.consumer import CONSUMERS, MAX_READY, P_READY, Consumer, sync_consumers
-from kernel.sm90.operands import SMEM, gemm
+from kernel.sm90.consumer import CONSUMERS, MAX_READY, P_READY, Consumer, flat, sync_consumers
+from kernel.sm90.operands import SMEM, gemm, opaque
 from kernel.sm90.softmax import ROWS
 
 
@@ -135,9 +135,10 @@ class WideConsumer(Consumer):
                 self.release_v(i)
 
     def read_ahead(self, i: Int32) -> list[Int32] | None:
-        """Load the lane's indices of KV tile `i`, unless keys have two layouts: then 24 bytes would spill."""
+        """Load the lane's indices of KV tile `i`, unless registers would spill."""
         caches = self.cta.config.caches
-        return self.read_indices(i) if not caches or caches[0].layout == caches[-1].layout else None
+        same = not caches or caches[0].layout == caches[-1].layout
+        return self.read_indices(i) if same and self.cta.config.producers == 1 else None
 
     def publish_maxima(self) -> None:
         """Publish the maxima of the warpgroup's rows to the other warpgroup."""
@@ -177,9 +178,16 @@ class WideConsumer(Consumer):
         cute.arch.barrier(barrier_id=MAX_READY + 1, number_of_threads=CONSUMERS)
 
     def scale_p(self) -> None:
-        """Convert P again, from S, which still has it: multiplied by the factor of the moved maxima."""
-        self.multiply_rows(self.s)
-        self.convert_p()
+        """Multiply P by the factors of the moved maxima: from S, unless that would keep too many registers."""
+        if self.cta.config.producers == 1:
+            self.multiply_rows(self.s)
+            self.convert_p()
+            return
+        p, scaled = flat(self.p), cute.make_rmem_tensor(cute.size(self.p), Float32)
+        scaled.store(p.load().to(Float32))
+        for j in range(cute.size(scaled)):
+            scaled[j] = scaled[j] * self.factors[j // 2 % ROWS]
+        p.store(scaled.load().to(BFloat16))
 
     @cute.jit
     def store_of_rows(self, exchange: cute.Tensor, values: list[Float32]) -> None:
@@ -259,6 +267,7 @@ class WideConsumer(Consumer):
         """P into shared memory, for the other warpgroup."""
         p = cute.make_tensor(self.p.iterator, self.s.layout)  # in the order of S
         atom = cute.make_copy_atom(warp.StMatrix8x8x16bOp(num_matrices=4), BFloat16)
-        copy = cute.make_tiled_copy_C(atom, self.fragments.qk()).get_slice(self.thread.index)
+        index = opaque(self.thread.index)[0] if self.cta.config.producers == 2 else self.thread.index  # for registers
+        copy = cute.make_tiled_copy_C(atom, self.fragments.qk()).get_slice(index)
         cute.copy(copy, copy.retile(p), copy.partition_D(self.fragments.p_rows(self.thread.warpgroup)))
         cute.arch.fence_view_async_shared()

@@ -25,7 +25,12 @@ def every() -> list[HopperConfig]:
     return [
         HopperConfig(head_dim=hd, shared_kv=shared, compressed=compressed, splits=splits)  # type: ignore[arg-type]
         for hd, (shared, compressed), splits in product(HEAD_DIMS, kinds, (1, 16))
-    ] + [HopperConfig(head_dim=64, warpgroups=3), *adjacent(), *(served(*each) for each in product((1, 16), (0, 64)))]
+    ] + [
+        HopperConfig(head_dim=64, warpgroups=3),
+        *adjacent(),
+        converting(),
+        *(served(*each) for each in product((1, 16), (0, 64))),
+    ]
 
 
 def adjacent() -> list[HopperConfig]:
@@ -36,6 +41,11 @@ def adjacent() -> list[HopperConfig]:
         for each in ("none", "blocks", "topk")
     ]
     return [*plain, *shared, HopperConfig(head_dim=64, warpgroups=3, adjacent_ctas=2)]
+
+
+def converting() -> HopperConfig:
+    """Return the configuration with two producer warpgroups."""
+    return HopperConfig(head_dim=512, rope_dim=64, **SERVED, caches=(CacheKind("v32"),), adjacent_ctas=2)
 
 
 def served(splits: int, rope_dim: int = 0) -> HopperConfig:
@@ -49,10 +59,10 @@ def served(splits: int, rope_dim: int = 0) -> HopperConfig:
 def test_every_configuration_fits_the_chip(config: HopperConfig) -> None:
     assert config.smem.total_bytes <= SMEM_BYTES and config.smem.depth >= 2
     producer, consumer = config.variant.registers
-    moved = WARP * (WARPGROUP * producer + len(config.roles.consumers) * consumer)
+    moved = WARP * (config.producers * WARPGROUP * producer + len(config.roles.consumers) * consumer)
     launched = REGISTERS_AN_SM // config.threads // STEP * STEP * config.threads
     assert moved <= launched, "setmaxnreg.inc would wait for registers that the CTA does not have"
-    assert set(config.roles.load + config.roles.values) <= set(range(WARPGROUP))
+    assert set(config.roles.load + config.roles.values) <= set(range(config.producers * WARPGROUP))
     assert config.head_dim % config.slices == 0 and config.k_slice[1] * 2 % 128 == 0
     assert len({*config.mbarriers.values()}) == config.barrier_count
 
