@@ -80,9 +80,14 @@ class Walk(Timeline):
     def recorded(self, index: Dim3, in_order: bool, whole: bool = True) -> TimedCluster:
         """Run a cluster and record the ordinary loads of its warps. whole: beyond those that are recorded."""
         self._records = True
-        cluster = self.cluster(index, in_order, enough=lambda: not whole and self.requests[-1][-1].full)
+        cluster = self.cluster(index, in_order, enough=lambda: not whole and self._newest.full)
         self._records = False
         return cluster
+
+    @property
+    def _newest(self) -> Requests:
+        """The requests of the warp that began last. The warps of a CTA may begin before those of the next one."""
+        return next(each for each in reversed(self.requests) if each)[-1]
 
     def prepare(self, warp: TimedWarp) -> None:
         super().prepare(warp)
