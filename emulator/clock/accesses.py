@@ -24,7 +24,7 @@ SECTORS: Final = LINE_BYTES // SECTOR_BYTES
 HBM_SECTORS: Final = 2
 """The sectors of a read of HBM: 64 bytes."""
 AGAIN: Final = 0.9
-"""How much of a region half of the requests span at least if a CTA reads it again and again."""
+"""The least share of a region that half of the requests span if a CTA reads it again and again."""
 HASHED_BYTES: Final = 4096
 """Contiguous bytes that one half of L2 holds (QuickRunCUDA, B300: its hash changes each 4 KiB)."""
 

@@ -66,10 +66,12 @@ class Ordinary:
 
 EVERYTHING: Final = Ordinary(1.0, 1.0)
 LATER: Final = 0.17
-"""How much later, as a share of HBM's latency, the last of several loads comes, times the logarithm of their number."""
+"""The delay of the last of several loads by the logarithm of their number, as a share of HBM's latency."""
 AMONG_STORES: Final = 0.26
-"""How much longer HBM's latency is if a launch stores half as much as it loads or more. Both fitted: lab/ordinary.cu on
-an H200, the points that lab/data/kernels.csv names."""
+"""The increase of HBM's latency, as a share of it, if a launch stores half as much as it loads or more.
+
+Both fitted: lab/ordinary.cu on an H200, the points that lab/data/kernels.csv names.
+"""
 BUSY: Final = 0.3
 """The time of the bytes in flight, as a share of the latency, from which HBM often turns between loads and stores."""
 

@@ -22,7 +22,7 @@ from .registry import everything, first, idle, is_global_store, timed, waits_at_
 
 BYTES_OF_B128: Final = 16
 PARTIAL: Final = 2.3
-"""How much longer L2 takes to store a part of a sector. An H200's L2 takes 163 sectors a ns if they are whole, 70 if
+"""The factor of L2's time for a partly stored sector. An H200's L2 takes 163 sectors a ns if they are whole, 70 if
 one word of each is stored (lab/ordinary.cu)."""
 
 
