@@ -37,6 +37,8 @@ Progress = Literal["went on", "polled", "slept"]
 """The activity of a warp in its last time slice. polled: it read again what it had read, and found the same."""
 
 
+WARP_COMPONENTS: Final = 4
+"""Clock components of a warp: its own, its lanes' synchronisations, and its tensor-memory loads and stores."""
 KEPT_OF_CTA: Final = ("launch", "cluster_id", "ctaid", "name")
 KEPT_OF_WARP: Final = ("cta", "index", "component", "time", "serial", "stored", "done")
 """The attributes of a CTA and of a warp that reports need after the cluster has ended."""
@@ -208,15 +210,13 @@ class Warp(Issuer):
 
     def __init__(self, cta: Cta, index: int) -> None:
         history = cta.cluster.history
-        component = history.component(cta.rank, index)
-        history.component(cta.rank, index, "lanes")
+        component = history.components(cta.rank, WARP_COMPONENTS)
         super().__init__(cta, index, component, history.clock(history.width))
         if cta.launch.surroundings is not None:
             self.clock.remote = cta.launch.surroundings.remote
         self.serial = cta.cluster.outside.register(self)
-        loads, stores = (history.component(cta.rank, index, verb) for verb in ("ld", "st"))
-        self.loads = Pipe(self, "tcgen05.wait::ld", loads, (loads,))
-        self.stores = Pipe(self, "tcgen05.wait::st", stores, ())
+        self.loads = Pipe(self, "tcgen05.wait::ld", component + 2, (component + 2,))
+        self.stores = Pipe(self, "tcgen05.wait::st", component + 3, ())
         self.products: Any = None
         """Its warpgroup MMAs (`agents.products`), None before the first."""
         self.registers: Any = None

@@ -48,8 +48,7 @@ class Issuer:
         self.time = 1
         # Memory Consistency Model, proxies: the async proxy sees no generic access without fence.proxy.async
         # (test_the_source_must_be_fenced).
-        clock.advance(component, 1, visible=False)
-        clock.advance(component + 1, 0)
+        clock.begin(component)
         self.done = False
         self.waiting: Wait | None = None
         self.wait_result: Any = None

@@ -95,7 +95,8 @@ class Clock:
             self._merge_unsynced(other)
         mine, theirs, low, high = self.v, other.v, other.low, other.high
         if self.first == other.first and mine.shape == theirs.shape:
-            self.low, self.high = min(self.low, low), max(self.high, high)
+            self.low = low if low < self.low else self.low
+            self.high = high if high > self.high else self.high
         elif high:
             mine, theirs = self._own(low, high), other.seen
         else:
@@ -232,6 +233,10 @@ class Clock:
         for row in EVERY_ROW if visible else (ORDERED,):
             if v.item(row, at) < time:
                 v[row, at] = time
+
+    def begin(self, warp: int) -> None:
+        """Set the components of a warp whose clock this is: its own, and the one of its lanes' synchronisations."""
+        self._own(warp, warp + 2)[ORDERED, 0] = 1
 
     def limit(self, component: int, time: int) -> None:
         """Forget the times of a component after `time`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -29,8 +28,8 @@ class History:
         self.cluster_id = cluster_id
         self.width = share * ctas
         """Components below this number fit into every clock of a warp and every epoch."""
-        self._left = [iter(range(cta * share, (cta + 1) * share)) for cta in range(ctas)]
-        self._more = count(self.width)
+        self._next = [cta * share for cta in range(ctas)]
+        self._more = self.width
         self.accesses: list[Access | None] = [None, None, None]
         self._index: dict[tuple[Hashable, ...], int] = {}
         self._word = np.zeros(1, np.uint64)
@@ -44,9 +43,17 @@ class History:
         """Return the component of `key` in the CTA of this rank, created on first use."""
         found = self._index.get((cta, *key))
         if found is None:
-            found = next(self._left[cta], None)
-            self._index[cta, *key] = found = next(self._more) if found is None else found
+            self._index[cta, *key] = found = self.components(cta, 1)
         return found
+
+    def components(self, cta: int, number: int) -> int:
+        """Create `number` neighbouring components in the CTA of this rank. Return the first."""
+        first = self._next[cta]
+        if first + number > (cta + 1) * self._share:
+            self._more += number
+            return self._more - number
+        self._next[cta] = first + number
+        return first
 
     def clock(self, components: int = 0) -> Clock:
         """Return a clock that has seen nothing. It grows as it is merged with others."""
