@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,6 +17,8 @@ import numpy as np
 
 from ..errors import HostFault, StreamRace
 from ..machine.memory.global_shadow import GlobalShadow
+from ..machine.order.access import GPU
+from ..machine.order.flags import in_global_memory
 from ..machine.order.operations import NOTHING, By, Operation, Runs, Surroundings
 from ..tensors import place, tensors_of_callers
 from .callers import caller
@@ -146,12 +149,15 @@ class Order:
             operations ^= 1 << number
             yield self._live[number]
 
-    def _add(self, name: str, stream: int, find: Callable[[], Runs], triggers: bool = False, at: object = None) -> int:
+    def _add(
+        self, name: str, stream: int, find: Callable[[], Runs], before: int, triggers: bool = False, at: object = None
+    ) -> int:
         """Remember an operation. Return it as a set."""
         number, self._next = self._next, self._next + 1
         self._alive |= 1 << number
         frees = self._forgotten + len(self._freed)
-        self._live[number] = Operation(number, name, stream_name(stream), at or caller(), find, triggers, frees)
+        made = Operation(number, name, stream_name(stream), at or caller(), find, triggers, frees, before)
+        self._live[number] = made
         return 1 << number
 
     def _forget_oldest(self) -> None:
@@ -171,6 +177,7 @@ class Order:
                 tail.shift(first)
             for operation in self._live.values():
                 operation.number -= first
+                operation.before >>= first
             self._live = {operation.number: operation for operation in self._live.values()}
             kept = min((operation.frees for operation in self._live.values()), default=self._forgotten)
             self._freed, self._forgotten = self._freed[kept - self._forgotten :], kept
@@ -189,18 +196,39 @@ class Order:
         before = self._before(stream)
         unordered = self._unordered(before) if self.concurrent or self._on_host else []
         self._check(name, stream_name(stream), find() if unordered else NOTHING, unordered)
-        made = self._add(name, stream, find, at=at)
+        made = self._add(name, stream, find, before, at=at)
         self._on_host |= made * on_host
         tail = self._tail(stream)
         tail.follow(before | made)
         tail.done, tail.early = tail.submitted, False
+
+    def write_word(
+        self, stream: int, name: str, span: tuple[int, int], at: object, on_host: bool, fenced: bool
+    ) -> None:
+        """Record that a stream writes a word (address, size) that others wait for. fenced: with all work before it."""
+        self.submit(stream, name, partial(_word, name, span, at, True), at, on_host)
+        made = self._live[self._next - 1]
+        made.released, made.before = ((in_global_memory(span[0]),), made.before) if fenced else ((), 0)
+
+    def wait_for_word(self, stream: int, name: str, span: tuple[int, int], at: object, on_host: bool) -> None:
+        """Let a stream wait for the word (address, size) that is there: for the operation that wrote it last."""
+        own, address = self.own(stream), span[0]
+        for other in self._unordered(self._before(own)):
+            runs = other.footprint.within(address, address + span[1])
+            wrote = [runs.by[which] for which in runs.which[runs.writes].tolist()]
+            if wrote:
+                # What a copy or a fill wrote is complete. A kernel must write in system scope, as for the host.
+                if all(access.system or access.what == other.name for access in wrote):
+                    self._tail(own).follow(1 << other.number | other.before)
+                break
+        self.submit(stream, name, partial(_word, name, span, at, False), at, on_host)
 
     def access(self, name: str, footprint: Runs) -> None:
         """Check an access of the host. What a kernel writes in system scope counts as its flag."""
         unordered = self._unordered(self._host)
         for other in unordered:
             found = footprint.conflict(other.footprint)
-            if found is not None and other.footprint.by[other.footprint.which[found[1]]].system:
+            if found is not None and other.footprint.system(found[1]):
                 self._wait_for(sum(1 << o.number for o in unordered if o.stream == other.stream))
                 return
         self._check(name, "the host", footprint, unordered)
@@ -217,7 +245,7 @@ class Order:
     def _check(self, name: str, by: str, footprint: Runs, unordered: Iterable[Operation]) -> None:
         for other in unordered if footprint.starts.size else ():
             found = footprint.conflict(other.footprint)
-            if found is not None:
+            if found is not None and not (footprint.system(found[0]) and other.footprint.system(found[1])):
                 report(self._race(name, by, footprint, other, *found))
 
     def _race(self, name: str, by: str, footprint: Runs, other: Operation, mine: int, theirs: int) -> StreamRace:
@@ -283,8 +311,9 @@ class Order:
         late = np.array([by.late for by in made.by], bool)[made.which] if around.triggered else made.writes
         completes = around.waited if around.has_waited else around.begun
         name = f"kernel {launch.kernel.name}"
-        first = self._add(name, stream, lambda: made.part(~late), bool(around.triggered)) if not late.all() else 0
-        rest = self._add(name, stream, lambda: made.part(late)) if late.any() else 0
+        seen = before | completes
+        first = self._add(name, stream, lambda: made.part(~late), seen, bool(around.triggered)) if not late.all() else 0
+        rest = self._add(name, stream, lambda: made.part(late), seen) if late.any() else 0
         self._on_host |= (first | rest) * self._is_on_host(made)
         for operation in self._of(first | rest) if launch.surroundings else ():
             operation.released = shadow.flags.of_the_device()
@@ -444,6 +473,12 @@ def runs_of(name: str, at: object, extents: Iterable[tuple[Extent, bool]]) -> Ru
                 starts = (starts[:, None] + stride * np.arange(size)).reshape(-1)
         runs.append((starts, starts + width, write, 0))
     return Runs.of(runs, [By(name, lambda: at)])
+
+
+def _word(name: str, span: tuple[int, int], at: object, write: bool) -> Runs:
+    """Return the footprint of a stream's access of one word, which is in system scope."""
+    start = np.array([span[0]])
+    return Runs.of([(start, start + span[1], write, 0)], [By(name, lambda: at, GPU, system=True)])
 
 
 @dataclass

@@ -24,6 +24,7 @@ _KERNEL: Final = struct.Struct("<Q7I4xQQ")
 _MEMSET: Final = struct.Struct("<QQIIQQ")
 _BOX_OF_RUNTIME: Final = struct.Struct("<19Qi4x")
 _BOX_OF_DRIVER: Final = struct.Struct("<4Qi4x3Q8xQQ4Qi4x3Q8xQQ3Q")
+_ROWS_OF_DRIVER: Final = struct.Struct("<2Qi4x4Q2Qi4x4Q2Q")
 _HOST_MEMORY: Final = 1
 _ALLOCATED_BYTES, _ALLOCATED_AT = 104, 112
 """Offsets in CUDA_MEM_ALLOC_NODE_PARAMS."""
@@ -194,6 +195,17 @@ def box_of_driver(given: int) -> Copied:
     source, to = (_end(*values[at : at + 10]) for at in (0, 10))
     width, rows, planes = values[20:]
     return to, source, (width, rows, planes), Kind.DEFAULT
+
+
+def rows_of_driver(given: int) -> Copied:
+    """Read a CUDA_MEMCPY2D."""
+    values = _ROWS_OF_DRIVER.unpack(ctypes.string_at(given, _ROWS_OF_DRIVER.size))
+    ends = (
+        (x, y, 0, 0, kind, host, device, array, pitch, 0)
+        for x, y, kind, host, device, array, pitch in (values[:7], values[7:14])
+    )
+    source, to = (_end(*each) for each in ends)
+    return to, source, (*values[14:], 1), Kind.DEFAULT
 
 
 def _end(x: int, y: int, z: int, _lod: int, kind: int, host: int, device: int, array: int, *steps: int) -> Box:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, Final
@@ -27,12 +28,25 @@ from .errors import (
     not_emulated,
     unsupported,
 )
-from .graph_nodes import GraphNodes, box_of_driver
-from .memory import Kind
+from .graph_nodes import GraphNodes, box_of_driver, rows_of_driver
+from .memory import ALIGNMENT, Kind
 from .properties import BUS, PROPERTIES
 
 _OF_NVRTC: Final = bytes.fromhex("da9151d33ae6cc41a5c04f26d533e328")
 _UNKNOWN: Final = ("CUDA_ERROR_UNKNOWN", "unknown error")
+_NO_BARRIER: Final = 1
+"""The flag of a stream's write of a word that does not publish the work before it."""
+_CONDITIONS: Final[tuple[Callable[[int, int, int], bool], ...]] = (
+    lambda wanted, bits, found: not found - wanted >> bits - 1 & 1,
+    lambda wanted, bits, found: not (found ^ wanted) & (1 << bits) - 1,
+    lambda wanted, bits, found: bool(found & wanted),
+    lambda wanted, bits, found: bool(~(found | wanted) & (1 << bits) - 1),
+)
+"""What a stream waits for, by CUstreamWaitValue_flags: a cyclic >=, ==, a common bit, a bit that both lack."""
+_WORD: Final = struct.Struct("<I4xQQI20x")
+_OF_WORDS: Final = {1: ("wait", 4), 2: ("write", 4), 4: ("wait", 8), 5: ("write", 8)}
+_FENCES: Final = (3, 6)
+"""CUstreamBatchMemOpType: accesses of words, and fences, which the emulator does not need."""
 _STRINGS: Final = {
     code: tuple(ctypes.c_char_p(text.encode()) for text in texts) for code, texts in (*ERRORS.items(), (-1, _UNKNOWN))
 }
@@ -78,7 +92,8 @@ class LibCuda(CLibrary):
         *("cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxSetFlags_v2", "cuDevicePrimaryCtxReset_v2"),
         *("cuStreamDestroy_v2", "cuStreamSetAttribute", "cuEventDestroy_v2"),
         *("cuFuncSetAttribute", "cuFuncSetCacheConfig", "cuFuncSetSharedMemConfig", "cuKernelSetAttribute"),
-        *("cuFuncLoad", "cuProfilerStart", "cuProfilerStop", "cuMemAdvise", "cuMemPrefetchAsync", "cuMemPoolDestroy"),
+        *("cuFuncLoad", "cuProfilerStart", "cuProfilerStop", "cuMemPoolDestroy"),
+        *("cuMemAdvise", "cuMemAdvise_v2", "cuMemPrefetchAsync", "cuMemPrefetchAsync_v2"),
         *("cuMemPoolSetAttribute", "cuMemPoolTrimTo", "cuMemPoolSetAccess", "cuDeviceSetMemPool", "cuGraphDestroy"),
         *("cuGraphExecDestroy", "cuGraphUpload", "cuKernelSetCacheConfig", "cuPointerSetAttribute"),
         *("cuUserObjectRetain", "cuUserObjectRelease", "cuGraphRetainUserObject", "cuGraphReleaseUserObject"),
@@ -92,6 +107,7 @@ class LibCuda(CLibrary):
         "cuDeviceCanAccessPeer": ((0, INT, 0),),
         "cuDevicePrimaryCtxGetState": ((1, UINT, 0), (2, INT, 1)),
         "cuCtxGetDevice": ((0, INT, 0),),
+        "cuCtxGetDevice_v2": ((0, INT, 0),),
         "cuCtxGetApiVersion": ((1, UINT, "driver_version"),),
         "cuCtxGetStreamPriorityRange": ((0, INT, 0), (1, INT, 0)),
         "cuMemGetInfo_v2": ((0, LONG, "total_memory"), (1, LONG, "total_memory")),
@@ -114,10 +130,15 @@ class LibCuda(CLibrary):
         for name, method in graphs.functions.items():
             for version in ("_v2",) if name in graphs.versioned else ("", "_v2"):
                 self._add(f"cu{name}{version}", method)
+        for width in (4, 8):
+            for verb, method in (("Write", self.write_word), ("Wait", self.wait_for_word)):
+                for version in ("", "_v2"):
+                    self._add(f"cuStream{verb}Value{8 * width}{version}", partial(method, width))
         self.known = {unversioned(name) for name in self.functions}
-        for name in names("cu"):  # so that a program that asks for all functions can start
+        for name in names("cu"):  # so that a program that asks for all functions, or links them, can start
             if name[2].isupper() and unversioned(name) not in self.known:
-                self._add(name, unsupported(name, "the emulated driver has no such function"))
+                for version in ("", "" if "_v" in name else "_v2"):
+                    self._add(name + version, unsupported(name, "the emulated driver has no such function"))
 
     # The device and its context
 
@@ -238,6 +259,16 @@ class LibCuda(CLibrary):
     def copy(self, destination: int, source: int, size: int, stream: int | None = None, *, kind: Kind) -> None:
         self.session.copy(destination, source, size, kind, stream)
 
+    @entry("cuMemcpy2D_v2", "cuMemcpy2DUnaligned_v2", "cuMemcpy2DAsync_v2")
+    def copy_rows(self, given: int, stream: int | None = None) -> None:
+        self.session.copy_box(*rows_of_driver(given), stream)
+
+    @entry("cuMemAllocPitch_v2")
+    def allocate_rows(self, pointer: int, pitch: int, width: int, height: int) -> None:
+        step = -(-width // ALIGNMENT) * ALIGNMENT
+        put(pitch, LONG, step)
+        self.allocate(pointer, step * height)
+
     def fill(self, destination: int, value: int, count: int, stream: int | None = None, *, width: int) -> None:
         self.session.fill(destination, 0, value, width, count, 1, stream)
 
@@ -298,7 +329,7 @@ class LibCuda(CLibrary):
     def is_capturing(self, stream: int, status: int) -> None:
         put(status, INT, self.session.captures.status(stream))
 
-    @entry("cuStreamGetCtx")
+    @entry("cuStreamGetCtx", "cuStreamGetCtx_v2")
     def stream_context(self, _stream: int, context: int) -> None:
         put(context, LONG, self.session.context)
 
@@ -388,7 +419,7 @@ class LibCuda(CLibrary):
     def query_event(self, event: int) -> int:
         return 0 if self.session.captures.query_event(event) else NOT_READY
 
-    @entry("cuCtxSynchronize")
+    @entry("cuCtxSynchronize", "cuCtxSynchronize_v2")
     def synchronize_all(self) -> None:
         self.session.captures.synchronize()
 
@@ -398,6 +429,25 @@ class LibCuda(CLibrary):
         put(ms, FLOAT, found or 0.0)
         if found is None:
             raise CudaError(INVALID_HANDLE)
+
+    # Words that a stream writes, or waits for
+
+    def write_word(self, width: int, stream: int, address: int, value: int, flags: int) -> None:
+        self.session.write_word(stream, address, value, width, fenced=not flags & _NO_BARRIER)
+
+    def wait_for_word(self, width: int, stream: int, address: int, value: int, flags: int) -> None:
+        self.session.wait_for_word(stream, address, width, partial(_CONDITIONS[flags & 3], value, 8 * width))
+
+    @entry("cuStreamBatchMemOp", "cuStreamBatchMemOp_v2")
+    def on_words(self, stream: int, count: int, given: int) -> None:
+        """Do memory operations, each of which is a struct of `_WORD`."""
+        for at in range(given, given + count * _WORD.size, _WORD.size):
+            operation, address, value, flags = _WORD.unpack(ctypes.string_at(at, _WORD.size))
+            if operation in _OF_WORDS:
+                verb, width = _OF_WORDS[operation]
+                (self.write_word if verb == "write" else self.wait_for_word)(width, stream, address, value, flags)
+            elif operation not in _FENCES:
+                raise not_emulated(f"operation {operation} of cuStreamBatchMemOp", "a stream may write and wait")
 
     # Code
 

@@ -59,6 +59,7 @@ _DRIVER_FUNCTIONS: Final = {
     "cudaMallocFromPoolAsync": "cuMemAllocFromPoolAsync",
     "cudaMallocHost": "cuMemAllocHost_v2",
     "cudaMallocManaged": "cuMemAllocManaged",
+    "cudaMallocPitch": "cuMemAllocPitch_v2",
     "cudaMemGetInfo": "cuMemGetInfo_v2",
     "cudaMemset": "cuMemsetD8_v2",
     "cudaMemsetAsync": "cuMemsetD8Async",

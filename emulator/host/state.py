@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,6 +12,7 @@ from ..bridge.callers import caller
 from ..bridge.order import Order, footprint_of, report
 from . import code
 from .captures import Captures, Work, new_handle
+from .errors import INVALID_VALUE, CudaError, not_emulated
 from .guard import Guard
 from .memory import Allocations, Kind, address_of
 
@@ -79,6 +82,30 @@ class DriverState:
             for row in range(height):
                 self.allocations.fill(start + row * pitch, value, count, width)
             self.order.submit(int(stream or 0), name, lambda: accessed, at, on_host)
+
+        self._submit(stream, work)
+
+    def write_word(self, stream: int, address: int, value: int, width: int, fenced: bool) -> None:
+        """Write a word in a stream's order. fenced: whoever acquires it sees all work of the stream before it."""
+        name, at, on_host = f"cuStreamWriteValue{8 * width}", caller(), self._in_device_memory(address) == "host"
+
+        def work() -> None:
+            self.allocations.fill(address, value, 1, width)
+            self.order.write_word(stream, name, (address, width), at, on_host, fenced)
+
+        self._submit(stream, work)
+
+    def wait_for_word(self, stream: int, address: int, width: int, holds: Callable[[int], bool]) -> None:
+        """Let a stream wait until a word holds what it shall. Raises NotEmulated unless it does already."""
+        name, at, where = f"cuStreamWaitValue{8 * width}", caller(), self._in_device_memory(address)
+        if not where:
+            raise CudaError(INVALID_VALUE)
+
+        def work() -> None:
+            if not holds(int.from_bytes(ctypes.string_at(address, width), "little")):
+                how = "submit the work that writes the value first: work runs when it is submitted"
+                raise not_emulated(f"{name} for a value that is written later", how)
+            self.order.wait_for_word(stream, name, (address, width), at, where == "host")
 
         self._submit(stream, work)
 

@@ -121,6 +121,24 @@ def test_a_function_of_the_runtime_that_is_not_emulated_names_itself(cudart: cty
         assert cudart.cudaIpcGetMemHandle(None, None) != 0
 
 
+@pytest.mark.parametrize("name", ["cuMemcpy2D", "cuMemcpy2DAsync", "cuMemcpy2DUnaligned"])
+def test_rows_of_the_driver_between_pitches(name: str) -> None:
+    library, at, pitch = ctypes.CDLL("libcuda.so.1"), ctypes.c_size_t(), ctypes.c_size_t()
+    assert sized(library.cuMemAllocPitch_v2, ctypes.addressof(at), ctypes.addressof(pitch), 100, 3, 4) == 0
+    assert pitch.value % 512 == 0 and pitch.value >= 100
+    given, found = driver.CUDA_MEMCPY2D(), np.zeros((3, 20), np.uint8)
+    given.srcMemoryType = given.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_HOST
+    given.srcHost, given.srcPitch, given.srcXInBytes, given.srcY = AT, 16, 2, 1
+    given.dstMemoryType, given.dstDevice = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE, at.value
+    given.dstPitch, given.dstXInBytes, given.WidthInBytes, given.Height = pitch.value, 4, 8, 3
+    stream = (0,) if "Async" in name else ()
+    assert getattr(driver, name)(given, *stream)[0] == 0
+    for row in range(3):
+        driver.cuMemcpyDtoH(found[row].ctypes.data, at.value + row * pitch.value, 20)
+    np.testing.assert_array_equal(found[:, 4:12], np.arange(18, 66).reshape(3, 16)[:, :8])
+    assert (found[:, :4] == 0xCB).all() and (found[:, 12:] == 0xCB).all()
+
+
 @pytest.mark.parametrize("name", ["cudaMemcpy2D", "cudaMemcpy2DAsync"])
 def test_rows(cudart: ctypes.CDLL, device: int, name: str) -> None:
     rows, stream = getattr(cudart, name), torch.cuda.Stream().cuda_stream

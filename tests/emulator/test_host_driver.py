@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import emulator
 from emulator import NotEmulated
 from emulator.host.session import emulated_host
 
@@ -100,6 +101,16 @@ def test_events_measure_time():
 def test_unknown_calls_are_refused_by_name(call):
     with pytest.raises(NotEmulated, match=r"cuda\.bindings\.\w+\.cu"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [("cuda.so.1", "cuArrayCreate_v2"), ("cuda.so.1", "cuMemcpyHtoA_v2"), ("cudart.so.13", "cudaMalloc3DArray")],
+)
+def test_a_program_links_functions_that_are_not_emulated(library, name):
+    function = getattr(ctypes.CDLL(f"lib{library}"), name)
+    with pytest.raises(NotEmulated, match=name.removesuffix("_v2")), emulator.emulate():
+        assert function(None, None) != 0
 
 
 def test_types_stay_what_they_are():

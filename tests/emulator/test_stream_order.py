@@ -12,6 +12,7 @@ import pytest
 from ptx_launch import kernel
 
 import emulator
+from emulator import NotEmulated
 from emulator.errors import DataRace, EmulatorError, MissingProxyFence, StreamRace, UseAfterFree
 from emulator.host.session import emulated_host
 
@@ -209,15 +210,56 @@ SYNCHRONISED: dict[str, Callable[[Gpu, int, int], None]] = {
 }
 
 
-def flag(gpu: Gpu, release: str, acquire: str) -> None:
-    """Let a kernel write data and a flag, and one of another stream read the flag and the data."""
+FIRST = "setp.ne.u32 %p, %i, 0; @%p ret;"
+SPIN = "W: ld.{}.global.u32 %w, [%x]; setp.ne.u32 %p, %w, 7; @%p bra W;"
+
+
+def flag(gpu: Gpu, release: str, acquire: str, third: bool = False) -> None:
+    """Let a kernel write data and a flag, and one of another stream read the flag and the data.
+
+    third: a kernel of a third stream, which comes before, writes the data.
+    """
     one, two = gpu.stream(), gpu.stream()
     gpu.call("cuMemsetD32Async", gpu.x, 0, N, one)
     gpu.order(one, two)
-    first = "setp.ne.u32 %p, %i, 0; @%p ret;"
-    gpu.run(f"{first} st.global.u32 [%x+4], %v; st.{release}.gpu.global.u32 [%x], %v;", one)
-    spin = f"W: ld.{acquire}.gpu.global.u32 %w, [%x]; setp.ne.u32 %p, %w, 7; @%p bra W;"
-    gpu.run(f"{first} {spin} ld.global.u32 %v, [%x+4]; {USE}", two)
+    data = "st.global.u32 [%x+4], %v;"
+    if third:
+        other = gpu.stream()
+        gpu.order(one, other)
+        gpu.run(FIRST + data, other)
+        gpu.order(other, one)
+    gpu.run(f"{FIRST} {'' if third else data} st.{release}.gpu.global.u32 [%x], %v;", one)
+    gpu.run(f"{FIRST} {SPIN.format(f'{acquire}.gpu')} ld.global.u32 %v, [%x+4]; {USE}", two)
+
+
+def word(
+    gpu: Gpu, writes: Callable[[Gpu, int, int], None], waits: bool = True, polls: bool = False, size: int = 32
+) -> None:
+    """Let a stream write data, and then 7 to a word that another stream or, if it polls, its kernel waits for."""
+    one, two, at = gpu.stream(), gpu.stream(), gpu.allocate()
+    gpu.run(STORE, one)
+    writes(gpu, one, at)
+    if waits and not polls:
+        gpu.call(f"cuStreamWaitValue{size}_v2", two, at, 7, 1)
+    gpu.run(
+        (f"sub.u64 %x, %x, %at; add.u64 %x, %x, {at - gpu.x};" + SPIN.format("acquire.sys") if polls else "")
+        + f"add.u64 %x, %start, %at; {LOAD}",
+        two,
+    )
+
+
+def written_word(gpu: Gpu, stream: int, at: int, flags: int = 0, size: int = 32) -> None:
+    gpu.call(f"cuStreamWriteValue{size}_v2", stream, at, 7, flags)
+
+
+def written_words(gpu: Gpu, stream: int, at: int) -> None:
+    """Write two words by one call, the second for others to wait for."""
+    given = b"".join(struct.pack("<I4xQQI20x", 2, to, 7, 0) for to in (at + 4, at))
+    gpu.call("cuStreamBatchMemOp_v2", stream, 2, given, 0)
+
+
+def word_of_a_kernel(gpu: Gpu, stream: int, at: int, store: str = "volatile") -> None:
+    gpu.run(f"{FIRST} fence.acq_rel.sys; st.{store}.global.u32 [%x], %v;", stream, at)
 
 
 IN_ORDER: dict[str, Callable[[Gpu], None]] = {
@@ -229,6 +271,13 @@ IN_ORDER: dict[str, Callable[[Gpu], None]] = {
     "graph": lambda gpu: graph_beside(gpu, True),
     "parts": lambda gpu: parts(gpu, 16),
     "flag": lambda gpu: flag(gpu, "release", "acquire"),
+    "flag after a third kernel": lambda gpu: flag(gpu, "release", "acquire", third=True),
+    "word": lambda gpu: word(gpu, written_word),
+    "long word": lambda gpu: word(gpu, partial(written_word, size=64), size=64),
+    "words": lambda gpu: word(gpu, written_words),
+    "polled word": lambda gpu: word(gpu, written_word, polls=True),
+    "word of a kernel": lambda gpu: word(gpu, word_of_a_kernel),
+    "word of a fill": lambda gpu: word(gpu, lambda gpu, stream, at: gpu.call("cuMemsetD32Async", at, 7, 1, stream)),
     "through the default stream": lambda gpu: two_streams(gpu, lambda *_: gpu.fill(0), 0, 0),
 }
 NOT_IN_ORDER: dict[str, tuple[Callable[[Gpu], None], type[EmulatorError], str]] = {
@@ -248,6 +297,13 @@ NOT_IN_ORDER: dict[str, tuple[Callable[[Gpu], None], type[EmulatorError], str]] 
     "graph": (lambda gpu: graph_beside(gpu, False), DataRace, "cudaMemsetAsync"),
     "parts": (lambda gpu: parts(gpu, 15), DataRace, "which wrote it"),
     "flag": (lambda gpu: flag(gpu, "relaxed", "acquire"), DataRace, "which wrote it"),
+    "no wait for a word": (lambda gpu: word(gpu, written_word, waits=False), DataRace, "st.global of kernel k"),
+    "word without a fence": (lambda gpu: word(gpu, partial(written_word, flags=1)), DataRace, "st.global of kernel k"),
+    "polled word without a fence": (
+        lambda gpu: word(gpu, partial(written_word, flags=1), polls=True),
+        DataRace,
+        "st.global of kernel k",
+    ),
 }
 
 
@@ -263,6 +319,35 @@ def test_operations_without_order(name: str, gpu: Gpu, device: emulator.Emulated
     program(gpu)
     (error,) = found(device)
     assert type(error) is kind and said in str(error), error
+
+
+def test_a_word_that_a_kernel_writes_for_its_device_alone(gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    word(gpu, partial(word_of_a_kernel, store="relaxed.gpu"))
+    assert [type(error) for error in found(device)] == [StreamRace, DataRace]
+
+
+def test_a_word_that_is_written_later(gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    gpu.call("cuStreamWaitValue32_v2", gpu.stream(), gpu.x, 7, 1)
+    (error,) = found(device)
+    assert type(error) is NotEmulated and "cuStreamWaitValue32 for a value that is written later" in str(error)
+
+
+WAITS_FOR_WORDS = {
+    "a cyclic >=": (0, [(7, 7), (8, 7), (1, 2**32 - 1)], (2**31 + 7, 7)),
+    "==": (1, [(7, 7)], (8, 7)),
+    "a common bit": (2, [(6, 12)], (3, 12)),
+    "a bit that both lack": (3, [(5, 2**32 - 3)], (2, 2**32 - 3)),
+}
+
+
+@pytest.mark.parametrize("name", WAITS_FOR_WORDS)
+def test_the_condition_of_a_wait_for_a_word(name: str, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    flag, hold, fails = WAITS_FOR_WORDS[name]
+    for there, wanted in (*hold, fails):
+        assert not found(device)
+        gpu.call("cuStreamWriteValue32_v2", 0, gpu.x, there, 0)
+        gpu.call("cuStreamWaitValue32_v2", 0, gpu.x, wanted, flag)
+    assert len(found(device)) == 1
 
 
 def written_by(copied: bool, gpu: Gpu, host: int, stream: int) -> None:

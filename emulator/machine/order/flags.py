@@ -8,6 +8,12 @@ from typing import Any
 from .access import CLUSTER, CTA, GPU, Issuer
 from .clocks import Clock
 
+
+def in_global_memory(address: int) -> Any:
+    """Return the key of a location of global memory."""
+    return id("global"), address
+
+
 Released = dict[Any, "Clock"]
 """The clocks released at a location, by the CTA, cluster or device that may observe them."""
 

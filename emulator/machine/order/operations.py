@@ -80,6 +80,11 @@ class Runs:
         """Return the runs that touch bytes `low` to `high - 1`."""
         return self.part((self.starts < high) & (self.ends > low))
 
+    def system(self, run: int) -> bool:
+        """Return whether a run is of an access in system scope."""
+        access = self.by[int(self.which[run])]
+        return access.system
+
     def conflict(self, other: Runs) -> tuple[int, int] | None:
         """Return the indices of a run of this and one of the other that share bytes, at least one a write."""
         if not (self.starts.size and other.starts.size):
@@ -113,7 +118,8 @@ class Operation:
 
     name: what it is. stream: its stream, as reports name it. at: where the program submitted it. find: returns its
     footprint. triggers: it is the part of a launch before griddepcontrol.launch_dependents. frees: how many frees of
-    memory it takes into account. released: the keys of the flags that it released to the device.
+    memory it takes into account. before: the operations (bits) that happen before it. released: the keys of the flags
+    that it released to the device.
     """
 
     number: int
@@ -123,6 +129,7 @@ class Operation:
     find: Callable[[], Runs]
     triggers: bool = False
     frees: int = 0
+    before: int = 0
     released: Sequence[Any] = ()
 
     @cached_property
@@ -221,7 +228,8 @@ class Surroundings:
         """Yield the flags that each operation released, with the clock of what acquires them."""
         for operation in self.concurrent:
             clock = Clock(0)
-            clock.remote = {operation: _SEEN}
+            covered = operation.before | 1 << operation.number
+            clock.remote = {one: _SEEN for one in self.concurrent if covered >> one.number & 1}
             yield operation.released, clock
 
     def accesses_within(self, low: int, high: int) -> Iterator[tuple[int, int, bool, EarlierAccess]]:
