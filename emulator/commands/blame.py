@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..debug.recording import Recording
 
 NOTHING_COMPARED: Final = (
-    "no function of torch or numpy rejected a tensor of a launch: give --output NAME with --expected FILE, --against "
-    "RIGHT or --element I,J"
+    "no function of torch or numpy rejected a tensor of a launch, and torch subtracted none: give --output NAME with "
+    "--expected FILE, --against RIGHT or --element I,J"
 )
 
 
@@ -34,7 +34,7 @@ def add_command(commands: Any) -> None:
         help="find what made an element of an output wrong",
         description="Run SCRIPT, record its launches, and print which instructions and inputs made one element of an "
         "output. An error of SCRIPT itself, like a failed comparison, is printed, and the report follows. Without "
-        "options it explains the tensor that a comparison of torch or numpy in SCRIPT rejected. "
+        "options it explains the tensor that a comparison of torch or numpy in SCRIPT rejected, or a part of it. "
         "docs/howto/find-a-wrong-value.md shows how to read it. Options come before SCRIPT.",
     )
     blame.add_argument(

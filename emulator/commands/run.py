@@ -32,12 +32,12 @@ from .sarif import as_text
 
 REPORT_EXIT: Final = 3
 NEXT: Final = (
-    "no finding. next, if a result is wrong: {}\n"
-    "  It explains the tensor that a comparison of torch or numpy rejected. For another one add --output NAME "
-    "--expected FILE.npy: the variable that holds it, and the right result, saved by numpy."
+    "no fault found. next, if a result is wrong: {}\n"
+    "  It explains the tensor that a comparison of torch or numpy rejected, or that torch subtracted. For another one "
+    "add --output NAME --expected FILE.npy: the variable that holds it, and the right result, saved by numpy."
 )
 NEXT_OF_PROGRAM: Final = (
-    "no finding. next, if a result is wrong: {}\n"
+    "no fault found. next, if a result is wrong: {}\n"
     "  FILE: the right result, in a file of numbers of 4 or 8 bytes. If a kernel has several outputs of that size, "
     "add --output 'args[N]': the kernel's parameter, counted from 0."
 )

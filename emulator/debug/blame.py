@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..machine.formats.descriptors import MatrixDescriptor
+from ..machine.launch.names import kernel_name
 from ..machine.launch.shared_names import shared_variable, source_name
 from ..machine.launch.source import source_place
 from ..ptx.kinds import Kind
@@ -71,6 +72,8 @@ class Wrong:
         if self.count < 2 or not (np.isfinite(held).all() and np.isfinite(wanted).all() and wanted.all()):
             return None
         middle = float(np.median(held / wanted))
+        if not middle:
+            return None
         off = np.linalg.norm(held - middle * wanted)
         return middle if off < NEAR * np.linalg.norm(held - wanted) else None
 
@@ -207,7 +210,8 @@ class Blame:
         wanted = "" if expected is None else f", expected {shown(expected, self.tensor.kind)}"
         yield f"{name} is {shown(held, self.tensor.kind)}{wanted}"
         if self.start is None:
-            yield f"  this launch of {self.recording.kernel.name} did not write it: no store reached this address"
+            kernel = kernel_name(self.recording.kernel)
+            yield f"  this launch of {kernel} did not write it: no store reached this address"
             yield from self._written()
             return
         yield from self._steps()
@@ -298,13 +302,14 @@ class Blame:
         return node.slot[0] < 0 or kind in PASSING
 
     def _by_line(self, values: Iterable[Value]) -> list[list[Value]]:
-        """Return values by source line, else by instruction, without moves and loads of parameters."""
+        """Return values by source line, and by call of a function, else by instruction, without moves."""
         groups: dict[Any, list[Value]] = {}
         for value in values:
             at = self.instruction(value)
             place = source_place(self.recording.kernel, at)
             if self.recording.effects[at].instr.kind not in (Kind.MOVE, Kind.PARAMETER) or value == self.start:
-                groups.setdefault(at if place is None else (place.file, place.line), []).append(value)
+                line = at if place is None else place if place.inlined else (place.file, place.line)
+                groups.setdefault(line, []).append(value)
         return list(groups.values())
 
     def _said(self, values: Sequence[Value]) -> str:
@@ -552,7 +557,7 @@ def find(
         recording = recordings[number]
         known.update(recording.tensors)
         found = [each for each in _tensors(recording, output) if size in (None, math.prod(each.shape))]
-        written = {each.address: each for each in found if _writes(recording, each)}
+        written = {each.address: each for each in found if writes(recording, each)}
         if len(written) > 1:
             names = ", ".join(each.name for each in written.values())
             raise ValueError(f"which output? launch {number} wrote {names}: give --output NAME")
@@ -576,7 +581,7 @@ def _tensors(recording: Recording, output: Any) -> list[NamedTensor]:
     return [] if found is None else [found]
 
 
-def _writes(recording: Recording, tensor: NamedTensor) -> bool:
+def writes(recording: Recording, tensor: NamedTensor) -> bool:
     """Return whether a launch wrote bytes of a tensor."""
     size = sum((n - 1) * abs(s) for n, s in zip(tensor.shape, tensor.strides, strict=True)) + tensor.width
     return recording.writers.touched(tensor.address, size)

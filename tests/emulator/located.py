@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-NEXT = "no finding. next, if a result is wrong: ptx-emulator "
+NEXT = "no fault found. next, if a result is wrong: ptx-emulator "
 
 
 @dataclass(frozen=True)

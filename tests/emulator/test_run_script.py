@@ -215,7 +215,7 @@ def test_tvm_ffi_checks_its_arguments(run, wrong):
 
 def test_a_script_that_fails_without_a_finding_is_told_what_explains_a_wrong_value(run, tmp_path):
     finished = run("    add(*map(from_dlpack, (a, b, c)))\n    assert (c == a).all(), 'wrong'")
-    trace, _, told = finished.stderr.partition("no finding. next, if a result is wrong: ")
+    trace, _, told = finished.stderr.partition("no fault found. next, if a result is wrong: ")
     assert finished.returncode == 1 and trace.rstrip().endswith("AssertionError: wrong")
     assert trace.count("File ") == 1, "no frame of the emulator's own"
     assert told.startswith(f"ptx-emulator blame {tmp_path / 'script.py'}\n")
