@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 from .bridge.device import LaunchingDevice
 from .bridge.result import WORDS, LaunchResult, Word, worst
 from .errors import Deadlock, Fault, LaunchError, Level, Stopped, same_cause
+from .machine.launch.names import demangled
 from .machine.launch.source import SourcePlace, source_line
-from .tensors import demangled
 
 FORMAT: Final = 1
 """The version of the JSON."""

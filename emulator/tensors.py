@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +14,7 @@ from .machine.formats.descriptors import E4M3, E5M2
 from .machine.formats.numbers import bf16_from, table
 from .machine.launch.globalmem import host_bytes
 from .machine.launch.launch import Launch
+from .machine.launch.names import demangled
 
 PACKAGE: Final = Path(__file__).parent
 TYPES: Final = {
@@ -225,24 +224,6 @@ def place(tensors: Mapping[str, NamedTensor], address: int) -> tuple[NamedTensor
 def element(tensor: NamedTensor, index: tuple[int, ...]) -> str:
     """Return an element as the source writes it, like o[3, 17]."""
     return f"{tensor.name}[{', '.join(map(str, index))}]"
-
-
-@lru_cache(maxsize=1024)
-def demangled(name: str) -> str:
-    """Return the C++ function or variable that a symbol names; the symbol itself if it is no mangled one."""
-    if not name.startswith("_Z"):
-        return name
-    try:
-        library = ctypes.CDLL("libstdc++.so.6")
-    except OSError:
-        return name
-    library.__cxa_demangle.restype = ctypes.c_void_p
-    text = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(ctypes.c_int()))
-    if not text:
-        return name
-    found = ctypes.string_at(text).decode()
-    ctypes.CDLL(None).free(ctypes.c_void_p(text))
-    return found
 
 
 def parameters(name: str) -> list[str]:

@@ -92,7 +92,7 @@ def brief(kernel: Kernel, at: int) -> str:
     instr, place = kernel.instrs[at], source_place(kernel, at)
     if place is None:
         return f"PTX line {instr.line}: {shortened(instr.text)}"
-    return f"{place.where}: {place.text}  [PTX line {instr.line}: {instr.opcode}]"
+    return f"{place}  [PTX line {instr.line}: {instr.opcode}]"
 
 
 def source_line(kernel: Kernel, at: int) -> SourcePlace | int:

@@ -81,6 +81,10 @@ class TaintTracker:
         self._kept.append(fault)
         self._read.append((fault, part))
 
+    def unused(self) -> Sequence[Fault]:
+        """Return the faults of the loads whose values were not used yet."""
+        return self._kept
+
     def any_tainted(self, live: set[Reg]) -> bool:
         """Return whether one of the `live` registers is tainted or may become so."""
         return bool(self._chosen) or not self._tainted.keys().isdisjoint(live)

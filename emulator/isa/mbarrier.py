@@ -215,7 +215,7 @@ def _wait(ins: Instr) -> Action:
         if done:
             if scope == "cta" and barrier.foreign:
                 _report_narrow_wait(ins, warp, barrier)
-            _observe(warp, barrier, acquire)
+            _observe(ins, warp, barrier, acquire)
             return True
         return _suspend(ins, warp, barrier, wanted, parity is not None)
 
@@ -251,8 +251,10 @@ def _says_false(ins: Instr, warp: Warp, barrier: MBarrier, done: bool) -> bool:
     return denied
 
 
-def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:
+def _observe(ins: Instr, warp: Warp, barrier: MBarrier, acquire: bool) -> None:
     warp.spin = warp.wait_result = None
+    if warp.phases.get(barrier) == barrier.phase:
+        barrier.repeated = Party(ins, warp, ins.opcode)
     warp.phases[barrier] = barrier.phase
     barrier.waits += 1
     if acquire:
@@ -334,7 +336,7 @@ def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, par
         return _suspend(ins, warp, *late, parity)
     warp.cta.launch.stats.gave_up += late is not None
     for lane in np.flatnonzero(answer).tolist():
-        _observe(warp, mbarrier_at(warp, of_lane(address, lane), ins), acquire)
+        _observe(ins, warp, mbarrier_at(warp, of_lane(address, lane), ins), acquire)
     warp.wait_result = None
     return answer
 

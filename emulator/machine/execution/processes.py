@@ -24,6 +24,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import Interrupted
+from ..launch.names import kernel_name
 from ..launch.statistics import Stats
 from ..memory.global_shadow import GlobalShadow, Touched, disjoint
 
@@ -196,4 +197,4 @@ class Helper(Child):
             return outcome
         except KeyboardInterrupt:
             what = f"interrupted while another process runs clusters {self._share[0]} to {self._share[-1]}"
-            raise Interrupted(f"{what}\n  kernel {self._launch.kernel.name}", ()) from None
+            raise Interrupted(f"{what}\n  kernel {kernel_name(self._launch.kernel)}", ()) from None

@@ -20,6 +20,7 @@ from ...errors import BudgetExceeded, Deadlock, EmulatorError, Interrupted, Unwr
 from ...garbage import uncollected
 from ...ptx.syntax import Instr
 from ..launch.launch import Dim3, Launch
+from ..launch.names import kernel_name
 from ..launch.source import locating_errors
 from ..launch.statistics import Stats
 from ..memory.global_shadow import GlobalShadow
@@ -134,7 +135,7 @@ def run(launch: Launch, program: Program, options: RunOptions, only: Dim3 | None
             raise first from None
         raise
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted between clusters\n  kernel {launch.kernel.name}", ()) from None
+        raise Interrupted(f"interrupted between clusters\n  kernel {kernel_name(launch.kernel)}", ()) from None
     return launch.stats
 
 
@@ -162,6 +163,12 @@ def _run_clusters(
                 change_arms(cluster, program, fruitless // ROUNDS_OF_AN_ARM - 1)
             if fruitless * len(running) > PATIENCE:
                 raise Deadlock(*stopped(running, program, STUCK))
+    except EmulatorError as error:
+        warps = (warp for cluster in running for warp in cluster.warps if warp.taint is not None)
+        unused = (fault for warp in warps for fault in warp.taint.unused() if fault is not error)
+        for fault in {launch.source_place(fault.instr) or fault.line: fault for fault in unused}.values():
+            error.add_note(f"loaded before, and not used yet: {fault}")
+        raise
     except KeyboardInterrupt:
         if not running:
             raise
@@ -338,7 +345,7 @@ def stopped(
     first, *others = clusters
     mode = first.agents.completion
     shown = first.index if not others else f"{first.index} and {len(others)} more"
-    headline = f"{what}\n  kernel {first.launch.kernel.name}, completion {mode}, cluster {shown}"
+    headline = f"{what}\n  kernel {kernel_name(first.launch.kernel)}, completion {mode}, cluster {shown}"
     warps = [warp for cluster in clusters for warp in cluster.warps]
     left = len(warps) - SHOWN_WARPS
     rows = [f"  {warp}: {_doing(warp, program)}" for warp in warps[:SHOWN_WARPS]]

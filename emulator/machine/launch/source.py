@@ -45,9 +45,9 @@ class SourcePlace:
 
     @property
     def where(self) -> str:
-        """File (relative if below the working directory), line and function."""
+        """File (relative if below the working directory or in an installed package), line and function."""
         shown = os.path.relpath(self.file)
-        file = os.path.normpath(self.file) if shown.startswith("..") else shown
+        file = os.path.normpath(self.file).rpartition("/site-packages/")[2] if shown.startswith("..") else shown
         within = f" in {self.function}" if self.function else ""
         return f"{'near ' * self.near}{file}:{self.line}{within}"
 
@@ -172,19 +172,19 @@ def _is_call(calls: Sequence[FunctionCall], place: SourcePlace) -> bool:
 @lru_cache(maxsize=256)
 def _callers(files: tuple[str, ...], name: str) -> Callers:
     """Return the calls of `name` by (file, function), or nothing if there is only one call."""
-    functions = [(file, f) for file in files for f in _functions(file) if f.name.rpartition(".")[2] != name]
-    calling = {(file, f.name): tuple(call for call in f.calls if call.name == name) for file, f in functions}
+    others = [(file, f) for file in files for f in functions(file) if f.name.rpartition(".")[2] != name]
+    calling = {(file, f.name): tuple(call for call in f.calls if call.name == name) for file, f in others}
     return {caller: calls for caller, calls in calling.items() if calls} if sum(map(len, calling.values())) > 1 else {}
 
 
 @lru_cache(maxsize=4096)
 def _function_at(file: str, line: int) -> str:
     """Return the qualified name of the function that holds a line; empty if unknown."""
-    return next((f.name for f in _functions(file) if f.first <= line <= f.last), "")
+    return next((f.name for f in functions(file) if f.first <= line <= f.last), "")
 
 
 @lru_cache(maxsize=64)
-def _functions(file: str) -> tuple[Function, ...]:
+def functions(file: str) -> tuple[Function, ...]:
     """Return a Python file's functions, inner ones first; none if it cannot be read or parsed."""
     try:
         tree = ast.parse("".join(_lines(file)))

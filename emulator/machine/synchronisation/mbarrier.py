@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,6 +61,8 @@ class MBarrier:
         self.fenced = False
         self.waits = 0
         """The number of waits that ended."""
+        self.repeated: Party | None = None
+        """The last wait for a phase for which its warp had waited before."""
         self.foreign: dict[int, tuple[int, int, Party]] = {}
         """The last arrival or bytes by each component of another CTA: (time, phase, party)."""
         self.copies: list[Party] = []
@@ -124,6 +126,7 @@ class MBarrier:
                 (
                     ("last arrival", self.last.placed() if self.last else "none"),
                     ("bytes", f"{self.tx} still outstanding"),
+                    *self._stale_waits(party.warp),
                 ),
             )
         if clock is not None:
@@ -135,6 +138,13 @@ class MBarrier:
         self._complete_if_due()
         if clock is not None:
             clock.advance(self.over, self.phase)
+
+    def _stale_waits(self, arriving: Issuer) -> Iterator[tuple[str, str]]:
+        """Name waits for this mbarrier, or of the arriving warp, that waited again for a phase: for nothing."""
+        for barrier in self.cta.smem.mbarriers.values():
+            if (wait := barrier.repeated) is not None and (barrier is self or wait.warp is arriving):
+                what = f"{wait}, for a phase of {barrier} for which this warp had waited before"
+                yield "stale wait", what + source(wait.instr, wait.warp)
 
     def check_incomplete(self, count: int, party: Party) -> None:
         """Raise BarrierError if `count` arrivals with .noComplete would complete the phase."""
