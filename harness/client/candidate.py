@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import getpass
 import os
 import re
@@ -124,7 +125,8 @@ def check_files(repository: Repository, tip: str, tree: str) -> None:
         raise CandidateError(f"{', '.join(marked[:4])}: conflict markers of a merge; resolve them first")
     for entry in repository.changed(base, tree):
         if entry.path.endswith(".py") and entry.mode.startswith("100"):
-            _check_python(entry.path, repository.git("cat-file", "blob", entry.blob))
+            _check_python(entry.path, text := repository.git("cat-file", "blob", entry.blob))
+            _check_imports(entry.path, text, names)
 
 
 def _check_python(path: str, text: str) -> None:
@@ -137,6 +139,16 @@ def _check_python(path: str, text: str) -> None:
     done = subprocess.run(command, input=text.encode(errors="surrogateescape"), capture_output=True, check=False)
     if done.returncode == 1:
         raise CandidateError(f"{done.stdout.decode(errors='replace').splitlines()[0]}; correct it, then run again")
+
+
+def _check_imports(path: str, text: str, files: Sequence[str]) -> None:
+    """Raise CandidateError for an import of a module of kernel/ that the tree does not have."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kernel."):
+            file = node.module.replace(".", "/")
+            if not {f"{file}.py", f"{file}/__init__.py"} & set(files):
+                where = f"{path}:{node.lineno}"
+                raise CandidateError(f"{where}: there is no module {node.module}; correct it, then run again")
 
 
 def _has_other_bytes(name: str) -> bool:

@@ -72,8 +72,13 @@ def put(project, name, data):
         (b"kernel/fmha.py", b"<<<<<<< mine\n1\n=======\n2\n>>>>>>> theirs\n", "kernel/fmha.py: conflict markers"),
         (b"kernel/fmha.py", b"def gemm():\n    return (1\n", "kernel/fmha.py:2:14: invalid-syntax: "),
         (b"kernel/fmha.py", b"def gemm():\n    return tOrP\n", "kernel/fmha.py:2:12: F821 Undefined name `tOrP`"),
+        (
+            b"kernel/fmha.py",
+            b"from kernel.devise import gemm\n",
+            "kernel/fmha.py:1: there is no module kernel.devise",
+        ),
     ],
-    ids=["name", "crlf", "ident", "markers", "syntax", "undefined"],
+    ids=["name", "crlf", "ident", "markers", "syntax", "undefined", "import"],
 )
 def test_files_that_no_host_can_check_out_are_named_first(project, name, data, said):
     put(project, name, data)
