@@ -103,10 +103,54 @@ IN_TRITON = (
 )
 
 
-@pytest.mark.parametrize("planted", most_thorough(IN_TRITON))
+IN_NORM = (
+    Planted(
+        "wrong size",
+        "mean = tl.sum(v, 0) / n",
+        "mean = tl.sum(v, 0) / B",
+        r"\[:, 0:100\]\n[\s\S]*in norm_kernel: mean = tl.sum\(v, 0\) / B [\s\S]*parameters: .*\b128\b",
+    ),
+    Planted(
+        "swapped rows",
+        "tl.load(index + row)",
+        "tl.load(index + (row ^ 1))",
+        r"elements of \S+ are wrong: [\s\S]*in gather_kernel: source = tl.load\(index \+ \(row \^ 1\)\)",
+    ),
+    Planted(
+        "double accumulation",
+        "acc += tl.dot(x, y)",
+        "acc += tl.dot(x, y, acc)",
+        r"norm_triton.py:\d+ in split_kernel: acc \+= tl.dot\(x, y, acc\)  \[PTX line \d+: add\]",
+    ),
+    Planted(
+        "swapped strides",
+        "rk[:, None] * N + rn[None, :]",
+        "rk[:, None] + rn[None, :] * N",
+        r"y = tl.load\(b \+ rk\[:, None\] \+ [\s\S]*inputs .*\n(?:.*\n)?  (?:b|args\[1\])\[\d+:\d+, 0:64\]\n",
+    ),
+    Planted(
+        "sums of no zeros",
+        'c = torch.zeros(64, 64, device="cuda")',
+        'c = torch.empty(64, 64, device="cuda")',
+        r"\[\d+, \d+\] is -\d{8}[\s\S]*in split_kernel: tl.atomic_add\([\s\S]*inputs .*\n(?:.*\n)*  (?:c|args\[2\])\[",
+    ),
+    Planted(
+        "stores in place of atomics",
+        "tl.atomic_add(c + rm[:, None] * N + rn[None, :], acc)",
+        "at = c + rm[:, None] * N + rn[None, :]\n    tl.store(at, tl.load(at) + acc)",
+        r"DataRace: [\s\S]*norm_triton.py:\d+ in split_kernel: tl.store\(at, tl.load\(at\) \+ acc\)",
+    ),
+    Planted(
+        "off-by-one mask", "mask = at < n", "mask = at <= n", r"OutOfBounds: [\s\S]*in norm_kernel: tl.store\(y \+ row"
+    ),
+)
+
+
+@pytest.mark.parametrize("planted", [*most_thorough(IN_TRITON), *most_thorough(IN_NORM)])
 def test_a_fault_in_triton_is_located(planted: Planted, triton: Path, tmp_path: Path) -> None:
     variables = {"PYTHONPATH": str(triton), "TRITON_CACHE_DIR": str(tmp_path / "cache")}
-    planted.is_located(planted.plant("rows_triton.py", tmp_path), **variables)
+    program = "norm_triton.py" if planted in IN_NORM else "rows_triton.py"
+    planted.is_located(planted.plant(program, tmp_path), **variables)
 
 
 IN_CUDA = (
@@ -143,12 +187,54 @@ IN_CUDA = (
 )
 
 
-@pytest.mark.parametrize("planted", most_thorough(IN_CUDA))
+IN_SUMS = (
+    Planted(
+        "aliased arrays",
+        "*carried = shared + T / 32",
+        "*carried = shared + T / 64",
+        r"args\[1\]\[96:128 of every 128\]\n[\s\S]*  sums.cu:\d+: for \(int w = 0; .* carried\[w\] = before, [\s\S]*"
+        r"to shared memory 0x414, ",
+    ),
+    Planted(
+        "wrong phase",
+        "t / 2 % 2))",
+        "t % 2))",
+        r"BarrierError: [\s\S]*loaded before, and not used yet: [\s\S]*sums.cu:\d+: sum = sum \* 0.5f \+ buffer",
+    ),
+    Planted(
+        "missing fence",
+        "part[blockIdx.x] = s[0];\n    __threadfence();",
+        "part[blockIdx.x] = s[0];",
+        r"DataRace: [\s\S]*sums.cu:\d+: part\[blockIdx.x\] = s\[0\];[\s\S]*missing +a release of warp 0",
+    ),
+    Planted(
+        "missing barrier",
+        "    __syncthreads();\n  }\n  y[threadIdx.x] = sum;",
+        "  }\n  y[threadIdx.x] = sum;",
+        r"MissingWait: [\s\S]*sums.cu:\d+: sum = sum \* 0.5f [\s\S]*this write came too early",
+    ),
+    Planted(
+        "wrong byte count",
+        "&full[t % 2], T * 4);\n      ptx::cp",
+        "&full[t % 2], T * 2);\n      ptx::cp",
+        r"Deadlock: [\s\S]*  kernel pipeline\(float const\*, [\s\S]*more bytes came than this phase expects",
+    ),
+    Planted(
+        "old tile",
+        "x + t * T, T * 4",
+        "x + (t & ~1) * T, T * 4",
+        r"called at sums.cu:\d+, at sums.cu:\d+: ptx::cp_async_bulk\([\s\S]*\n  args\[0\]\[\d+ of every 256\]\n",
+    ),
+    Planted("wrong scale", "sum * 0.5f", "sum * 0.25f", r"sums.cu:\d+: sum = sum \* 0.25f [\s\S]*parameters: 0.25, "),
+)
+
+
+@pytest.mark.parametrize("planted", [*most_thorough(IN_CUDA), *most_thorough(IN_SUMS)])
 def test_a_fault_in_cuda_is_located(planted: Planted, nvcc: Sequence[str], tmp_path: Path) -> None:
     """The program writes the file of what it compared last."""
-    planted.plant("rows.cu", tmp_path)
-    subprocess.run([*nvcc, "-o", "rows", "rows.cu"], cwd=tmp_path, check=True)
-    planted.is_located(tmp_path / "rows", "want.bin")
+    program = planted.plant("sums.cu" if planted in IN_SUMS else "rows.cu", tmp_path)
+    subprocess.run([*nvcc, "-o", program.stem, program], cwd=tmp_path, check=True)
+    planted.is_located(tmp_path / program.stem, "want.bin")
 
 
 @pytest.mark.parametrize("completion", ["lazy", "eager", "random"])

@@ -179,3 +179,74 @@ PLANTED = (
 def test_what_run_says_next_locates_a_wrong_value(planted: Planted, tmp_path: Path) -> None:
     """No option is to be filled in: the script's own comparison has the expected values."""
     planted.is_located(planted.plant("rows.py", tmp_path))
+
+
+PIPELINE = (
+    Planted(
+        "stale phase",
+        "(full + stage, i // STAGES % 2)",
+        "(full + stage, 0)",
+        r"stale wait .*\n +prefix.py:\d+ in prefix_kernel: cute.arch.mbarrier_wait\(full \+ stage, 0\)",
+    ),
+    Planted(
+        "wrong tile",
+        "xg[None, i]",
+        "xg[None, i // 2 * 2]",
+        r"copy\(load, xg\[None, i // 2 \* 2\].*\n +\S+ from x\[\d+, \d+\] to sX [\s\S]*\n  x\[\d+, \{\d+, \d+\}\]\n",
+    ),
+    Planted(
+        "stale phase of the producer",
+        "(i // STAGES + 1) % 2",
+        "1",
+        r"stale wait .*\n +prefix.py:\d+ in prefix_kernel: cute.arch.mbarrier_wait\(empty \+ stage, 1\)",
+    ),
+    Planted(
+        "phase of the iteration",
+        "(full + stage, i // STAGES % 2)",
+        "(full + stage, i % 2)",
+        r"loaded before, and not used yet: .*not ordered after a TMA load[\s\S]*in prefix_kernel: acc\[r\] = acc[\s\S]*"
+        r"missing +a wait of warp \d of CTA \(0,0,0\) for phase 0 of full\[1\]",
+    ),
+    Planted(
+        "wrong byte count",
+        "(full + stage, BYTES)",
+        "(full + stage, BYTES // 2)",
+        r"Deadlock: [\s\S]*  kernel prefix_kernel, [\s\S]*full\[0\] .*more bytes came than this phase expects.*\n"
+        r" +prefix.py:\d+ in prefix_kernel: cute.arch.mbarrier_arrive_and_expect_tx",
+    ),
+    Planted(
+        "missing fence",
+        '            cute.arch.fence_proxy("async.shared", space="cta")\n',
+        "",
+        r"MissingProxyFence: a TMA store reads [\s\S]*prefix.py:\d+ in prefix_kernel: sY\[r, thread, 0\] = acc\[r\]",
+    ),
+    Planted(
+        "reused buffer",
+        "cute.arch.cp_async_bulk_wait_group(0, read=True)",
+        "pass",
+        r"MissingWait: st.shared writes [\s\S]* of sY [\s\S]*missing +cp.async.bulk.wait_group",
+    ),
+    Planted(
+        "aliased buffers",
+        "smem.allocate_tensor(Float32, out_layout, 128)",
+        "cute.make_tensor(sX.iterator, out_layout)",
+        r"DataRace: a TMA load writes .* of sX [\s\S]*prefix.py:\d+ in prefix_kernel: sY\[r, thread, 0\] = acc\[r\]",
+    ),
+    Planted(
+        "swapped strides",
+        "(ROWS, COLS, 1), stride=(COLS, 1, ROWS * COLS)",
+        "(ROWS, COLS, 1), stride=(1, ROWS, ROWS * COLS)",
+        r"y\[(\d+), \d+\] is [\s\S]*prefix.py:\d+ in prefix_kernel: sY\[r, thread, 0\] = [\s\S]* from x\[(?!\1,)\d+, ",
+    ),
+    Planted(
+        "double accumulation",
+        "acc[r] = acc[r] + sX",
+        "acc[r] = acc[r] + acc[r] + sX",
+        r"prefix.py:\d+ in prefix_kernel: acc\[r\] = acc\[r\] \+ acc\[r\] .*\n.*\n[\s\S]{0,90}        add: ",
+    ),
+)
+
+
+@pytest.mark.parametrize("planted", most_thorough(PIPELINE))
+def test_a_fault_of_a_pipeline_of_copies_is_located(planted: Planted, tmp_path: Path) -> None:
+    planted.is_located(planted.plant("prefix.py", tmp_path))
