@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -77,7 +78,7 @@ def verdict_of(
     if ended.code == 0:
         return _believe(folder, job, step, requirements, fresh) if step.milestone else None
     said = _said(folder, step)
-    if _disk_full(folder.out):
+    if _disk_full(folder.path):
         return Ruled(Verdict.INFRA, f"{step.name}: the disk is full")
     if ended.code == -signal.SIGKILL:
         return Ruled(Verdict.INFRA, f"{step.name} was killed from outside (out of memory?)")
@@ -273,16 +274,16 @@ def _said(folder: RunFolder, step: Step) -> str:
     return one_line(str(reason)) if reason else last_line(folder.log_of(step)) or "it printed nothing"
 
 
-def _disk_full(out: Path) -> bool:
-    """Return True if the disk is full. That a phase says so is not enough: a candidate may print it."""
-    probe = out / ".probe"
+def _disk_full(folder: Path) -> bool:
+    """Return True if the disk is full. That a phase says so is not enough: a candidate may print it.
+
+    The folder is none that a phase may write to: there a link in place of the file would lead out of the walls.
+    """
     try:
-        with open(probe, "wb") as stream:
+        with tempfile.TemporaryFile(dir=folder) as stream:
             stream.write(b"\0" * (1 << 20))
             stream.flush()
             os.fsync(stream.fileno())
         return False
     except OSError as error:
         return error.errno in (errno.ENOSPC, errno.EDQUOT)
-    finally:
-        probe.unlink(missing_ok=True)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from harness.host import evidence
 from harness.host.evidence import MAX_FILES, manifest, planted, read_record
 from harness.host.files import LONGEST_PATH, remove
-from harness.host.job import Step
+from harness.host.job import Job, RunFolder, Step
+from harness.host.phase import Ended
 from harness.host.ruling import MAX_BYTES, ResultFile, Ruling
 from harness.host.subject import Subject
 from harness.host.verdict import Verdict
@@ -44,6 +47,18 @@ def test_forged_records_and_files_of_the_client_stay_on_the_host(tmp_path: Path)
     assert set(manifest(tmp_path, [STEP, gate])) == known
     assert {path.relative_to(tmp_path).as_posix() for path in planted(tmp_path, [STEP, gate])} == forged
     assert [path.name for path in planted(tmp_path, [gate])].count("record.json") == 2
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("precious"), os.mkfifo], ids=["link", "pipe"])
+def test_nothing_is_written_where_a_phase_may_have_left_a_link_or_a_pipe(tmp_path: Path, make: Any) -> None:
+    """A link leads out of the walls, and a pipe has no reader."""
+    run = RunFolder(tmp_path)
+    fill(run.out, "precious")
+    make(run.out / ".probe")
+    job = cast(Job, None)
+    ruled = evidence.verdict_of(run, job, replace(STEP, failed="REJECT_GATE"), Ended(1, 0.0))
+    assert ruled is not None and ruled.verdict is Verdict.REJECT_GATE
+    assert (run.out / "precious").read_text() == "x"
 
 
 def test_many_files_do_not_push_the_records_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
