@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import resource
 import select
 import signal
@@ -225,6 +226,7 @@ class UsageWatch:
     def __init__(self, started: Started) -> None:
         self._started = started
         self._looked = self._busy_at = 0.0
+        self._shared_before = _shared_bytes()
         self._cpu: dict[int, float] = {}
 
     def look(self, seconds: float) -> Stop | None:
@@ -237,9 +239,17 @@ class UsageWatch:
             self._cpu, self._busy_at = cpu, seconds
         if len(used) > MOST_PROCESSES:
             return Stop.PROCESSES
-        if sum(each[1] for each in used.values()) > MOST_BYTES:
+        if sum(each[1] for each in used.values()) + _shared_bytes() - self._shared_before > MOST_BYTES:
             return Stop.MEMORY
         return Stop.IDLE if seconds > self._busy_at + IDLE_S else None
+
+
+def _shared_bytes() -> int:
+    """Return the bytes of memory in files without a disk, of all processes: no resident size has them."""
+    with suppress(OSError):
+        found = re.search(r"^Shmem: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+        return int(found[1]) << 10 if found else 0
+    return 0
 
 
 def _status(pid: int) -> list[str]:

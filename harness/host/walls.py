@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 NEW_NAMESPACES = 0x00020000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000  # mount, ipc, user, pid, net
-MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+MS_RDONLY, MS_BIND, MS_REC, MS_PRIVATE = 1, 4096, 16384, 1 << 18
 AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = -100, 0x8000, 1
 SYS_MOUNT_SETATTR = 442
 PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
@@ -145,7 +145,7 @@ def _build(folders: dict[str, list[str]]) -> None:
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)
     for name in SECRETS:
         if (home / name).is_dir():
-            _mount("tmpfs", str(home / name), "tmpfs", 0)
+            _mount("tmpfs", str(home / name), "tmpfs", MS_RDONLY)
     with suppress(OSError):  # a container may not allow it; other processes can then be seen, but not reached
         _mount("proc", "/proc", "proc", 0)
     os.chdir(here)  # the folder, as it is mounted now

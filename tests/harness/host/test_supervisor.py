@@ -416,6 +416,22 @@ def test_a_phase_that_is_idle_or_uses_too_much_is_stopped(tmp_path, monkeypatch)
         phase.end(started)
 
 
+def test_memory_in_files_without_a_disk_counts(tmp_path, monkeypatch):
+    """It is in no process's resident size."""
+    held = 64 << 20
+    code = f"import os, time; os.posix_fallocate(os.memfd_create('x'), 0, {held}); time.sleep(600)"
+    before = phase._shared_bytes()
+    started = phase.start([sys.executable, "-c", code], tmp_path, {}, tmp_path / "log")
+    watch = phase.UsageWatch(started)
+    try:
+        wait_for(lambda: phase._shared_bytes() > before + held // 2)
+        resident = sum(used[1] for used in phase._used(started).values())
+        monkeypatch.setattr(phase, "MOST_BYTES", resident + held // 2)
+        assert watch.look(1.0) is Stop.MEMORY
+    finally:
+        phase.end(started)
+
+
 def test_a_process_that_stops_itself_is_ended(tmp_path, monkeypatch):
     """A stopped process does not heed SIGTERM."""
     monkeypatch.setattr(phase, "IDLE_S", 2.0)
