@@ -50,18 +50,24 @@ class Order:
 
 
 def launch(
-    case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISONS[0], order: Order | None = None
+    case: Case,
+    inputs: Inputs,
+    torch_device: str,
+    poison: Poison = POISONS[0],
+    order: Order | None = None,
+    guarded: bool = True,
 ) -> kernel.Attention:
     """Launch a case once, or once per branch with a merge. Keys that must not be read are poisoned.
 
+    guarded: pass buffers for the results, with guard elements; otherwise the call allocates its results.
     Raises WroteOutside if a guard element next to an output was overwritten, or the memory of an input.
     """
     tensors = placed(case, inputs, torch_device, poison)
     if order is not None:
         tensors = {name: order.apply(name, tensor) for name, tensor in tensors.items()}
     before = {name: held.clone() for name, held in bytes_of(tensors).items()}
-    buffers = outputs(case, tensors["q"])
-    attention = callers[-1].call(case, tensors, [each.attention for each in buffers])
+    buffers = outputs(case, tensors["q"]) if guarded else []
+    attention = callers[-1].call(case, tensors, [each.attention for each in buffers] or [None] * launches(case))
     for each in buffers:
         each.check_guards()
     check_inputs(before, tensors)

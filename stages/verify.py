@@ -107,12 +107,15 @@ def _compared(
 
 
 def launch_in_modes(case: Case, inputs: Inputs, device: Device, seed: int, once: bool) -> tuple[Trial, ...]:
-    """Launch a case in every completion mode, with every poison, each time in another order; or `once` in the first."""
+    """Launch a case in every completion mode, with every poison, each time in another order; or `once` in the first.
+
+    In the last of several launches the call allocates its results itself.
+    """
     callers[-1].compile_s(case)
     count = 1 if once else max(len(device.modes), len(POISONS))
     orders = [Order.of(case, seed, i) for i in range(count)]
     runs = [(device.modes[i % len(device.modes)], POISONS[i % len(POISONS)], orders[i]) for i in range(count)]
-    return tuple(_try(case, inputs, device, mode, poison, seed, order) for mode, poison, order in runs)
+    return tuple(_try(case, inputs, device, seed, *run, guarded=run != runs[-1] or once) for run in runs)
 
 
 def all_same_bits(trials: tuple[Trial, ...], where: str) -> None:
@@ -172,11 +175,13 @@ def launched(case: Case, seed: int, device: Device) -> kernel.Attention:
         return launch(case, draw(case, seed), device.torch_device)
 
 
-def _try(case: Case, inputs: Inputs, device: Device, mode: str, poison: Poison, seed: int, order: Order) -> Trial:
+def _try(
+    case: Case, inputs: Inputs, device: Device, seed: int, mode: str, poison: Poison, order: Order, guarded: bool
+) -> Trial:
     started = time.perf_counter()
     try:
         with device.running(mode, seed, callers[-1].mbarriers(case)) as ran:
-            attention = launch(case, inputs, device.torch_device, poison, order)
+            attention = launch(case, inputs, device.torch_device, poison, order, guarded)
     except Exception as error:
         return Trial(mode, time.perf_counter() - started, None, error)
     return Trial(mode, time.perf_counter() - started, attention, work=total(getattr(ran, "launches", ())))

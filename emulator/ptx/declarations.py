@@ -188,7 +188,8 @@ def variable(text: str) -> tuple[str, Variable, GlobalVariable] | None:
     size = 0 if count == "" else element * int(vector or 1) * int(count or 1)
     alignment = _alignment(align, element * int(vector or 1))
     initial, references = _initial(values or "", element)
-    return space, Variable(name, size, alignment, 0), GlobalVariable(name, size, alignment, initial, references)
+    constant = GlobalVariable(name, size, alignment, initial, references, constant=space == "const")
+    return space, Variable(name, size, alignment, 0), constant
 
 
 def _initial(values: str, element: int) -> tuple[bytes, tuple[tuple[int, str], ...]]:

@@ -211,7 +211,8 @@ class Variable:
 class GlobalVariable:
     """A module-scope variable in global or constant memory with its initial bytes.
 
-    references: (offset, name) of the 8-byte addresses of variables and functions among them.
+    references: (offset, name) of the 8-byte addresses of variables and functions among them. constant: it is in
+    constant memory, so no launch changes it.
     """
 
     name: str
@@ -219,6 +220,7 @@ class GlobalVariable:
     align: int
     initial: bytes
     references: tuple[tuple[int, str], ...] = ()
+    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)

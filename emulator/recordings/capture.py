@@ -28,7 +28,7 @@ from ..bridge.patches import cutedsl_calls
 from ..machine.formats.tensormap import LIVE_WORDS, MAP_BYTES
 from ..modules import LoadedModule
 from .format import Constant, HostOp, Launched, Module, Recording, Relocation, Step
-from .values import NotRecordable, Rules, encoded, layout, tensors_in
+from .values import FACTORIES, NotRecordable, Rules, encoded, layout, tensors_in
 
 Tensors = Mapping[str, torch.Tensor]
 Call = Callable[[Tensors], Mapping[str, torch.Tensor]]
@@ -51,7 +51,8 @@ def record(
     """Record a call, which gets tensors by name and returns its results by name.
 
     tensors: makes the call's tensors, CPU tensors in memory of their own each time. After a first call, whose plan and
-    compiled code later ones may find, the call is made twice: addresses differ between the two, numbers do not.
+    compiled code later ones may find, the call is made twice: addresses differ between the two, numbers do not. The
+    first one must make the same launches.
     readable: see `rules`. names: of mbarriers.
 
     Raises NotRecordable for host code that reads the values of a tensor, or that differs between the two calls.
@@ -59,7 +60,12 @@ def record(
     passes = [_Pass(tensors(), readable, names or {}) for _ in range(3)]  # all live, so their addresses differ
     for each in passes:
         each.run(call)
-    _, first, second = passes
+    planning, first, second = passes
+    launches = [[step for step in each.steps if isinstance(step, Launched)] for each in (planning, first)]
+    if len(launches[0]) != len(launches[1]):
+        raise NotRecordable(f"{name}: a first call makes {len(launches[0])} launches, and the next {len(launches[1])}")
+    for earlier, later in zip(*launches, strict=True):
+        _agreed(name, earlier, later)
     if len(first.steps) != len(second.steps) or first.results != second.results:
         raise NotRecordable(f"{name}: two calls with equal shapes do not do the same on the host")
     steps = tuple(_agreed(name, one, other) for one, other in zip(first.steps, second.steps, strict=True))
@@ -156,9 +162,17 @@ class _Pass:
             returned = call(self.tensors)
         self.results = {name: self.number(tensor) for name, tensor in returned.items()}
 
-    def number(self, tensor: torch.Tensor) -> int:
-        """Return the number of a value. One that no recorded operation made is a constant of the host's."""
+    def number(self, tensor: torch.Tensor, shape_only: bool = False) -> int:
+        """Return the number of a value. One that no recorded operation made is a constant of the host's.
+
+        shape_only: the constant may have any elements, and all may be one.
+        """
         if id(tensor) in self._numbers:
+            return self._numbers[id(tensor)]
+        if shape_only:
+            one = torch.zeros(1, dtype=tensor.dtype)
+            of = encoded([one, [*tensor.shape], [0] * tensor.ndim], self.number)
+            self.steps.append(HostOp("aten.as_strided.default", of, {}, (self._new(tensor),)))
             return self._numbers[id(tensor)]
         if tensor.nelement() * tensor.element_size() > MOST_CONSTANT_BYTES:
             raise NotRecordable(f"host code uses a tensor {list(tensor.shape)} that was made before the call")
@@ -171,7 +185,8 @@ class _Pass:
     def operation(self, op: Any, args: Any, kwargs: Any) -> Any:
         """Admit a torch operation, run it and record it."""
         inputs = list(tensors_in([args, kwargs]))
-        numbers = [self.number(tensor) for tensor in inputs]
+        makes = str(op).removesuffix(".default") in FACTORIES
+        numbers = [self.number(tensor, makes) for tensor in inputs]
         holds = self._rules.admit(op, [self.root(number) for number in numbers])
         written = [encoded(list(args), self.number), {key: encoded(each, self.number) for key, each in kwargs.items()}]
         out = op(*args, **kwargs)

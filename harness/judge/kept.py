@@ -51,8 +51,11 @@ class Entry(msgspec.Struct, frozen=True):
 class KeptKernels:
     """The cache in a folder.
 
-    written_to: the folder of new entries, which are found as well; by default the same.
+    written_to: the folder of new entries, which are found as well; by default the same. asked: how often any was asked
+    for a configuration.
     """
+
+    asked = 0
 
     def __init__(self, folder: Path, device: Emulated, written_to: Path | None = None) -> None:
         self._device = device
@@ -75,6 +78,7 @@ class KeptKernels:
         from kernel.chips import chip_of
         from kernel.compiled import CompiledFmha
 
+        KeptKernels.asked += 1
         if source() != IMPORTED:
             return None
         body = self._body(self.key(config))

@@ -9,11 +9,14 @@ a client compiles before it uses a target's GPU.
 from __future__ import annotations
 
 import argparse
+import datetime
+import random
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emulator.garbage import imports
 from harness.host.verdict import Verdict
@@ -29,6 +32,10 @@ from stages.catalog import Milestone
 if TYPE_CHECKING:
     from stages.case import Case
 
+#: The calendar of the process that repeats a recording is ahead by some days, and an odd number of seconds, minutes and
+#: hours.
+DAY_S, AHEAD_S = 86_400, 13 * 3600 + 61
+
 
 def main() -> int:
     """Run the command line that the module's docstring describes."""
@@ -42,6 +49,8 @@ def main() -> int:
     parser.add_argument("--sample", type=int, metavar="SEED", help="record a few cases only")
     args = parser.parse_args()
     milestone: Milestone = args.milestone
+    if args.sample is not None:
+        be_at_another_time(AHEAD_S + DAY_S * random.Random(args.sample).randrange(365))
     device = Emulated()  # before the kernel, so that its PTX is kept; also a GPU's recordings are made without a GPU
     kept = kept_kernels(device)
     processes = 1 if args.device == "emulator" else processors()  # milestones are emulated side by side
@@ -64,6 +73,28 @@ def main() -> int:
         recorder.finish(Verdict.COMPILE_ERROR, described(error))
         return Verdict.COMPILE_ERROR.exit_code
     return 0
+
+
+def be_at_another_time(ahead_s: int) -> None:
+    """Move this process's calendar: what depends on the time of day, or on the date, differs from the other process.
+
+    It moves Python's clocks of the calendar. Nothing of Linux moves that clock for one process, so code that asks the
+    system itself sees the same time.
+    """
+    now, now_ns, clock, local, universal = time.time, time.time_ns, datetime.datetime, time.localtime, time.gmtime
+
+    class Later(clock):  # type: ignore[misc, valid-type]
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Any:
+            return cls.fromtimestamp(now() + ahead_s, tz)
+
+    vars(time).update(
+        time=lambda: now() + ahead_s,
+        time_ns=lambda: now_ns() + ahead_s * 10**9,
+        localtime=lambda seconds=None: local(now() + ahead_s if seconds is None else seconds),
+        gmtime=lambda seconds=None: universal(now() + ahead_s if seconds is None else seconds),
+    )
+    vars(datetime).update(datetime=Later)
 
 
 def described(error: BaseException) -> str:
@@ -102,8 +133,10 @@ def record_cases(milestone: Milestone, cases: Mapping[int, Case], out: Path) -> 
     index = recordings.Index()
     for number, case in cases.items():
         try:
-            recordings.record_case(case).save(folder, f"{number}.json")
-            index.files[repr(case)] = f"{number}.json"
+            for buffers, key in zip((True, False), recordings.keys(case), strict=True):
+                name = f"{number}.json" if buffers else f"{number}b.json"
+                recordings.record_case(case, buffers).save(folder, name)
+                index.files[key] = name
             index.compile_s[repr(case)] = kernel.compile(case.config).compile_s
         except Exception as error:
             traceback.print_exc()

@@ -6,8 +6,10 @@ wrote all of it, so it is read as untrusted input.
 
 from __future__ import annotations
 
+import copy
 import re
 import struct
+import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,8 @@ from emulator.recordings import NotRecordable, Recording, record, replay
 from emulator.recordings.format import RecordingError, load_file
 from emulator.recordings.replay import Launcher
 from harness.host.files import digest, open_plain, write_atomically
-from stages.calls import Outputs, Python, Tensors, Tiles
+from harness.judge.kept import KeptKernels
+from stages.calls import Outputs, Python, Tensors, Tiles, launches
 from stages.inputs import draw
 from stages.launch import outputs, placed
 
@@ -34,6 +37,8 @@ MOST_INDEX_BYTES = 1 << 20
 MOST_CUBIN_BYTES = 64 << 20
 DEBUG = re.compile(r"(\.nv\.merc)?(\.rela)?\.(nv_)?debug_")
 """Names of sections with debug information."""
+#: CPU time on the host of a call like an earlier one. The longest takes 0.03 s (D5b).
+MOST_HOST_S = 0.5
 USUAL, MOST = Tiles(128, 32, 128), 4096
 
 
@@ -49,22 +54,41 @@ class Index(msgspec.Struct):
     accepted: dict[str, list[str]] = {}
 
 
-def record_case(case: Case) -> Recording:
-    """Record the call of a case. Every tensor holds zeros meanwhile, so host code cannot see inputs."""
-    held = placed(case, draw(case, 0), "cpu")
+def record_case(case: Case, buffers: bool = True) -> Recording:
+    """Record the call of a case, with buffers for its results or without.
+
+    Every tensor holds zeros meanwhile, so host code cannot see inputs.
+    """
+    held, spent = placed(case, draw(case, 0), "cpu"), []
     examples = {name: bytes(t.numpy()) for name, t in held.items() if not t.is_floating_point() and t.is_contiguous()}
+    for tensor in held.values():
+        tensor.zero_()
 
     def tensors() -> Tensors:
-        made = placed(case, draw(case, 0), "cpu")  # drawn again: the recorder needs other memory each time
-        for tensor in made.values():
-            tensor.zero_()
-        return {**made, **_named([each.attention for each in outputs(case, made["q"])])}
+        made = copy.deepcopy(held)  # the recorder needs other memory each time
+        return {**made, **_named([each.attention for each in outputs(case, made["q"])] if buffers else [])}
 
     def call(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        return _present(Python().call(case, tensors, _buffers(case, tensors)))
+        out = _buffers(case, tensors) if buffers else [None] * launches(case)
+        started, asked = time.thread_time(), KeptKernels.asked
+        found = Python().call(case, tensors, out)
+        spent.append((time.thread_time() - started, KeptKernels.asked - asked))
+        return _present(found)
 
     about = {"warps": Python().warps(case), "tiles": list(Python().tiles(case))}
-    return record(str(case), call, tensors, readable(case), about, case.config.mbarriers, examples)
+    found = record(str(case), call, tensors, readable(case), about, case.config.mbarriers, examples)
+    seconds, compiles = min(spent[1:])
+    if compiles or seconds > MOST_HOST_S:
+        raise NotRecordable(
+            f"{case}: a call like an earlier one compiles {compiles} kernels and takes {seconds:.1f} s of CPU time on "
+            f"the host; keep what earlier calls planned"
+        )
+    return found
+
+
+def keys(case: Case) -> tuple[str, str]:
+    """Return the keys of a case's calls: with buffers for its results, and without."""
+    return repr(case), f"{case!r} without buffers"
 
 
 def readable(case: Case) -> frozenset[str]:
@@ -78,7 +102,7 @@ def difference(first: Path, second: Path, cases: Collection[Case]) -> str:
 
     A recording names its modules by digest. Raises RecordingError or OSError.
     """
-    names = set(map(repr, cases))
+    names = {key for case in cases for key in keys(case)}
     one, other = read_index(first), read_index(second)
     files, errors = {name: one.files[name] for name in one.files.keys() & names}, one.errors.keys() & names
     if (files, errors, one.accepted) != (other.files, set(other.errors), other.accepted):
@@ -153,23 +177,29 @@ class Replayed:
         return self._index.accepted.get(table, [f"{table}: the candidate's process does not say"])
 
     def call(self, case: Case, tensors: Tensors, out: Outputs) -> kernel.Attention:
-        """Replay the recording of a case. Results are the judge's own buffers, and with `merged` the merged results."""
-        outputs = _named(out)
-        named = {**tensors, **outputs}
-        results = replay(self.recording(case), named, self._launcher, readable(case), frozenset(outputs))
-        first = out[0]
-        assert first is not None
-        return _merged(case, results, first) if case.merged else first
+        """Replay the recording of a case. Results are the judge's own buffers, if there are any.
 
-    def recording(self, case: Case) -> Recording:
-        """Return the recording of a case. Raises NotRecordable if there is none."""
-        key = repr(case)
-        if key in self._index.errors:
-            raise NotRecordable(f"the call was not recorded: {self._index.errors[key]}")
+        With `merged`, or without buffers, they are those that the recorded call returned.
+        """
+        buffers, first = _named(out), out[0]
+        recording = self.recording(case, bool(buffers))
+        results = replay(recording, {**tensors, **buffers}, self._launcher, readable(case), frozenset(buffers))
+        if first is not None and not case.merged:
+            return first
+        like = first or outputs(case, tensors["q"])[0].attention
+        return _returned(case, results, like)
+
+    def recording(self, case: Case, buffers: bool = True) -> Recording:
+        """Return the recording of a case's call, with buffers or without. Raises NotRecordable if there is none."""
+        key = keys(case)[not buffers]
+        if repr(case) in self._index.errors:
+            raise NotRecordable(f"the call was not recorded: {self._index.errors[repr(case)]}")
         if key not in self._index.files:
             raise NotRecordable(f"the candidate's process left no recording of {case}")
         if key not in self._recordings:
             self._recordings[key] = load_file(self._folder / self._index.files[key])
+        if not buffers and _grids(self._recordings[key]) != _grids(self.recording(case)):
+            raise NotRecordable(f"{case}: the call launches something else if it allocates its results")
         return self._recordings[key]
 
 
@@ -178,17 +208,23 @@ def save(index: Index, folder: Path) -> None:
     write_atomically(folder / INDEX, msgspec.json.format(msgspec.json.encode(index), indent=1))
 
 
-def _merged(case: Case, results: Mapping[str, torch.Tensor], like: kernel.Attention) -> kernel.Attention:
-    """Return merged results. Raises NotRecordable unless they have the shapes and dtypes of results."""
+def _grids(recording: Recording) -> list[tuple[object, ...]]:
+    """Return the kernel of each launch, and its grid."""
+    return [(each.module, each.kernel, each.grid, each.block, each.cluster) for each in recording.launches]
+
+
+def _returned(case: Case, results: Mapping[str, torch.Tensor], like: kernel.Attention) -> kernel.Attention:
+    """Return the results of a call. Raises NotRecordable unless they have the shapes and dtypes of `like`."""
     import kernel
 
-    for name in ("o", "lse"):
+    names = ("o", "lse") if case.merged else tuple(_present(like))
+    for name in names:
         wanted = getattr(like, name)
         found = results.get(name)
         if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
             seen = "missing" if found is None else f"{found.dtype} {list(found.shape)}"
-            raise NotRecordable(f"{case}: merged {name} is {seen}; it must be {wanted.dtype} {list(wanted.shape)}")
-    return kernel.Attention(results["o"], results["lse"])
+            raise NotRecordable(f"{case}: the returned {name} is {seen}, not {wanted.dtype} {list(wanted.shape)}")
+    return kernel.Attention(**{name: results[name] for name in names})
 
 
 def _present(attention: kernel.Attention) -> dict[str, torch.Tensor]:
@@ -204,7 +240,6 @@ def _named(out: Outputs) -> dict[str, torch.Tensor]:
 
 def _buffers(case: Case, tensors: Mapping[str, torch.Tensor]) -> list[kernel.Attention]:
     import kernel
-    from stages.calls import launches
 
     parts = [{name: tensors.get(f"{name}{_suffix(part)}") for name in RESULTS} for part in range(launches(case))]
     return [kernel.Attention(**part) for part in parts]  # type: ignore[arg-type]

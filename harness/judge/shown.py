@@ -8,15 +8,21 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from emulator.errors import EmulatorError
 from emulator.machine.formats.descriptors import KINDS, InstructionDescriptor
 from emulator.modules import load
-from emulator.ptx.syntax import Address, Dual, Imm, Instr, Kernel, Operand, Reg, Vector, atoms
+from emulator.ptx.syntax import Address, Dual, GlobalVariable, Imm, Instr, Kernel, Operand, Reg, Special, Vector, atoms
 from emulator.recordings.format import Launched, Recording
 from stages.proofs import Chip, Shown, Unproven
 
+#: Registers that a launch determines. Others say when and where it runs: code that reads them may do something else
+#: elsewhere.
+DETERMINED = re.compile(
+    r"%n?(tid|ctaid|clusterid)|%cluster_n?cta(id|rank)|%laneid|%lanemask_\w+|%is_explicit_cluster|%\w+_smem_size"
+)
 TARGET = re.compile(r"sm_(90|10)\d*[af]")
 COLUMNS = re.compile(r"m64n(\d+)k\d+")  # of a wgmma
 DEEPEST = 8  # additions of constants from a base to an address
@@ -40,14 +46,28 @@ def shown(recording: Recording) -> tuple[Chip, list[Shown]]:
     for launched in recording.launches:
         try:
             module = load(recording.modules[launched.module].ptx)
-            launches.append(_shown(launched, module.kernel(launched.kernel), list(recording.tensors)))
+            kernel = module.kernel(launched.kernel)
+            launches.append(_shown(launched, kernel, list(recording.tensors)))
         except (EmulatorError, LookupError, ValueError, StopIteration) as error:
             raise Unproven(f"{recording.name}: the PTX of {launched.kernel} cannot be read: {error}") from error
+        if read := _undetermined(kernel, module.syntax.variables):
+            raise Unproven(f"{recording.name}: {launched.kernel} {read}")
         targets.add(module.syntax.target)
     chips = {found[1] for each in targets if (found := TARGET.fullmatch(each))}
     if len(targets) != 1 or not chips:
         raise Unproven(f"{recording.name}: its launches are compiled for {', '.join(sorted(targets))}")
     return ("sm_90" if chips == {"90"} else "sm_100"), launches
+
+
+def _undetermined(kernel: Kernel, variables: Iterable[GlobalVariable]) -> str:
+    """Return how a kernel could tell the judge's launches from others, or ""."""
+    if kept := [each.name for each in variables if not each.constant]:
+        return f"may keep {kept[0]} from launch to launch; pass memory as an argument"
+    for instr in kernel.instrs:
+        for each in atoms(instr.operands):
+            if isinstance(each, Special) and not DETERMINED.fullmatch(each.name.split(".")[0]):
+                return f"reads {each.name} in PTX line {instr.line}, which no call determines"
+    return ""
 
 
 def _shown(launched: Launched, kernel: Kernel, names: list[str]) -> Shown:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.recordings import Recording
 from harness.host.verdict import Verdict
 from harness.judge.recordings import record_case
 from harness.judge.shown import shown
@@ -40,10 +41,15 @@ CASES = [case for milestone in CATALOG for case in milestone.load().CASES]
 
 
 @pytest.fixture(scope="module")
-def plain() -> Shown:
-    """Return what a kernel shows whose configuration forgot every feature: one CTA and one Q tile for each sequence."""
+def gate() -> Recording:
     Emulated()
-    chip, (found,) = shown(record_case(Case("D1.1", head_dim=64, keys=128, batch=3)))
+    return record_case(Case("D1.1", head_dim=64, keys=128, batch=3))
+
+
+@pytest.fixture(scope="module")
+def plain(gate: Recording) -> Shown:
+    """Return what a kernel shows whose configuration forgot every feature: one CTA and one Q tile for each sequence."""
+    chip, (found,) = shown(gate)
     assert chip == "sm_100"
     return found
 
@@ -112,6 +118,29 @@ def test_caches_that_another_kernel_converted_are_refused(plain: Shown) -> None:
     pair = replace(plain, mma_ctas=frozenset({2}), cluster=2, ctas=2)
     with pytest.raises(Unproven, match="codes converted in the kernel: of extra and main it is given nothing"):
         proven(case, "sm_100", [pair])
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (("bar.sync", "mov.u64 %now, %globaltimer;\n bar.sync"), "reads %globaltimer in PTX line"),
+        (("bar.sync", "mov.u32 %where, %smid;\n bar.sync"), "reads %smid in PTX line"),
+        ((".visible .entry", ".global .align 4 .u32 tries;\n.visible .entry"), "may keep tries from launch to launch"),
+        ((".visible .entry", ".const .align 4 .u32 table = 1;\n.visible .entry"), ""),
+    ],
+)
+def test_what_tells_the_judge_from_others_is_refused(edit: tuple[str, str], said: str, gate: Recording) -> None:
+    """A launch of the emulated device has another clock, SM and number than one of a user."""
+    registers = ("{", "{\n.reg .b64 %now;\n.reg .b32 %where;")
+    (module,), (launch,) = gate.modules.values(), gate.launches
+    ptx = module.ptx.replace(*registers, 1).replace(*edit, 1)
+    assert ptx != module.ptx.replace(*registers, 1)
+    changed = replace(gate, modules={launch.module: replace(module, ptx=ptx)})
+    if not said:
+        assert shown(changed) == shown(gate)
+        return
+    with pytest.raises(Unproven, match=said):
+        shown(changed)
 
 
 ON_HOPPER = """
