@@ -70,6 +70,8 @@ def main() -> int:
     ):
         print("nobody judges yet", flush=True)
         return 12
+    if kernel["ends"]:
+        os.kill(os.getpid(), -kernel["ends"]) if kernel["ends"] < 0 else sys.exit(kernel["ends"])
     if kernel["compile"] == "error":
         print("CompileError: no such layout", flush=True)
         return 12

@@ -80,13 +80,16 @@ def verdict_of(
     said = _said(folder, step)
     if _disk_full(folder.path):
         return Ruled(Verdict.INFRA, f"{step.name}: the disk is full")
-    if ended.code == -signal.SIGKILL:
+    if ended.code == -signal.SIGKILL and (ended.starved or not step.records):
         return Ruled(Verdict.INFRA, f"{step.name} was killed from outside (out of memory?)")
     if ended.code < 0:
         return Ruled(Verdict[step.failed], f"{step.name} died of {signal.Signals(-ended.code).name}: {said}")
-    if ended.code == EXIT_BAD_INPUT:
+    if ended.code == EXIT_BAD_INPUT and not step.records:
         return Ruled(Verdict.INFRA, f"{step.name} rejected its arguments: {said}")
-    return Ruled(EXACT.get(ended.code, Verdict[step.failed]), f"{step.name}: {said}")
+    verdict = EXACT.get(ended.code, Verdict[step.failed])
+    if step.records and not verdict.rejects:
+        verdict = Verdict[step.failed]
+    return Ruled(verdict, f"{step.name}: {said}")
 
 
 def beyond_model(record: dict[str, Any], requirements: Requirements) -> Beyond | None:

@@ -49,6 +49,11 @@ class Step:
     compile_s: float = 0.0
     again: bool = False
 
+    @property
+    def records(self) -> bool:
+        """True if the phase runs the candidate's Python, whose exit code says nothing about the machine."""
+        return bool(self.compile_s) or self.again
+
 
 @dataclass(frozen=True)
 class Job:

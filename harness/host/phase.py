@@ -62,13 +62,14 @@ class Stop(Enum):
 class Ended:
     """The end of a phase: exit `code` (negative: killed by that signal) and the reason for which it was stopped.
 
-    `stuck` is set if one of its processes could not be killed.
+    `stuck` is set if one of its processes could not be killed. `starved`: Linux may have killed it for its memory.
     """
 
     code: int
     seconds: float
     stop: Stop | None = None
     stuck: bool = False
+    starved: bool = True
 
 
 def adopt_orphans() -> None:
@@ -122,7 +123,7 @@ def follow(
     To stop it, SIGTERM is sent, and SIGKILL after `grace_s` seconds. In any case, processes that it left running are
     killed, but for those of `waiting`.
     """
-    process, began = started.process, time.monotonic()
+    process, began, kills = started.process, time.monotonic(), _kills_for_memory()
     if process is None:
         return Ended(127, 0.0)
     spared = frozenset(each.process.pid for each in waiting if each.process is not None)
@@ -136,7 +137,8 @@ def follow(
             process.wait(grace_s)
     stuck = not _kill_all(process, spared)
     code = process.poll()
-    return Ended(-signal.SIGKILL if code is None else code, time.monotonic() - began, stop, stuck)
+    starved = kills is None or _kills_for_memory() != kills
+    return Ended(-signal.SIGKILL if code is None else code, time.monotonic() - began, stop, stuck, starved)
 
 
 def _wait(process: subprocess.Popen[bytes], most_s: float) -> None:
@@ -246,10 +248,19 @@ class UsageWatch:
 
 def _shared_bytes() -> int:
     """Return the bytes of memory in files without a disk, of all processes: no resident size has them."""
+    return (_said_of_system("meminfo", "Shmem:") or 0) << 10
+
+
+def _kills_for_memory() -> int | None:
+    """Return how many processes of this machine Linux has killed for their memory; None if it does not say."""
+    return _said_of_system("vmstat", "oom_kill")
+
+
+def _said_of_system(file: str, name: str) -> int | None:
     with suppress(OSError):
-        found = re.search(r"^Shmem: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
-        return int(found[1]) << 10 if found else 0
-    return 0
+        found = re.search(rf"^{name} +(\d+)", Path("/proc", file).read_text(), re.MULTILINE)
+        return int(found[1]) if found else None
+    return None
 
 
 def _status(pid: int) -> list[str]:

@@ -26,7 +26,7 @@ from harness.host.protected import PROTECTION
 from harness.host.repository import Repository
 from harness.host.ruling import Ruling, decode
 from harness.host.subject import Subject
-from harness.host.verdict import Verdict
+from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from remote.errors import Refused
 from remote.local import Local
 
@@ -172,6 +172,11 @@ def test_stage_falls_with_the_gate_held(place):
         pytest.param({"exit": 2}, Verdict.INFRA, "rejected its arguments", marks=pytest.mark.long),
         ({"die": int(signal.SIGSEGV)}, Verdict.REJECT_GATE, "SIGSEGV"),
         pytest.param({"die": int(signal.SIGKILL)}, Verdict.INFRA, "killed from outside", marks=pytest.mark.long),
+        ({"ends": -int(signal.SIGKILL)}, Verdict.REJECT_GATE, "record gate died of SIGKILL"),
+        *(
+            pytest.param({"ends": code}, Verdict.REJECT_GATE, "record gate", marks=pytest.mark.long)
+            for code in (EXIT_BAD_INPUT, Verdict.PIN.exit_code, Verdict.INFRA.exit_code)
+        ),
         ({"exit": 1, "shout": "No space left on device"}, Verdict.REJECT_GATE, "No space left on device"),
         ({"exit": 1, "shout": "\x1b[31m[bold]\u202e<script>"}, Verdict.REJECT_GATE, "[31m[bold] <script>"),
     ],
