@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,13 +14,15 @@ from lab.right_kernel import RightKernel
 from stages import d6a
 from stages.caches import Paged, Served
 from stages.case import Case, Compressed
+from stages.catalog import CATALOG
 from stages.check import compared
 from stages.error_model import ROUNDS, TRUNCATES, ErrorModel, TensorCore, energy, rounded
-from stages.expected import reference, seen
+from stages.expected import Masks, reference, seen
 from stages.inputs import draw
 from stages.tolerances import pins
 
 BOUNDS = pins("D0")
+PAGE = (Path(__file__).parents[2] / "docs/explanation/error-model.md").read_text()
 
 
 def cached(*caches: Paged, head_dim: int = 512, heads: int = 8, **more: object) -> Case:
@@ -89,8 +93,44 @@ def test_many_right_kernels_are_within_the_bounds(count: int) -> None:
     for case, kernel, seed in draws(count):
         found = figures(case, kernel, seed)
         assert not outside(found), f"{case} {kernel} seed={seed}"
-        worst = {name: max(worst.get(name, 0.0), abs(value)) for name, value in found.items()}
+        worst |= {name: max(worst.get(name, 0.0), abs(value)) for name, value in found.items()}
     assert 4.0 < worst["O.z"] < 7.5 and worst["lse.limit"] < 0.7 and worst["U.z_factor"] < 6.0
+    for name, of_o, of_u in re.findall(r"^\| `(z\w*)` \| ([\d.]+) \| ([\d.]+) \| [\d.]+ \|$", PAGE, re.MULTILINE):
+        for most, known in ((float(of_o), worst[f"O.{name}"]), (float(of_u), worst[f"U.{name}"])):
+            assert known <= most + 0.01 and (count < 10_000 or known >= most - 0.01)
+
+
+def test_the_bounds_of_the_page_are_those_of_the_milestones() -> None:
+    listed = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| ([\d.]+) \|$", PAGE, re.MULTILINE))
+    bounds = {name: own[name] for own in BOUNDS.values() for name in listed if name in own}
+    assert bounds == {name: float(bound) for name, bound in listed.items()}
+
+
+@pytest.mark.long
+def test_the_probability_of_a_false_rejection() -> None:
+    """It follows from the counts that the page gives, which are no less than those of all cases."""
+    elements, keys, rows, factors, sums, squares = (
+        float(number.replace(",", ""))
+        for number in re.findall(
+            r"at most (\S+) elements and (\S+) directions .*? (\S+) rows .*? (\S+) factors and (\S+) sums .*? "
+            r"(\S+) squares",
+            " ".join(PAGE.split()),
+        )[0]
+    )
+    counts = np.zeros(4)
+    for milestone in CATALOG:
+        for case in milestone.load().CASES:
+            inputs, masks = draw(case, 1), Masks.of(case)
+            runs = (len(milestone.load().SEEDS) + 1) * len({"O", "U"} & set(case.tensors))
+            tokens = [(sequence, token) for sequence in range(case.batch) for token in range(case.tokens)]
+            seen_keys = sum(len(at) for each in tokens for at in masks.places(case, inputs, *each))
+            lines = len(tokens) * case.heads
+            counts += runs * np.array([lines * case.value_dim, seen_keys * case.heads, lines, 1])
+    assert np.all(counts <= [elements, keys, rows, factors]) and squares == factors == 2 * sums
+    z = {name: BOUNDS["O"][name] for name in ("z", "z_row", "z_factor", "z_square")}
+    tails = {name: np.exp(-(bound**2) / 2) for name, bound in z.items()}
+    of_z = 2 * (elements + keys) * tails["z"] + 2 * rows * tails["z_row"]
+    assert of_z + 2 * (factors + sums) * tails["z_factor"] + squares * tails["z_square"] < 5e-7
 
 
 @pytest.mark.parametrize("core", [ROUNDS, TRUNCATES], ids=lambda core: core.name)

@@ -365,6 +365,8 @@ def _state(barrier: MBarrier, places: Sequence[str], unknown: Sequence[int]) -> 
     unknown: the PTX lines of arrivals whose address the kernel computes.
     """
     yield f"  {barrier.state()}".replace("\n", "\n      ")
+    if barrier.repeated is not None:
+        yield f"      stale wait: {barrier.stale_wait(barrier.repeated)}".replace("\n", "\n          ")
     yield from (f"      arrives on it: {place}" for place in places[:SHOWN_PLACES])
     if len(places) > SHOWN_PLACES:
         yield f"      and {len(places) - SHOWN_PLACES} more places"

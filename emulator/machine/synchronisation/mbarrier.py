@@ -142,9 +142,13 @@ class MBarrier:
     def _stale_waits(self, arriving: Issuer) -> Iterator[tuple[str, str]]:
         """Name waits for this mbarrier, or of the arriving warp, that waited again for a phase: for nothing."""
         for barrier in self.cta.smem.mbarriers.values():
-            if (wait := barrier.repeated) is not None and (barrier is self or wait.warp is arriving):
-                what = f"{wait}, for a phase of {barrier} for which this warp had waited before"
-                yield "stale wait", what + source(wait.instr, wait.warp)
+            if barrier.repeated is not None and (barrier is self or barrier.repeated.warp is arriving):
+                yield "stale wait", barrier.stale_wait(barrier.repeated)
+
+    def stale_wait(self, wait: Party) -> str:
+        """Describe a wait that waited for nothing."""
+        what = f"{wait}, for a phase of {self} for which this warp had waited before"
+        return what + source(wait.instr, wait.warp)
 
     def check_incomplete(self, count: int, party: Party) -> None:
         """Raise BarrierError if `count` arrivals with .noComplete would complete the phase."""
