@@ -55,7 +55,7 @@ class Index(msgspec.Struct):
 
 
 def record_case(case: Case, buffers: bool = True) -> Recording:
-    """Record the call of a case, with buffers for its results or without.
+    """Record the call of a case, with buffers for its results or, as users make it, without and under torch.no_grad.
 
     Every tensor holds zeros meanwhile, so host code cannot see inputs.
     """
@@ -71,7 +71,8 @@ def record_case(case: Case, buffers: bool = True) -> Recording:
     def call(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         out = _buffers(case, tensors) if buffers else [None] * launches(case)
         started, asked = time.thread_time(), KeptKernels.asked
-        found = Python().call(case, tensors, out)
+        with torch.set_grad_enabled(buffers):
+            found = Python().call(case, tensors, out)
         spent.append((time.thread_time() - started, KeptKernels.asked - asked))
         return _present(found)
 
