@@ -183,10 +183,10 @@ formatted: $(READY)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 
-# One worker more than there are cores, because tests wait for other processes. Each collects all tests, in 4 to 8 CPU
+# Two workers more than there are cores, because tests wait for other processes. Each collects all tests, in 4 to 8 CPU
 # seconds. Processes that tests start import the same files, so bytecode is written even where the environment forbids it.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --durations=15 --dist=worksteal \
-	--numprocesses=$$($(PY) -c 'import os; print(os.cpu_count() + 1)') --maxprocesses=4
+	--numprocesses=$$($(PY) -c 'import os; print(os.cpu_count() + 2)') --maxprocesses=4
 
 # Without its cache mypy takes half a minute of one core, so the tests begin beside it.
 checked = $(PY) -m mypy & mypy=$$!; $(PYTEST) $(1); tested=$$?; \

@@ -117,6 +117,7 @@ def test_a_report_fails_the_test_and_what_is_formal_is_a_warning(tmp_path: Path)
     verdicts_are_written(tmp_path)
 
 
+@pytest.mark.long
 def test_the_level_is_what_is_asked_for(tmp_path: Path) -> None:
     said = run(tmp_path, "--emulator-level=formal", "-k", "formal")
     assert "1 failed" in said and "warning" not in said, said

@@ -165,7 +165,7 @@ def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
     ("d", "heads", "kind"),
     [
         long(64, 256, "window"),
-        (512, 128, "topk"),
+        long(512, 128, "topk"),
         *(thorough(64, 64, kind) for kind in KINDS),
         *(thorough(64, 256, kind) for kind in ("blocks", "topk")),
         *(thorough(512, 64, kind) for kind in KINDS),

@@ -19,7 +19,6 @@ from stages.d6h import few, fp8
 from stages.inputs import draw
 from stages.launch import launch
 from tests.emulator.damage import copies
-from tests.tiers import shortened
 
 MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
 BUDGET = 20_000
@@ -66,8 +65,9 @@ COLLECTORS = {
 }
 
 
+@pytest.mark.long  # tests/emulator/test_collectors.py has it for small programs
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("damage", shortened(1, COLLECTORS))
+@pytest.mark.parametrize("damage", COLLECTORS)
 def test_a_collector_buffer_without_the_right_part_of_p(
     damage: str, mode: Completion, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ INT32 = st.one_of(
 )
 HEADS = 8
 SCALE = 0.1
-EXAMPLES = pytest.mark.parametrize("examples", [6, pytest.param(40, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [3, pytest.param(40, marks=pytest.mark.long)])
 
 
 def run(examples: int, check: Callable[[st.DataObject], None]) -> None:

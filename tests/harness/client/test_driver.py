@@ -97,6 +97,7 @@ def test_accept_moves_accepted_and_the_branch_and_keeps_results(bench):
     assert [line for line in bench.heard.said if "seed=0" in line] == ["  hd=64 seed=0 passed in 0.0 s"] * 2
 
 
+@pytest.mark.long
 def test_an_acceptance_says_which_milestones_were_not_judged_on_its_tree(bench):
     first = bench.stage("D1.2").candidate.commit
     bench.project.kernel(cosine=1.0, other=1)
@@ -156,6 +157,7 @@ def test_unchanged_tree_is_judged_once_then_refused(bench):
     assert acceptance.accepted_milestones(bench.repository) == {"D1.1": ["sim"], "D1.2": ["sim"]}
 
 
+@pytest.mark.long
 def test_a_first_acceptance_names_the_digest_of_what_judges(bench):
     entry = bench.stage()
     (first,) = [line for line in bench.heard.said if line.startswith("first run of this clone")]
@@ -204,6 +206,7 @@ def test_the_accepted_commit_of_a_fork_is_nobodys_base(bench, tmp_path):
     assert mine.resolve(ACCEPTED) is None
 
 
+@pytest.mark.long
 def test_a_rejection_stands_without_its_files(bench, monkeypatch):
     """A candidate that leaves files which cannot be fetched loses none of its verdict."""
 

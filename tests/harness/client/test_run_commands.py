@@ -218,6 +218,7 @@ def test_interrupt_leaves_the_run_and_resume_fetches_it(project):
     assert done.returncode == 0 and "D1.1 ACCEPT" in done.stdout
 
 
+@pytest.mark.long  # test_interrupt_leaves_the_run_and_a_second_one_ends_it of the driver
 def test_second_interrupt_ends_the_run(project):
     client, run = interrupted(project, sleep=50)
     client.send_signal(signal.SIGINT)

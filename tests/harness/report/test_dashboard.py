@@ -67,6 +67,7 @@ def pages(made_once: MadeOnce) -> Path:
     return made_once("history", write) / name / "dashboard/index.html"
 
 
+@pytest.mark.long  # the next test opens the same page
 @pytest.mark.browser
 def test_five_hundred_runs_open_soon_and_lead_to_each_other(opened: Browser, pages: Path) -> None:
     took = min(opened.open(pages) for _ in range(3))
