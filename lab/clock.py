@@ -22,7 +22,7 @@ import numpy as np
 
 from emulator.clock.chips import ERRORS, Chip, chip
 from emulator.clock.operations import find
-from emulator.clock.skeleton import Skeleton, skeleton
+from emulator.clock.skeleton import Analysis, Skeleton, skeleton
 from emulator.clock.timeline import Timeline
 from emulator.machine.launch.launch import Launch
 from emulator.program import Program
@@ -124,7 +124,7 @@ def compared(
 @cache
 def lowered(text: str, chip: Chip) -> tuple[Skeleton, Program]:
     (kernel,) = parse(text).kernels.values()
-    made = skeleton(kernel, {}, chip)
+    made = skeleton(Analysis(kernel, {}), chip)
     return made, Program(made.kernel, {}, find)
 
 

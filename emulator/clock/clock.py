@@ -24,7 +24,7 @@ from .operations import find, operation
 from .predict import predict
 from .registers import Registers
 from .segment import FLOATS
-from .skeleton import Skeleton, skeleton
+from .skeleton import Analysis, Skeleton, skeleton
 from .trace import Trace
 
 MOST_THREADS: Final = 1 << 15
@@ -66,11 +66,19 @@ def skeleton_of(kernel: LoadedKernel, chip: Chip, loads: Mapping[int, Load] | No
     known = None if loads is None else frozenset(loads.items())
     module, key = kernel.module, (skeleton_of, kernel.name, chip, known)
     if key not in module.registry:
-        left = skeleton(kernel.syntax, module.variables, chip, loads)
+        left = skeleton(_analysis(kernel), chip, loads)
         left = replace(left, registers=partial(_registers, kernel, left.registers))
         module.registry[key] = left, Program(left.kernel, module.variables, find)
     found: tuple[Skeleton, Program] = module.registry[key]
     return found
+
+
+def _analysis(kernel: LoadedKernel) -> Analysis:
+    module, key = kernel.module, (_analysis, kernel.name)
+    if key not in module.registry:
+        module.registry[key] = Analysis(kernel.syntax, module.variables)
+    analysis: Analysis = module.registry[key]
+    return analysis
 
 
 def _registers(kernel: LoadedKernel, estimated: Callable[[], Registers]) -> Registers:

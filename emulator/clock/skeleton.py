@@ -69,23 +69,29 @@ class Skeleton:
     sites: Mapping[int, Site]
 
 
-def skeleton(
-    kernel: Kernel, variables: Mapping[str, int], chip: Chip, loads: Mapping[int, Load] | None = MappingProxyType({})
-) -> Skeleton:
+class Analysis:
+    """The properties of a kernel that its skeletons share: they depend neither on the chip nor on a launch.
+
+    variables: host addresses of the module's variables.
+    """
+
+    def __init__(self, kernel: Kernel, variables: Mapping[str, int]) -> None:
+        kernel, found, self.polls = without_polls(kernel, variables)
+        kernel, found = _changed(with_early_waits(kernel, found), kernel, found, variables)
+        self.lanes = LaneAddresses(found)
+        self.kernel, self.found = _changed(_with_named_stores(kernel, found, self.lanes), kernel, found, variables)
+        self.variables, self.origins, self.sliced = variables, Origins(self.found), _Slice(self.found)
+
+
+def skeleton(of: Analysis, chip: Chip, loads: Mapping[int, Load] | None = MappingProxyType({})) -> Skeleton:
     """Reduce a kernel to its skeleton.
 
-    variables: host addresses of the module's variables. loads: its ordinary loads in a launch, by index. None: make a
-    skeleton that records the requests of its loads of global memory, if it has any.
+    loads: its ordinary loads in a launch, by index. None: make a skeleton that records the requests of its loads of
+    global memory, if it has any.
     """
-    kernel, found, polls = without_polls(kernel, variables)
-    kernel, found = _changed(with_early_waits(kernel, found), kernel, found, variables)
-    lanes = LaneAddresses(found)
-    kernel, found = _changed(_with_named_stores(kernel, found, lanes), kernel, found, variables)
-    origins = Origins(found)
+    kernel, found, lanes, origins, sliced = of.kernel, of.found, of.lanes, of.origins, of.sliced
     sites = {} if loads is not None else _sites(found, lanes, origins)
-    sliced = _Slice(found)
-    keep, cut, needed = sliced.run()
-    addressed, guarded = sliced.add_addresses(sites)
+    keep, addressed, guarded = sliced.with_addresses(sites)
     operations = {i: made for i in keep if (made := operation(found[i].instr)) is not None}
     alone = {
         id(kernel.instrs[i]) for i, made in operations.items() if made.delays and not waits_at_first_use(found[i].instr)
@@ -98,7 +104,7 @@ def skeleton(
     if not sites:
         before, after = _listed(flow, found, operations.keys(), alone, recording_chip, loading)
     passed = _passed(_regions(flow, alone, operations.keys()), sites) if sites else {}
-    recording = Recording(kernel, sliced.compared, variables)
+    recording = Recording(kernel, sliced.compared, of.variables)
     instrs: list[Instr] = []
     segments: list[Segment] = []
     moved: dict[int, int] = {}
@@ -126,8 +132,8 @@ def skeleton(
                 kept = replace(kept, operands=(*map(Imm, touched(instr, lanes)), *values))
             instrs.append(replace(kept, opcode=SPIN) if spins else kept)
             if instr.kind in MATRICES:
-                instrs.extend(_zeros(instr, [r for r in effect.writes if r in needed]))
-        elif i in cut:
+                instrs.extend(_zeros(instr, [r for r in effect.writes if r in sliced.needed]))
+        elif i in sliced.cut:
             instrs.extend(_outcomes(recording, i) if i in recording.compared else _zeros(instr, effect.writes))
         elif i in keep:
             instrs.append(instr)
@@ -145,7 +151,7 @@ def skeleton(
     decided = tuple(kernel.instrs[i] for i in recording.compared)
     names = frozenset(figures)
     return Skeleton(
-        left, tuple(segments), decided, recording, polls, names, lambda: estimated(kernel, found, flow), sites
+        left, tuple(segments), decided, recording, of.polls, names, lambda: estimated(kernel, found, flow), sites
     )
 
 
@@ -297,7 +303,10 @@ def _outcomes(recording: Recording, i: int) -> Iterator[Instr]:
 
 
 class _Slice:
-    """A backward slice: the kept instructions, and the data instructions whose results are replaced by zero."""
+    """A backward slice: the kept instructions, and the data instructions whose results are replaced by zero.
+
+    needed: the registers that the kept instructions read.
+    """
 
     def __init__(self, found: Sequence[Effect]) -> None:
         self._found = found
@@ -310,15 +319,11 @@ class _Slice:
         self.map_stores = self._map_stores()
         self.hinted: set[int] = set()
         """Operations whose hints follow from the launch, and from loads that are kept anyway."""
-
-    def run(self) -> tuple[set[int], set[int], set[Reg]]:
-        """Return (kept instructions, cut instructions, registers that the kept ones read)."""
-        self._take(i for i, e in enumerate(self._found) if e.instr.kind.ends_block or _is_always_kept(e))
+        self._take(i for i, e in enumerate(found) if e.instr.kind.ends_block or _is_always_kept(e))
         while stores := self._stores():
             self._take(stores)
         hints = self._hints()
-        needed = {r for i in self.keep for r in self._needed(i)} | hints
-        return self.keep, self.cut, needed
+        self.needed = {r for i in self.keep for r in self._needed(i)} | hints
 
     @property
     def compared(self) -> dict[int, tuple[Reg, ...]]:
@@ -341,12 +346,12 @@ class _Slice:
                 hints |= wanted
         return hints
 
-    def add_addresses(self, loads: Iterable[int]) -> tuple[set[int], set[int]]:
-        """Keep what the addresses and guards of loads depend on, if that follows from the launch.
+    def with_addresses(self, loads: Iterable[int]) -> tuple[set[int], set[int], set[int]]:
+        """Return (instructions to keep, loads with a known address, loads with a known guard).
 
-        Return (loads with a known address, loads with a known guard).
+        An address or a guard is known if it follows from the launch. The instructions that it depends on are kept, too.
         """
-        known: tuple[set[int], set[int]] = set(), set()
+        keep, known = set(self.keep), (set[int](), set[int]())
         for i in loads:
             instr = self._found[i].instr
             guard = () if instr.guard is None else (instr.guard[0],)
@@ -354,10 +359,10 @@ class _Slice:
             for found, operands in zip(known, wanted, strict=True):
                 of = [r for r in operands if isinstance(r, Reg)]
                 behind = reachable(self._writing(of), lambda at: self._writing(self._needed(at)))
-                if all(at in self.keep or self._is_plain(at) for at in behind):
-                    self.keep |= behind
+                if all(at in keep or self._is_plain(at) for at in behind):
+                    keep |= behind
                     found.add(i)
-        return known
+        return keep, *known
 
     def _writing(self, wanted: Iterable[Reg]) -> set[int]:
         return {i for register in wanted for i in self._writers.get(register, ())}
