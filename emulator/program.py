@@ -193,7 +193,7 @@ class Stepwise:
         return at
 
     def _choice(self, branch: Effect) -> Choice | None:
-        """Return what a branch skips, see `taint.choice`."""
+        """Return the code that a branch skips, see `taint.choice`."""
         return choice(self.code.flow, self._effects, self._places[id(branch.instr)])
 
     def go_on(self, warp: Any) -> bool:

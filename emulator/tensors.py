@@ -128,7 +128,7 @@ def named(name: str, value: Any) -> NamedTensor | None:
         return NamedTensor(name, value.ctypes.data, value.shape, value.strides, kind, value)
     if callable(getattr(type(value), "untyped_storage", None)) and callable(getattr(type(value), "data_ptr", None)):
         kind = TORCH_TYPES.get(str(value.dtype).removeprefix("torch."), "")
-        if not kind or value.layout != _strided():
+        if not kind or value.layout != sys.modules["torch"].strided:
             return None
         strides = tuple(stride * value.element_size() for stride in value.stride())
         return NamedTensor(name, value.data_ptr(), tuple(value.shape), strides, kind, value)
@@ -162,10 +162,6 @@ def register_text(value: Any) -> str:
         return str(value)
     text = f"{int(value):#x}"
     return f"{text} ({shown(numbers(value.reshape(1), 'f32')[0], 'f32')} as f32)" if value.itemsize == 4 else text
-
-
-def _strided() -> Any:
-    return sys.modules["torch"].strided
 
 
 def tensors_of_callers() -> dict[str, NamedTensor]:

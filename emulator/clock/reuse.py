@@ -41,7 +41,7 @@ class Reuse:
 def reused(
     before: Sequence[Loads], asked: Sequence[Loads], loaded: Mapping[int, float], stored: float, capacity: float = inf
 ) -> dict[int, Reuse]:
-    """Return what L2 holds of the loads of `asked`, by tensor address, if it keeps the last `capacity` bytes.
+    """Return the hits in L2 of the loads of `asked`, by tensor address, if it keeps the last `capacity` bytes.
 
     loaded: the bytes of each tensor that a cluster loads; stored: the bytes that it stores. Below an infinite capacity,
     `before` and `asked` together are all clusters of some waves.

@@ -204,7 +204,7 @@ class _Work(NamedTuple):
     held: frozenset[Reg] = frozenset()
 
     def join(self, other: _Work) -> _Work:
-        """Return what may be outstanding on either path."""
+        """Merge the work that may be outstanding on each path."""
         return _Work(min(self.groups, other.groups), self.late | other.late, self.held | other.held)
 
     def touched(self, effect: Effect) -> bool:

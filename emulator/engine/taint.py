@@ -34,7 +34,7 @@ class Choice:
 
 
 def choice(flow: Flow, effects: Sequence[Effect], at: int) -> Choice | None:
-    """Return what the branch `at` skips, if that only computes values within each lane, without a loop; else None."""
+    """Return the code that the branch `at` skips if it only computes values within each lane, without a loop."""
     block = flow.block_with(at)
     region, _ = flow.divergent_region(block)
     if flow.post_dominator[block.index] == EXIT or block.index in region:

@@ -13,10 +13,6 @@ BUS: Final = "0000:00:00.0"
 """The device's PCI bus id."""
 
 
-def _host_memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 @dataclass(frozen=True)
 class DeviceProperties:
     """Properties of the device, named as torch names them. Sizes are in bytes.
@@ -36,7 +32,7 @@ class DeviceProperties:
     shared_memory_per_block_optin: int = chip.MAX_SHARED_BYTES_A_CTA
     shared_memory_per_multiprocessor: int = chip.SHARED_BYTES_AN_SM
     L2_cache_size: int = chip.L2_BYTES
-    total_memory: int = _host_memory_bytes()
+    total_memory: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of the host
     is_integrated: bool = False
     is_multi_gpu_board: bool = False
     runtime_version: int = 13000

@@ -150,8 +150,8 @@ class Flow:
     @cached_property
     def leaves(self) -> frozenset[int]:
         """The blocks that do nothing but end the thread, and EXIT."""
-        ending = (block.index for block in self.blocks if _only_ends(self.kernel.instrs[block.start]))
-        return frozenset({EXIT, *ending})
+        firsts = ((block.index, self.kernel.instrs[block.start]) for block in self.blocks)
+        return frozenset({EXIT, *(at for at, first in firsts if first.kind is Kind.EXIT and first.guard is None)})
 
     @cached_property
     def continuing_successors(self) -> tuple[tuple[int, ...], ...]:
@@ -181,10 +181,7 @@ class Flow:
         return _post_dominators(self.continuing_successors)
 
     def divergent_region(self, block: BasicBlock) -> tuple[frozenset[int], frozenset[int]]:
-        """Return what a divergent branch at the end of `block` separates.
-
-        These are (blocks run by some lanes, blocks where lanes meet again).
-        """
+        """Return (blocks that some lanes run, blocks where lanes meet) for a divergent branch at the end of `block`."""
         stop = self.post_dominator[block.index]
         sides = [self._reach(successor, stop) for successor in block.successors]
         joins = sides[0].intersection(*sides[1:]) if len(sides) > 1 else set[int]()
@@ -197,10 +194,6 @@ class Flow:
             return [s for s in self.blocks[block].successors if s not in outside]
 
         return reachable([start] if start not in outside else [], following)
-
-
-def _only_ends(instr: Instr) -> bool:
-    return instr.kind is Kind.EXIT and instr.guard is None
 
 
 def _stops(kernel: Kernel, start: int, end: int) -> bool:

@@ -50,7 +50,7 @@ class Unsynced:
     lanes: int
 
     def merged(self, other: Unsynced) -> Unsynced:
-        """Return what both sets of lanes have released. All lanes together leave no access out."""
+        """Merge the releases of both sets of lanes. All lanes together leave no access out."""
         times, lanes = tuple(map(max, self.times, other.times)), self.lanes | other.lanes
         return Unsynced(times, self.by, frozenset() if lanes == ALL_LANES else self.uncovered | other.uncovered, lanes)
 
