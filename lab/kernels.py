@@ -52,6 +52,8 @@ LAUNCH: Final = Path(__file__).parent / "thunderkittens.cu"
 DRIVER: Final = ("cuTensorMapEncodeTiled", "cuGetErrorString")
 """The functions of libcuda that the ladder links."""
 FLOPS: Final = 2.0 * 4096**3
+FITTED_LEVELS: Final = ("06", "07")
+"""The steps of the ladder that `l2_box_cycles` of a B200 is fitted to."""
 FLUSHED: Final = ("--l2", "dirty")
 """After a flush that writes, as that of Triton's do_bench."""
 OPTIONS: Final = (
@@ -196,7 +198,8 @@ def thunderkittens(checkout: Path) -> Iterator[Point]:
             (last,) = nvcc.predicted(program, "b200", options=("--l2", "warm"))
         us = 1e-6 * FLOPS / float(row["tflops"])
         kind = last["range"]["kind"]
-        yield Point("ThunderKittens' ladder", f"level {row['level']}", kind, "no", us, 1e6 * last["seconds"])
+        fitted = "yes" if row["level"] in FITTED_LEVELS else "no"
+        yield Point("ThunderKittens' ladder", f"level {row['level']}", kind, fitted, us, 1e6 * last["seconds"])
 
 
 def ordinary() -> Iterator[Point]:
@@ -213,7 +216,7 @@ def ordinary() -> Iterator[Point]:
 
 
 def liger(version: str) -> Iterator[Point]:
-    """Predict the kernels of an installed release of Liger-Kernel, all sizes of a kernel in one run."""
+    """Predict the kernels of an installed release of Liger-Kernel or quack, all sizes of a kernel in one run."""
     measured = [row for row in rows(LIGER) if row["version"] == version]
     for (chip_name, kernel), some in groupby(measured, key=lambda row: (row["chip"], row["kernel"])):
         sizes = {row["size"]: float(row["measured_us"]) for row in some}
@@ -222,7 +225,8 @@ def liger(version: str) -> Iterator[Point]:
             script.write_bytes((Path(__file__).parent / "liger.py").read_bytes())
             found = nvcc.predicted(script, chip_name, kernel, *sizes, options=FLUSHED)
         for (size, us), last in zip(sizes.items(), found, strict=True):
-            name = f"Liger-Kernel: {chip_name.upper()}, {kernel}"
+            library, _, operation = kernel.rpartition(" ")
+            name = f"{library or 'Liger-Kernel'}: {chip_name.upper()}, {operation}"
             yield Point(name, size, last["range"]["kind"], "no", us, 1e6 * last["seconds"])
 
 
@@ -275,7 +279,9 @@ def main() -> int:
         "--write", action="store_true", help="write lab/data/kernels.csv and emulator/clock/ranges.toml"
     )
     parser.add_argument(
-        "--liger", metavar="VERSION", help="predict its kernels again; it needs that liger-kernel, and triton"
+        "--liger",
+        metavar="VERSION",
+        help="predict its kernels again; it needs that liger-kernel, and triton. quack-0.6.5: those of quack-kernels",
     )
     given = parser.parse_args()
     new = [] if given.thunderkittens is None else list(thunderkittens(given.thunderkittens.resolve()))

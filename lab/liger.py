@@ -1,4 +1,4 @@
-"""Calls of Liger-Kernel's operations, as its benchmark makes them: `ptx-emulator time lab/liger.py KERNEL SIZE...`."""
+"""Calls of operations of Liger-Kernel and quack, as benchmarks make them: `ptx-emulator time lab/liger.py NAME N`."""
 
 from __future__ import annotations
 
@@ -25,17 +25,20 @@ CALLS: Final[Mapping[str, tuple[str, Callable[[int], tuple[Any, ...]]]]] = {
     "relu_squared": ("LigerReLUSquaredFunction", lambda n: (gpu(4096, n, dtype=BF16),)),
     "swiglu": ("LigerSiLUMulFunction", lambda n: (gpu(8192, n, dtype=BF16), gpu(8192, n, dtype=BF16))),
     "tvd": ("LigerTVDLossFunction", lambda n: (gpu(16384, n), gpu(16384, n), None, "batchmean")),
+    "quack rms_norm": ("rmsnorm_fwd", lambda n: (gpu(2048, n), gpu(n))),
+    "quack layer_norm": ("layernorm_fwd", lambda n: (gpu(n, n, dtype=BF16), gpu(n))),
 }
-"""By kernel: its autograd function, and the arguments for a size."""
+"""By kernel: its autograd function, or quack's function, and the arguments for a size."""
 
 
 def main() -> None:
     """Call the operation that the command line names, once for each size."""
     kernel, *sizes = sys.argv[1:]
     function, arguments = CALLS[kernel]
-    operation = getattr(import_module(f"liger_kernel.ops.{kernel}"), function)
+    module = "quack.rmsnorm" if kernel.startswith("quack") else f"liger_kernel.ops.{kernel}"
+    operation = getattr(import_module(module), function)
     for size in map(int, sizes):
-        operation.apply(*arguments(size))
+        getattr(operation, "apply", operation)(*arguments(size))
 
 
 if __name__ == "__main__":
