@@ -16,7 +16,7 @@ from .engine.registers import Liveness, varying
 from .engine.static_faults import StaticFault, early_uses, unfenced, unwritten
 from .engine.taint import OneByOne
 from .errors import Decoding, UnknownInstruction
-from .isa import all_families as _all_families  # noqa: F401 - fills the registry
+from .isa import catalog as _catalog  # noqa: F401 - fills the registry
 from .isa import registry
 from .isa.ld_st import recording
 from .isa.registry import BLOCK, Action, Handler, accepts

@@ -118,6 +118,7 @@ class Chip:
     mufu_during_mma: float = 1.0
     fetch_cycles: float = 0.0
     l2_far_cycles: float = 0.0
+    l2_box_cycles: float = 0.0
     start_cycles: float = 0.0
 
     @property

@@ -14,12 +14,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from math import ceil, inf
+from types import MappingProxyType
 from typing import Final
 
 from ..engine.effects import Effect
 from ..isa.registry import Timing
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Reg
+from .carried import NONE, Held, is_fence
 from .chips import Chip
 from .lane_addresses import LaneAddresses
 from .operations import waits_at_first_use
@@ -44,16 +46,20 @@ from .segment import (
 )
 
 NEVER: Final = 1 << 30
-NOTHING: Final = frozenset[int]()
 QUEUED: Final = frozenset({ISSUE, TMEM})
 """Pipes with a queue. TMEM accepts an instruction at any time and processes one after the other."""
 
 
 @dataclass(frozen=True)
 class AwaitedLoad:
-    """A wait for a load, by the load's PTX line."""
+    """A wait for a load.
+
+    line: the PTX line of the load if it is an operation, else of the instruction that waits. carried: the PTX line of
+    a load that an earlier block carries into this one.
+    """
 
     line: int
+    carried: int | None = None
 
 
 @dataclass(slots=True)
@@ -61,11 +67,12 @@ class Node:
     """An instruction to schedule.
 
     after: predecessors, with the delay in cycles or None for the predecessor's latency.
-    operation: True for an operation of the machine.
+    operation: True for an operation of the machine. orders: later accesses to memory come after it.
     load: the line of the load whose arrival this node is, if a warp waits for it at the first use.
+    carried: a load that its block does not wait for, or the arrival of one.
     due: the first operation that needs this node.
     loaded, asked, wasted: the bytes of global memory that L2 sends, that lanes ask for, and the rest of the sectors.
-    origin: the parameters that their address follows from.
+    origin: the parameters that their address follows from. waits: the share of its executions that wait for L2.
     conflicts: the cycles that bank conflicts add.
     flops: of mma.sync.
     slack: the cycles by which its result may be late before anything waits for it.
@@ -78,12 +85,15 @@ class Node:
     latency: float
     after: dict[int, float | None]
     operation: bool = False
+    orders: bool = False
     load: int | None = None
+    carried: bool = False
     line: int = 0
     rank: float = 0.0
     due: int = NEVER
     loaded: float = 0.0
     origin: Origin = NOWHERE
+    waits: float = 0.0
     wasted: float = 0.0
     asked: float = 0.0
     conflicts: float = 0.0
@@ -97,16 +107,25 @@ class Producers:
     """The producers of each register: numbers of nodes and negated lines of loads.
 
     others: identities of the effects of second sides of branches, which do not replace what the first sides wrote.
+    held, loaded: the loads of registers that the block has not written.
     """
 
-    def __init__(self, others: Set[int]) -> None:
+    def __init__(self, others: Set[int], held: Held, loaded: Held) -> None:
         self.of: dict[Reg, frozenset[int]] = {}
-        self._others = others
+        self._others, self._held, self._loaded = others, held, loaded
+
+    def read(self, effect: Effect) -> frozenset[int]:
+        """Return the producers of what an effect reads."""
+        return NONE.union(*(self._one(r) for r in effect.reads if isinstance(r, Reg)))
+
+    def _one(self, register: Reg) -> frozenset[int]:
+        known = next((known for known in (self.of, self._held, self._loaded) if register in known), self.of)
+        return known.get(register, NONE)
 
     def write(self, effect: Effect, producers: frozenset[int]) -> None:
         """Record the producers of the registers that an effect writes."""
         for register in effect.writes:
-            earlier = self.of.get(register, NOTHING) if id(effect) in self._others else NOTHING
+            earlier = self.of.get(register, NONE) if id(effect) in self._others else NONE
             self.of[register] = earlier | producers
 
 
@@ -133,20 +152,26 @@ class Scheduler:
         """Return True if an effect is an operation that a warp waits for at the first use of its value."""
         return waits_at_first_use(effect.instr) and (id(effect) in self._operations)
 
-    def block(self, effects: Sequence[Effect], others: Set[int] = NOTHING) -> list[Between]:
+    def block(
+        self, effects: Sequence[Effect], others: Set[int] = frozenset(), held: Held = MappingProxyType({})
+    ) -> list[Between]:
         """Return the segments and waits before each operation, and those after the last.
 
         A wait for a load directly precedes its first use. others: identities of the effects in the second
-        sides of branches. A reader of their results also waits for the first side's result.
+        sides of branches. A reader of their results also waits for the first side's result. held: the loads that
+        earlier blocks carry into this one.
         """
-        nodes, first = self._nodes(effects, others), effects[0].instr.line if effects else 0
+        nodes, first = self._nodes(effects, others, held), effects[0].instr.line if effects else 0
         issued = _issue(nodes)
         needed = {before for node in nodes for before, cycles in node.after.items() if cycles is None}
         _give_slack(nodes, issued)
         _find_awaits(nodes, issued)
         for i, node in enumerate(nodes):
-            if node.load is not None:
-                issued[i] = min(at for at, later in zip(issued, nodes, strict=True) if i in later.after)
+            if node.load is None:
+                node.carried = node.carried and i not in needed
+            else:
+                issued[i], line = min((at, to.line) for at, to in zip(issued, nodes, strict=True) if i in to.after)
+                node.line = line if node.carried else node.load
         between: list[Between] = []
         parts: list[Segment | AwaitedLoad] = []
         pending: list[tuple[float, Node]] = []
@@ -156,36 +181,44 @@ class Scheduler:
             node, at = nodes[i], issued[i]
             if node.load is None and not node.operation:
                 pending.append((at, node))
-                done = at + (node.latency if i not in needed and node.latency > SLICE else node.width)
+                waits = i not in needed and node.latency > SLICE and not node.carried
+                done = at + (node.latency if waits else node.width)
                 end, awaits = (done, _reason(node)) if done > end else (end, awaits)
                 continue
             over = max((at + node.width for at, node in pending), default=start)
             parts += segments(pending, start, at if node.load is None else min(at, over), first, node.awaits)
             pending, start = [], at
             if node.load is not None:
-                parts.append(AwaitedLoad(node.load))
+                parts.append(AwaitedLoad(node.line, node.load if node.carried else None))
             else:
                 between.append(parts)
                 parts, start = [], at + 1
         parts += segments(pending, start, end, first, awaits)
         return [*between, parts]
 
-    def _nodes(self, effects: Sequence[Effect], others: Set[int]) -> list[Node]:
+    def carries(self, effect: Effect) -> bool:
+        """Return True for a load of global memory that a warp need not wait for in its own block."""
+        may_wait = is_global_load(effect.instr, self._lanes) and waits_at_first_use(effect.instr)
+        return may_wait and id(effect) not in self._operations
+
+    def _nodes(self, effects: Sequence[Effect], others: Set[int], held: Held) -> list[Node]:
         """Return a node for each instruction that ptxas does not fold away, with its predecessors."""
         nodes: list[Node] = []
-        made = Producers(others)
+        made = Producers(others, held, self._loaded)
         loads: dict[int, int] = {}
         arrivals: dict[int, int] = {}
         behind: dict[int, float | None] = {}
         """The last operation, and the memory accesses after it."""
         folding = Folding(effects, self._chip, self._lanes, self._loading)
+        late = NONE.union(*held.values())
 
         def node(of: int) -> int:
             if of >= 0:
                 return of
             if of not in arrivals:
                 arrivals[of] = len(nodes)
-                nodes.append(Node(ISSUE, 0.0, 0.0, {loads[of]: None} if of in loads else {}, load=-of, line=-of))
+                after = _last(nodes) if of in late else dict.fromkeys([loads[of]] if of in loads else [])
+                nodes.append(Node(ISSUE, 0.0, 0.0, after, load=-of, carried=of in late))
             return arrivals[of]
 
         for effect in effects:
@@ -194,11 +227,11 @@ class Scheduler:
                 self._waited += self._issued
                 self._issued = []
                 continue
-            registers = [r for r in effect.reads if isinstance(r, Reg)]
-            sources = NOTHING.union(*(made.of.get(r) or self._loaded.get(r, NOTHING) for r in registers))
-            if folding.removes(effect):
+            fenced = _fenced(effect, nodes, late)
+            sources = fenced | made.read(effect) | (late & {number} if self.carries(effect) else NONE)
+            if not fenced and folding.removes(effect):
                 made.write(effect, sources)
-                if loaded := frozenset(of for of in sources if of < 0):
+                if loaded := frozenset(of for of in sources if of < 0 and of not in late):
                     self._loaded |= dict.fromkeys(effect.writes, loaded)
                 continue
             after: dict[int, float | None] = {node(of): None for of in sources}
@@ -206,7 +239,7 @@ class Scheduler:
             if not operation and (first := folding.vector(effect)) is not None:
                 made.write(effect, made.of[first])
                 continue
-            if operation or instr.kind is Kind.EXIT:
+            if operation or fenced or instr.kind is Kind.EXIT:
                 after = behind | after | dict.fromkeys(map(node, self._waited))
                 self._waited = []
             accesses = not operation and _is_ordered(effect)
@@ -214,7 +247,8 @@ class Scheduler:
                 after |= _ordered_behind(effect, behind, nodes)
             last = len(nodes)
             nodes.append(_node(effect, after, operation, folding))
-            if operation:
+            nodes[last].carried, nodes[last].orders = self.carries(effect), operation or bool(fenced)
+            if nodes[last].orders:
                 behind = {last: 1.0}
             if accesses:
                 behind[last] = 1.0
@@ -234,7 +268,7 @@ def _node(effect: Effect, after: dict[int, float | None], operation: bool, foldi
     node = Node(*folding.cost(effect, operation), after, operation, line=effect.instr.line)
     node.loaded, node.wasted = folding.loaded(effect)
     if is_global_load(effect.instr, folding.lanes):
-        node.origin, node.asked = folding.origin(effect), folding.asked(effect)
+        node.origin, node.asked, node.waits = folding.origin(effect), folding.asked(effect), folding.waits(effect)
     node.flops = folding.flops(effect)
     if not operation:
         node.remote, node.conflicts = folding.is_remote(effect), folding.conflicts(effect, node.width)
@@ -262,7 +296,18 @@ def _ordered_behind(effect: Effect, behind: Iterable[int], nodes: Sequence[Node]
     """Return the predecessors of an access to memory: operations, and what an acquire load waits for to arrive."""
     acquires = "acquire" in effect.instr.modifiers
     after: dict[int, float | None] = {i: None for i in behind if acquires and nodes[i].remote}
-    return after | {i: 1.0 for i in behind if nodes[i].operation}
+    return after | {i: 1.0 for i in behind if nodes[i].orders}
+
+
+def _last(nodes: Sequence[Node]) -> dict[int, float | None]:
+    """Return the predecessor of a carried load's arrival: no scheduler moves the use of a late value forward."""
+    last = next((i for i in reversed(range(len(nodes))) if nodes[i].load is None), None)
+    return {} if last is None else {last: 1.0}
+
+
+def _fenced(effect: Effect, nodes: Sequence[Node], late: frozenset[int]) -> frozenset[int]:
+    """Return the loads that a fence waits for: those of its block before it, and those that are carried into it."""
+    return late.union(i for i, node in enumerate(nodes) if node.carried) if is_fence(effect) else NONE
 
 
 def segments(
@@ -281,18 +326,22 @@ def segments(
     parts = [[0.0] * len(PIPES) for _ in range(count)]
     over = [[0.0] * len(PIPES) for _ in range(count)]
     asked = sum(node.asked for _, node in pending)
-    loaded, flops = [defaultdict[Origin, list[float]](list) for _ in range(count)], 0.0
+    loaded, flops = [defaultdict[Origin, list[tuple[float, float]]](list) for _ in range(count)], 0.0
     whole = defaultdict[Origin, float](float)
+    carried: list[list[tuple[int, float]]] = [[] for _ in range(count)]
     slack, used = [inf] * count, [inf] * count
     for at, node in pending:
         i = min(int(at - start) // SLICE, count - 1)
         ends = min(start + SLICE * (i + 1), end)
         if node.pipe == LSU:
             slack[i] = min(slack[i], node.slack)
+        if node.carried:
+            carried[i].append((node.line, at + node.latency - ends))
         if node.loaded:
-            loaded[i][node.origin].append(node.loaded)
+            loaded[i][node.origin].append((node.loaded, node.waits))
             whole[node.origin] += node.loaded
-            used[i] = min(used[i], at + node.latency + node.slack - ends)
+            if not node.carried:
+                used[i] = min(used[i], at + node.latency + node.slack - ends)
         flops += node.flops
         for pipe, cycles in {ISSUE: 1.0, node.pipe: node.width}.items():
             parts[i][pipe] += cycles
@@ -302,10 +351,11 @@ def segments(
         Slice(
             min(SLICE, end - start - SLICE * i),
             tuple((p, c, o) for p, (c, o) in enumerate(zip(part, over[i], strict=True)) if c),
-            tuple((origin, sum(sizes), len(sizes)) for origin, sizes in loaded[i].items()),
+            tuple((origin, sum(b for b, _ in some), sum(w for _, w in some)) for origin, some in loaded[i].items()),
             0.0 if slack[i] == inf else slack[i],
             max(used[i], 0.0),
             tuple(_within(waits, start + SLICE * i, min(start + SLICE * (i + 1), end))),
+            tuple(carried[i]),
         )
         for i, part in enumerate(parts)
     )

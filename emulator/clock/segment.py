@@ -64,19 +64,21 @@ class Slice:
 
     demands: (pipe, cycles of use, how many of these may lie after the slice's end) for each pipe.
     loaded: bytes of global memory that a warp's loads read, by the parameters that their addresses follow from, and the
-    number of these loads.
+    mean number of these loads that wait for L2.
     slack: cycles of the schedule after the slice before the first use of what its LSU instructions load. used: the
     same for its loads of global memory, with their latency.
     awaited: the waits in the slice for values from L2 or HBM: (PTX line of the instruction that waits, cycles, whether
-    the wait begins here).
+    the wait begins here). carried: loads that later blocks wait for: (PTX line, cycles after the slice until the value
+    is there). used is infinite if all are.
     """
 
     cycles: float
     demands: tuple[tuple[int, float, float], ...]
-    loaded: tuple[tuple[Origin, float, int], ...] = ()
+    loaded: tuple[tuple[Origin, float, float], ...] = ()
     slack: float = 0.0
     used: float = 0.0
     awaited: tuple[tuple[int, float, bool], ...] = ()
+    carried: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +135,26 @@ class Folding:
         self._joined: set[Reg] = set()
         self._tested: set[Reg] = set()
         self._tests = 0
+        self._passed: set[int] = set()
+        """Identities of the instructions up to the present one."""
         self._vectors: dict[tuple[Operand, int, int], Reg] = {}
 
     def removes(self, effect: Effect) -> bool:
         """Return True if ptxas leaves nothing of an instruction."""
-        if _masks_a_bit(effect, self._uses):
+        self._passed.add(id(effect.instr))
+        later = self._only_use(effect)
+        if later is not None and _masks_a_bit(effect, later):
             self._tested.update(effect.writes)
         is_test = effect.instr.kind is Kind.COMPARE and not self._tested.isdisjoint(effect.reads)
         self._tests += is_test
         folded = not self._tested.isdisjoint(effect.writes) or (is_test and self._tests % BITS_A_TEST != 1)
-        return folded or _timing(effect) is Timing.FREE or _joins_next(effect, self._uses, self._joined, self._chip)
+        joins = later is not None and _joins_next(effect, later, self._joined, self._chip)
+        return folded or _timing(effect) is Timing.FREE or joins
+
+    def _only_use(self, effect: Effect) -> Instr | None:
+        """Return the only instruction that uses a result, None if it comes earlier and uses it in the next round."""
+        uses = self._uses.get(effect.writes[0], ()) if effect.writes else ()
+        return uses[0] if len(uses) == 1 and id(uses[0]) not in self._passed else None
 
     def vector(self, effect: Effect) -> Reg | None:
         """Return the register of the first of up to four adjacent loads of shared memory that ptxas makes one.
@@ -188,6 +200,11 @@ class Folding:
             return known.fetched, known.wasted
         site = site_of(effect.instr, self._lanes, self._loading.origins)
         return SECTOR_BYTES * site.sectors, max(SECTOR_BYTES * site.sectors - LANES * site.lane_bytes, 0.0)
+
+    def waits(self, effect: Effect) -> float:
+        """Return the share of the executions of a load of global memory that wait for L2."""
+        known = self._loading.known.get(id(effect))
+        return 1.0 if known is None else known.waits
 
     def asked(self, effect: Effect) -> float:
         """Return the bytes that the lanes of a warp load from global memory."""
@@ -242,27 +259,25 @@ def _uses(effects: Sequence[Effect]) -> dict[Reg, list[Instr]]:
     return uses
 
 
-def _masks_a_bit(effect: Effect, uses: dict[Reg, list[Instr]]) -> bool:
+def _masks_a_bit(effect: Effect, later: Instr) -> bool:
     """Return True if a bit of a word is masked only to compare it with zero: ptxas tests several bits at once (R2P)."""
     instr = effect.instr
     mask = instr.operands[-1] if instr.kind is Kind.AND else None
     if not isinstance(mask, Imm) or (mask.value & 0xFFFF_FFFF).bit_count() != 1:
         return False
-    later = uses.get(effect.writes[0], ())
-    return len(later) == 1 and later[0].kind is Kind.COMPARE and later[0].operands[-1] == Imm(0)
+    return later.kind is Kind.COMPARE and later.operands[-1] == Imm(0)
 
 
-def _joins_next(effect: Effect, uses: dict[Reg, list[Instr]], joined: set[Reg], chip: Chip) -> bool:
+def _joins_next(effect: Effect, later: Instr, joined: set[Reg], chip: Chip) -> bool:
     """Return True for the first of two instructions that ptxas merges into one with three operands.
 
-    joined: the results of such first instructions.
+    later: the second one. joined: the results of such first instructions.
     """
     wanted = _merges(effect, chip)
     if not wanted or not joined.isdisjoint(effect.reads):
         return False
     (to,) = effect.writes
-    later = uses.get(to, ())
-    if len(later) != 1 or later[0].opcode not in wanted or len(later[0].operands) != MOST_OPERANDS:
+    if later.opcode not in wanted or len(later.operands) != MOST_OPERANDS:
         return False
     joined.add(to)
     return True

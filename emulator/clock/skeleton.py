@@ -16,6 +16,7 @@ from ..ptx.flow import BasicBlock, Flow, predecessors, reachable
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Kernel, Operand, Reg
 from .accesses import Load, Site
+from .carried import carried
 from .chips import Chip, reading
 from .early_waits import with_early_waits
 from .lane_addresses import LaneAddresses
@@ -34,7 +35,7 @@ from .origins import Origins
 from .outcomes import Recording
 from .polls import without_polls
 from .registers import Registers, estimated
-from .schedule import AwaitedLoad, Between, Scheduler
+from .schedule import Between, Scheduler
 from .segment import FLOATS, Loading, Segment, is_global_load, site_of, touched
 from .spins import repeats
 
@@ -111,10 +112,12 @@ def skeleton(of: Analysis, chip: Chip, loads: Mapping[int, Load] | None = Mappin
 
     def spend(between: Between) -> None:
         for part in between:
-            opcode, number = (AWAIT_LOAD, part.line) if isinstance(part, AwaitedLoad) else (SEGMENT, len(segments))
             if isinstance(part, Segment):
+                opcode, numbers = SEGMENT, [len(segments)]
                 segments.append(part)
-            instrs.append(Instr(opcode, (), (Imm(number),), None, part.line, f"{opcode} {number}"))
+            else:
+                opcode, numbers = AWAIT_LOAD, [part.line] if part.carried is None else [part.line, part.carried]
+            instrs.append(Instr(opcode, (), (*map(Imm, numbers),), None, part.line, f"{opcode} {numbers}"))
 
     def leave(i: int) -> None:
         effect, instr = found[i], kernel.instrs[i]
@@ -192,13 +195,15 @@ def _listed(
 ) -> tuple[Mapping[int, Between], Mapping[int, Between]]:
     """List schedules of a kernel's regions: (the costs before each instruction, those after it), by its index."""
     scheduler = Scheduler(found, {id(found[i]) for i in operations}, chip, loading)
+    held = carried(flow, found, scheduler.carries)
     before: dict[int, Between] = {}
     after: dict[int, Between] = {}
     for region in _regions(flow, alone, operations):
         whole = region.whole
         inner = [i for i in whole if i not in region.branches and id(flow.kernel.instrs[i]) not in alone]
         others = {id(found[i]) for body in region.others for i in body}
-        *parts, rest = _counted(scheduler.block([found[i] for i in inner], others), len(whole))
+        listed = scheduler.block([found[i] for i in inner], others, held.get(whole.start, {}))
+        *parts, rest = _counted(listed, len(whole))
         for i, part in zip((i for i in inner if i in operations), parts, strict=True):
             before[region.place(i)] = [*before.get(region.place(i), ()), *part]
         if inner and found[inner[-1]].instr.kind.ends_block:

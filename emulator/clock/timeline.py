@@ -14,7 +14,7 @@ from ..chip import LANES, RANK_SHIFT
 from ..errors import BarrierError, Deadlock
 from ..machine.launch.statistics import INSTRUCTIONS, LOADED
 from .chips import Chip
-from .segment import ALU, FMA, ISSUE, LSU, MUFU, SLICE, SUB_PARTITIONS, Segment
+from .segment import ALU, FMA, ISSUE, LSU, MUFU, SLICE, SUB_PARTITIONS, Segment, Slice
 from .trace import COPIES, TENSOR_CORE, Trace, Track
 from .warps import Prefetch, Sm, Tensor, TimedCluster, TimedCta, TimedWarp
 
@@ -324,8 +324,8 @@ class Timeline:
                     free[pipe] = taken
                 if taken - over > end:
                     end = taken - over
-            if part.loaded and (more := self._load_by_warp(warp, now, part.loaded)) > 0:
-                heapq.heappush(due, (warp.progress + part.used - ROUNDING, end + part.used + more))
+            if part.loaded or part.carried:
+                self._load_in_slice(warp, part, now, end)
             if part.awaited:
                 shown = self._awaited(warp, part.awaited, shown, now, end)
                 stalled += sum(awaited for _, awaited, _ in part.awaited)
@@ -352,8 +352,19 @@ class Timeline:
         self.trace.ran(warp, now, end, 2 * sum(awaited for _, awaited, _ in waits) > end - now)  # by the larger part
         return end
 
-    def _load_by_warp(self, warp: TimedWarp, now: float, loaded: Iterable[tuple[Origin, float, int]]) -> float:
-        """Load bytes by ordinary loads; return by how much they take longer than their latency in the segment."""
+    def _load_in_slice(self, warp: TimedWarp, part: Slice, now: float, end: float) -> None:
+        """Load what a slice loads, from `now` to `end`."""
+        more = self._load_by_warp(warp, now, part.loaded)
+        if more > 0 and part.used < INFINITY:
+            heapq.heappush(warp.due, (warp.progress + part.used - ROUNDING, end + part.used + more))
+        for line, left in part.carried:
+            warp.carried[line] = end + left + more
+
+    def _load_by_warp(self, warp: TimedWarp, now: float, loaded: Iterable[tuple[Origin, float, float]]) -> float:
+        """Load bytes by ordinary loads; return by how much they take longer than their latency in the segment.
+
+        Those that L1 answers take no longer.
+        """
         chip, sm, more = self.chip, warp.sm, 0.0
         for origin, size, loads in loaded:
             share = self.ordinary.get(origin, EVERYTHING)
@@ -363,10 +374,8 @@ class Timeline:
             more = max(more, sm.l2 - now - latency)
             if in_hbm:
                 self._move(sm, now, in_hbm, self.burst_cycles)
-                warp.asked = loads + (warp.asked if now < warp.asked_until else 0)
-                warp.asked_until = now + latency - SLICE
-                queued = self._queued(sm, now, in_hbm, latency, warp.asked)
-                more = max(more, sm.hbm - now - latency, share.waits * queued)
+                queued = self._queued(sm, now, in_hbm, latency, warp.asks(now, now + latency - SLICE, loads))
+                more = max(more, sm.hbm - now - latency, share.waits * queued * min(loads, 1.0))
         return more
 
     def _move(self, sm: Sm, now: float, size: float, burst: float) -> None:
@@ -375,14 +384,14 @@ class Timeline:
         sm.hbm = max(sm.hbm, now - burst) + size / self.hbm_share
         sm.use("HBM bytes", size)
 
-    def _queued(self, sm: Sm, now: float, size: float, latency: float, loads: int) -> float:
+    def _queued(self, sm: Sm, now: float, size: float, latency: float, loads: float) -> float:
         """Return how much longer than its latency a warp's load from HBM takes.
 
         It waits for the bytes that the SM has in flight; SMs that are out of step wait for each other: see `Grid`.
-        loads: those that the warp has in flight.
+        loads: those that the warp has in flight, in the mean.
         """
         most, mixed = self.chip.global_latency, AMONG_STORES * min(2 * self.traffic.stored, 1.0)
-        alone = latency + most * LATER * log(loads)
+        alone = latency + most * LATER * log(max(loads, 1.0))
         if not self._in_step:
             sm.awaited += size
             return alone + most * mixed - latency
@@ -506,7 +515,7 @@ class Timeline:
         from_hbm = from_hbm - taken / size if taken < size * from_hbm else 0.0
         sm.outstanding += size
         awaits = max(awaits - taken / size, from_hbm)
-        saving = route.saving - (0.0 if tensor is None else tensor.spread * chip.l2_far_cycles)
+        saving = route.saving - (0.0 if tensor is None else tensor.spread * chip.l2_box_cycles)
         latency = route.latency - (1 - awaits + chip.merged_saving * (awaits - from_hbm)) * saving
         queued = from_hbm * (sm.outstanding + sm.coming) / self.queue_bytes_per_cycle
         if from_hbm and not sm.streams and chip.start_cycles:

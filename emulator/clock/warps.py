@@ -216,8 +216,10 @@ class TimedWarp:
         """A heap of loads in the LSU's queue: the progress at which they are used first, and when the LSU is done."""
         self.due: list[tuple[float, float]] = []
         """The same for loads of global memory that take longer than their latency: the progress, and when they came."""
-        self.asked, self.asked_until = 0, 0.0
-        """The ordinary loads from HBM that it asked for without waiting for one, and a slice before the last came."""
+        self.asked = 0.0
+        """Its ordinary loads from HBM that are in flight."""
+        self.asked_until: deque[tuple[float, float]] = deque()
+        """(a slice before they come, their number) of these."""
         self.wait_result: Any = None
         """The result of the instruction at which the warp waited; None while it waits."""
         self.since: tuple[float, Instr, str] | None = None
@@ -236,6 +238,8 @@ class TimedWarp:
         """PTX lines of loads for which the warp will wait at the first use."""
         self.loads_done: dict[int, tuple[float, Instr, str]] = {}
         """(completion time, instruction, reason to wait) of these loads, by PTX line."""
+        self.carried: dict[int, float] = {}
+        """The completion times of loads that later blocks wait for, by PTX line."""
         self.copies: dict[Any, Copies] = {}
         self.sending = 0.0
         """The time until which the warp's cp.async are sent."""
@@ -267,6 +271,14 @@ class TimedWarp:
     def is_due(self) -> bool:
         """True if it waits for a late load of global memory."""
         return bool(self.due) and self.due[0][0] <= self.progress
+
+    def asks(self, now: float, until: float, loads: float) -> float:
+        """Add ordinary loads from HBM; return how many are in flight."""
+        while self.asked_until and self.asked_until[0][0] <= now:
+            self.asked -= self.asked_until.popleft()[1]
+        self.asked_until.append((until, loads))
+        self.asked += loads
+        return self.asked
 
     def visited(self, line: int, what: str) -> Waiting:
         """Record that the warp passed a wait. Warps of one role pass the same waits, even those that do not block.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..chip import LANES
 from ..ptx.syntax import Imm, Not, Operand, Reg, Sink, Special, Vector
-from .code import OperationList, Row, Step
+from .code import Recorder, Row, Step
 from .vector import BITS, FLOATS, Vec, helper
 
 INTEGER_OF: dict[str, str] = {"pred": "i1", "b8": "i8", "b16": "i16", "b32": "i32", "b64": "i64"}
@@ -83,7 +83,7 @@ class Builder:
     """The code of one segment. Lowerings call `read` and `write`; `finish` stores registers that outlive it."""
 
     def __init__(self, slots: Mapping[Reg | Special, Slot]) -> None:
-        self.code = OperationList()
+        self.code = Recorder()
         self._slots = slots
         self._cells: dict[Reg | Special, Cell] = {}
         self._written: dict[Reg, None] = {}

@@ -1,6 +1,6 @@
 """The two kinds of code to which the operators of a `Vec` append: a list of operations, and LLVM IR.
 
-An `OperationList` has operations on rows of memory, each compiled once per process, however often it occurs. Every
+A `Recorder` lists operations on rows of memory, each compiled once per process regardless of its occurrences. Every
 operation reads whole rows (or constants), computes, and writes one row. Rows are those of the register file, or scratch
 rows behind it, which are reused after their last use. A `Body` is the IR of one function; `link` makes one module of
 all functions that bodies need.
@@ -57,7 +57,7 @@ class Step:
     result: Row | None
 
 
-class OperationList(Code):
+class Recorder(Code):
     """A list of operations in order."""
 
     def __init__(self) -> None:

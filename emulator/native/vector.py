@@ -1,6 +1,6 @@
 """Values of 32 lanes. A `Vec` is one such value; its operators append instructions to its `Code`.
 
-There are two kinds of code (in `code`): a `Body` writes LLVM IR, an `OperationList` lists operations.
+There are two kinds of code (in `code`): a `Body` writes LLVM IR, a `Recorder` lists operations.
 """
 
 from __future__ import annotations

@@ -519,7 +519,7 @@ def test_what_an_earlier_wave_loaded_comes_from_l2() -> None:
     far = predicted(panels(f"rem.u32 %r20, %r20, {PANELS};"), given, count)
     assert (near.resident, near.waves) == (far.resident, far.waves) == (1, 2.0)
     assert near.busy["HBM"] * near.cycles == pytest.approx(far.busy["HBM"] * far.cycles)
-    saved = loads * (B200.tma_l2_saving - B200.l2_far_cycles)
+    saved = loads * (B200.tma_l2_saving - B200.l2_box_cycles)
     assert near.cycles - far.cycles == pytest.approx(saved * (1 - 1 / 8), rel=0.1)
 
 
@@ -534,7 +534,7 @@ def test_boxes_that_a_persistent_cta_loads_again_come_from_l2_if_that_holds_them
     once, twice = (predicted(again, [raw, 4 * 32 * PANEL_ROWS, n], 148) for n in (loads, 2 * loads))
     read = (each.busy["HBM"] * each.pace.cycles / each.ghz for each in (twice, once))
     assert next(read) / next(read) == pytest.approx(1 if held else 2, rel=0.02)
-    least = 0.9 * loads * (B200.tma_l2_saving - B200.l2_far_cycles)
+    least = 0.9 * loads * (B200.tma_l2_saving - B200.l2_box_cycles)
     assert (once.cycles - (twice.cycles - once.cycles) >= least) == held
 
 
@@ -638,7 +638,8 @@ def test_stores_to_generic_addresses_cost_what_global_ones_cost() -> None:
 def streamed(ctas: int, table: bool = False, chain: int = 0) -> Prediction:
     """Predict CTAs of 1,024 threads that each load 64 KiB, and as much of a table, and store it.
 
-    chain: of dependent products of a warp between barriers of all, before the stores, of which there is then one.
+    chain: of dependent products of a warp between barriers of all, before the stores, of which there is then one. All
+    warps then wait for what they load before the first barrier.
     """
     pieces = [(n, 16384 * n) for n in range(4)]
 
@@ -647,13 +648,14 @@ def streamed(ctas: int, table: bool = False, chain: int = 0) -> Prediction:
 
     loads = [f"ld.global.v4.u32 {registers(4 + 4 * n)}, [%d1+{at}];" for n, at in pieces]
     loads += [f"ld.global.v4.u32 {registers(20 + 4 * n)}, [%d3+{at}];" for n, at in pieces if table]
+    waits = "".join(f"add.u32 %r3, %r3, %r{4 + 4 * n};" for n, _ in pieces) if chain else ""
     stores = [f"st.global.v4.u32 [%d2+{at}], {registers(4 + 4 * n)};" for n, at in pieces]
     text = bench.entry(
         "u64 from,u64 to,u64 table",
         "ld.param.u64 %d1, [from]; ld.param.u64 %d2, [to]; ld.param.u64 %d3, [table]; mov.u32 %r1, %ctaid.x; "
         "mov.u32 %r2, %tid.x; mul.wide.u32 %d4, %r1, 65536; mul.wide.u32 %d5, %r2, 16; add.u64 %d4, %d4, %d5; "
         "add.u64 %d1, %d1, %d4; add.u64 %d2, %d2, %d4; add.u64 %d3, %d3, %d5;"
-        f"{''.join(loads)} bar.sync 0; setp.ge.u32 %p1, %r2, 32; @%p1 bra LAST; "
+        f"{''.join(loads)} {waits} bar.sync 0; setp.ge.u32 %p1, %r2, 32; @%p1 bra LAST; "
         f"{'mad.lo.u32 %r4, %r4, %r4, %r4;' * chain} LAST: bar.sync 0; "
         f"{''.join(stores[: 1 if chain else None])} ret;",
     )
@@ -665,9 +667,9 @@ def test_each_array_is_read_from_hbm_once() -> None:
     """A table that all CTAs read costs no HBM bandwidth, and an array that is only stored is not read."""
     without, beside = streamed(148 * 6), streamed(148 * 6, table=True)
     without_bytes, beside_bytes = (each.busy["HBM"] * each.cycles for each in (without, beside))
-    assert without.busy["HBM"] > 0.85
+    assert without.busy["HBM"] > 0.9
     assert beside_bytes == pytest.approx(without_bytes, rel=0.02)
-    assert beside.cycles < 1.15 * without.cycles  # its loads take time, but not of HBM
+    assert beside.cycles < 1.1 * without.cycles  # its loads take time, but not of HBM
 
 
 def test_sms_share_hbm_as_each_needs_it_after_the_first_wave() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from emulator.coverage.forms import LIST, Form, read_forms
 from emulator.engine.effects import registers
-from emulator.isa import all_families as _all_families  # noqa: F401 - fills the registry
+from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
 from emulator.isa import registry
 from emulator.machine.execution import scheduler
 from emulator.ptx.parser import parse

@@ -16,7 +16,7 @@ from ...ptx.kinds import Kind
 from ...ptx.syntax import Address, Imm, Instr
 from ..barriers import TimedMBarrier
 from ..chips import Chip
-from ..segment import SUB_PARTITIONS, transferred
+from ..segment import LONG_SCOREBOARD, SUB_PARTITIONS, transferred
 from ..trace import TENSOR_CORE
 from ..warps import TimedWarp
 from .mbarriers import mbarrier
@@ -215,8 +215,13 @@ def _loaded(ins: Instr) -> Action:
         done, load, what = warp.loads_done[line]
         return idle(warp, now, done, load, what)
 
-    def run(warp: TimedWarp, mask: Any, line: int) -> None:
-        if line in warp.loading:
+    def perform_carried(warp: TimedWarp, now: float, line: int) -> float:
+        return idle(warp, now, warp.carried.get(line, now), ins, LONG_SCOREBOARD)
+
+    def run(warp: TimedWarp, mask: Any, line: int, *carried: int) -> None:
+        if carried:
+            warp.ops.append((perform_carried, *carried))
+        elif line in warp.loading:
             warp.loading.remove(line)
             warp.ops.append((perform, line))
 
