@@ -54,6 +54,7 @@ class Leniency(Enum):
     FREED_WHILE_COPIED = "freed_while_copied", Level.FORMAL
     LOAD_WITHOUT_USE = "load_without_use", Level.FORMAL
     CONVERGED_LANES = "converged_lanes", Level.FORMAL
+    STRONG_LANES = "strong_lanes", Level.FORMAL
     WAITED_TOGETHER = "waited_together", Level.FORMAL
     ONE_SUM = "one_sum", Level.FORMAL
     UNUSED_LOAD = "unused_load", Level.FORMAL

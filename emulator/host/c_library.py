@@ -72,9 +72,10 @@ class CLibrary:
     def __init__(self) -> None:
         self.state: DriverState | None = None
         self.methods: dict[str, Function] = {}
-        self.functions = {
-            name: self._c_function(lambda: None, Prototype(INT, ()), _outside(name)) for name in self.quiet
-        }
+        self.calls: dict[str, Callable[..., int | None]] = {}
+        """The functions for callers in Python."""
+        quiet = Prototype(INT, ())
+        self.functions = {name: callback(self._checked(lambda: None, _outside(name)), quiet) for name in self.quiet}
         for name, outputs in self.answers.items():
             self._add(name, partial(self._answer, outputs))
         for method in vars(type(self)).values():
@@ -106,10 +107,11 @@ class CLibrary:
 
     def _add(self, name: str, method: Function, always: bool = False) -> None:
         self.methods[name] = method
-        self.functions[name] = self._c_function(method, prototype(name), None if always else _outside(name))
+        self.calls[name] = self._checked(method, None if always else _outside(name))
+        self.functions[name] = callback(self.calls[name], prototype(name))
 
-    def _c_function(self, method: Function, types: Prototype, outside: int | None) -> Any:
-        """Make a C function. outside: what it returns outside of a session, None if it works there."""
+    def _checked(self, method: Function, outside: int | None) -> Callable[..., int | None]:
+        """Make a function of a method. outside: what it returns outside of a session, None if it works there."""
         taken = parameter_count(method)
 
         def call(*arguments: Any) -> int | None:
@@ -130,7 +132,7 @@ class CLibrary:
                 raise
             return result
 
-        return callback(call, types)
+        return call
 
     def _load(self, soname: str) -> ctypes.CDLL:
         path = FOLDER / soname

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from .c_library import parameter_count
 from .captures import new_handle
-from .errors import CudaError
 from .libcudart import LibCudart
 from .memory import address_of
 from .properties import BUS
@@ -22,7 +20,7 @@ FUNCTIONS: Final[dict[tuple[str, ...], tuple[str, ...]]] = {
         *("cudaSetDevice", "cudaDeviceSynchronize", "cudaFree", "cudaFreeAsync", "cudaFreeHost", "cudaMemcpy"),
         *("cudaMemcpyAsync", "cudaMemset", "cudaMemsetAsync", "cudaStreamSynchronize", "cudaStreamQuery"),
         *("cudaStreamWaitEvent", "cudaStreamBeginCapture", "cudaEventRecord", "cudaEventRecordWithFlags"),
-        *("cudaEventSynchronize", "cudaEventQuery", "cudaGraphLaunch"),
+        *("cudaEventSynchronize", "cudaEventQuery", "cudaGraphLaunch", "cudaGetLastError", "cudaPeekAtLastError"),
     ),
     ("int",): (
         *("cudaGetDeviceCount", "cudaGetDevice", "cudaDeviceGetAttribute", "cudaDriverGetVersion"),
@@ -37,8 +35,8 @@ FUNCTIONS: Final[dict[tuple[str, ...], tuple[str, ...]]] = {
 }
 """Functions by the types of the values that they write to their first parameters, which the bindings do not have."""
 QUIET: Final = (
-    *("cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceReset", "cudaLibraryUnload", "cudaStreamDestroy"),
-    *("cudaEventDestroy", "cudaGraphDestroy", "cudaGraphExecDestroy", "cudaGraphUpload"),
+    *("cudaDeviceReset", "cudaLibraryUnload", "cudaStreamDestroy", "cudaEventDestroy", "cudaGraphDestroy"),
+    *("cudaGraphExecDestroy", "cudaGraphUpload"),
 )
 """Functions that succeed and do nothing."""
 
@@ -49,11 +47,8 @@ def functions(runtime: ModuleType, library: LibCudart) -> dict[str, Callable[...
 
     def end_capture(stream: Any) -> Any:
         graph = ctypes.c_uint64()
-        try:
-            library.methods["cudaStreamEndCapture"](int(stream), ctypes.addressof(graph))
-        except CudaError as error:
-            return runtime.cudaError_t(error.code), None
-        return success, runtime.cudaGraph_t(graph.value)
+        error = library.calls["cudaStreamEndCapture"](int(stream), ctypes.addressof(graph))
+        return runtime.cudaError_t(error or 0), None if error else runtime.cudaGraph_t(graph.value)
 
     def graph_nodes(graph: Any, limit: int = 0) -> Any:
         count = len(library.session.captures.graphs[int(graph)].nodes)
@@ -62,16 +57,14 @@ def functions(runtime: ModuleType, library: LibCudart) -> dict[str, Callable[...
     def properties(device: int) -> Any:
         found = runtime.cudaDeviceProp()
         name = "cudaGetDeviceProperties_v2" if hasattr(found, "clockRate") else "cudaGetDeviceProperties"  # CUDA 12, 13
-        library.methods[name](found.getPtr(), device)
+        library.calls[name](found.getPtr(), device)
         return success, found
 
     def error_name(error: Any) -> Any:
         return success, error.name.encode()
 
     return {
-        **{
-            name: _called(library.methods[name], kinds, runtime) for kinds, names in FUNCTIONS.items() for name in names
-        },
+        **{name: _called(library.calls[name], kinds, runtime) for kinds, names in FUNCTIONS.items() for name in names},
         **dict.fromkeys(QUIET, lambda *_: (success,)),
         **dict.fromkeys(("cudaGetErrorName", "cudaGetErrorString"), error_name),
         "cudaStreamEndCapture": end_capture,
@@ -82,17 +75,15 @@ def functions(runtime: ModuleType, library: LibCudart) -> dict[str, Callable[...
 
 
 def _called(function: Callable[..., Any], outputs: tuple[str, ...], runtime: ModuleType) -> Callable[..., Any]:
-    """Wrap a C function. It gets addresses for its outputs, then as many of the arguments as it takes."""
+    """Wrap a C function. It gets addresses for its outputs, and then the arguments."""
     kinds = {"int": int, "float": float}
     makers = [kinds.get(name) or getattr(runtime, name) for name in outputs]
 
     def call(*arguments: Any) -> tuple[Any, ...]:
         places = [ctypes.c_float() if name == "float" else ctypes.c_uint64() for name in outputs]
-        given = [*map(ctypes.addressof, places), *map(address_of, arguments)]
-        try:
-            function(*given[: parameter_count(function)])
-        except CudaError as error:
-            return runtime.cudaError_t(error.code), *[None] * len(outputs)
+        error = function(*map(ctypes.addressof, places), *map(address_of, arguments))
+        if error:
+            return runtime.cudaError_t(error), *[None] * len(outputs)
         return runtime.cudaError_t.cudaSuccess, *(make(at.value) for make, at in zip(makers, places, strict=True))
 
     return call

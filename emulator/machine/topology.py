@@ -222,8 +222,6 @@ class Warp(Issuer):
         self.registers: Any = None
         self.pc: Any = 0
         self.stack: Any = ()
-        self.bits = self.ended = self.absent = 0
-        """Lanes: those that run, those that have ended, and among these those that the block does not have."""
         self.leaves: frozenset[int] = frozenset()
         self.ahead = 0
         """Lanes (bits) that went on past the end of a branch while lanes of the other arm waited for them."""

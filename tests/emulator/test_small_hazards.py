@@ -8,7 +8,7 @@ from ptx_launch import aligned
 from test_cp_async_bulk_tensor import tensor_map
 
 import emulator
-from emulator.errors import BarrierError, CancelError, DataRace, Fault, MissingProxyFence, UnwrittenRead
+from emulator.errors import BarrierError, CancelError, DataRace, Fault, Level, MissingProxyFence, UnwrittenRead
 from tests.emulator.ptx_kernel import source
 
 FLAGS = {
@@ -137,3 +137,40 @@ ld.global.u32 %r2, [%q1+8]; st.global.u32 [%a1], %r2; ret;"""
 def test_a_barrier_of_the_whole_cta_after_a_warp_has_ended(body: str, formal: bool) -> None:
     faults = found(f"setp.ge.u32 %p0, %t, 32; {body} ret;", np.zeros(4, np.uint32), block=64)
     assert [str(fault.level) for fault in faults if isinstance(fault, BarrierError)] == ["formal"] * formal
+
+
+TREE = """.shared .align 4 .b32 s[64]; .reg .b32 %s, %d; mov.u32 %s, s; mad.lo.u32 %s, %t, 4, %s;
+mul.wide.u32 %q0, %t, 4; add.u64 %q1, %a0, %q0; AT %t; ZERO bar.warp.sync -1; mov.u32 %d, 64;
+L: LOAD SYNC STORE SYNC shr.u32 %d, %d, 1; setp.ge.u32 %p0, %d, 4; @%p0 bra L; ret;"""
+SHARED_TREE = {
+    "AT %t": "st.volatile.shared.u32 [%s], %t",
+    "ZERO": "st.volatile.shared.u32 [%s+128], 0;",
+    "LOAD": "ld.volatile.shared.u32 %r1, [%s]; add.u32 %r3, %s, %d; ld.volatile.shared.u32 %r2, [%r3];",
+    "STORE": "add.u32 %r1, %r1, %r2; st.volatile.shared.u32 [%s], %r1;",
+}
+GLOBAL_TREE = {
+    "AT %t": "st.relaxed.gpu.global.u32 [%q1], %t",
+    "ZERO": "",
+    "LOAD": "ld.relaxed.gpu.global.u32 %r1, [%q1]; cvt.u64.u32 %q2, %d; add.u64 %q2, %q1, %q2;"
+    "ld.relaxed.gpu.global.u32 %r2, [%q2];",
+    "STORE": "add.u32 %r1, %r1, %r2; st.relaxed.gpu.global.u32 [%q1], %r1;",
+}
+
+
+@pytest.mark.parametrize("tree", [SHARED_TREE, GLOBAL_TREE], ids=["shared", "global"])
+def test_a_reduction_in_volatile_memory(tree: dict[str, str]) -> None:
+    """PTX orders the lanes of a warp no more than its warps."""
+    for sync in ("bar.warp.sync -1;", ""):
+        body = TREE.replace("SYNC", sync)
+        for name, code in tree.items():
+            body = body.replace(name, code)
+        faults = found(body, np.zeros(64, np.uint32))
+        assert bool(faults) == (not sync)
+        assert all(fault.level is Level.FORMAL and "bar.warp.sync between" in fault.missing for fault in faults)
+
+
+def test_lanes_that_poll_a_flag_of_their_warp() -> None:
+    body = """setp.eq.u32 %p0, %t, 3; @%p0 st.volatile.global.u32 [%a0], 1;
+    W: ld.volatile.global.u32 %r1, [%a0]; setp.eq.u32 %p1, %r1, 0; @%p1 bra W; ret;"""
+    assert not found(body, np.zeros(4, np.uint32))
+    assert len(found(body.replace("@%p1 bra W;", ""), np.zeros(4, np.uint32))) == 1

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from mmap import PAGESIZE, mmap
 
+import cuda.bindings.runtime as runtime
 import pytest
 from ptx_launch import kernel
 
@@ -389,6 +390,25 @@ def test_the_hosts_own_code_writes_pinned_memory(waits: bool, gpu: Gpu, device: 
 
 CALLED, CALLED_BACK = ctypes.CFUNCTYPE(None, LONG), ctypes.CFUNCTYPE(None, LONG, ctypes.c_int, LONG)
 ACCESSES = {"reads": lambda data: ctypes.string_at(data, 4), "writes": lambda data: ctypes.memset(data, 0, 4)}
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_host_writes_pinned_memory_of_cuda_bindings(waits: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    (_, host), (_, stream) = runtime.cudaMallocHost(4 * N), runtime.cudaStreamCreateWithFlags(1)
+    runtime.cudaMemcpyAsync(gpu.x, host, 4 * N, runtime.cudaMemcpyKind.cudaMemcpyHostToDevice, stream)
+    if waits:
+        runtime.cudaStreamSynchronize(stream)
+    ctypes.memset(int(host), 0, 4)
+    assert by_the_host(device) == ["writes"] * (not waits)
+
+
+def test_an_error_of_a_kernel_stays_for_cuda_bindings(gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+    assert runtime.cudaMemset(1, 0, 4)[0] == 1
+    assert [int(runtime.cudaGetLastError()[0]) for _ in range(2)] == [1, 0]
+    gpu.run("add.u64 %x, %x, 1048576; st.global.u32 [%x], %v;", 0)
+    assert len(found(device)) == 1
+    answers = runtime.cudaGetLastError(), runtime.cudaMalloc(4), runtime.cudaStreamSynchronize(0)
+    assert [int(answer[0]) for answer in answers] == [700] * 3
 
 
 @pytest.mark.parametrize("wrote", [False, True])

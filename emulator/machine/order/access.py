@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from ...chip import ALL_LANES
 from ...errors import Fault
 from ...leniency import Leniency
 from ...ptx.syntax import Instr
@@ -49,6 +50,8 @@ class Issuer:
         # Memory Consistency Model, proxies: the async proxy sees no generic access without fence.proxy.async
         # (test_the_source_must_be_fenced).
         clock.begin(component)
+        self.bits = self.ended = self.absent = 0
+        """Lanes: those that run, those that have ended, and among these those that the block does not have."""
         self.done = False
         self.waiting: Wait | None = None
         self.wait_result: Any = None
@@ -284,11 +287,20 @@ class Access:
         if earlier.component == lanes:
             # Strong accesses of two lanes are morally strong; weak ones need bar.warp.sync
             # (test_two_lanes_that_store_different_values_in_one_place).
-            since = 0 if self.strong and earlier.strong else earlier.time
+            since = 0 if self.strong and earlier.strong and not self.trades_with(earlier) else earlier.time
         elif isinstance(earlier.via, LaneAgent):
             # cp.async.wait_group: each lane waits for its own copies only (test_each_lane_waits_for_its_own_copies).
             since = earlier.via.waited_at(earlier)
         return since if clock.at(lanes + 1) < since else 0
+
+    def trades_with(self, earlier: Access) -> bool:
+        """Return whether lanes that run together trade data by this strong access and a strong `earlier` one.
+
+        Both are loads or stores, as of volatile memory. Lanes that part may use flags, which order them.
+        """
+        together = self.warp.bits | self.warp.ended == ALL_LANES
+        plain = not (self.instr.kind.is_read_modify_write or earlier.instr.kind.is_read_modify_write)
+        return together and plain and bool(self.strong and earlier.strong)
 
     def ordered_after_arrivals(self, clock: Clock) -> bool:
         """Return whether `clock` covers the warp's last named-barrier arrival before this access."""

@@ -60,7 +60,7 @@ class StrongOrder:
     """
 
     def __init__(self, retried: frozenset[Any]) -> None:
-        self._retried = retried
+        self.retried = retried
         self._values: dict[Any, list[Value]] = {}
         self._fences: dict[Any, Clock] = {}
 
@@ -89,7 +89,7 @@ class StrongOrder:
         if not atomic and not last.known_to(warp):
             self._check(here, last.access, "writes")
         for read in () if atomic else tuple(last.reads.values()):
-            if read.instr.place not in self._retried:
+            if read.instr.place not in self.retried:
                 self._check(here, read, "writes")
         observed = warp.clock.for_other_clusters()
         if warp.observed is not None:
@@ -128,7 +128,7 @@ class StrongOrder:
     def _check(self, me: GlobalAccess, other: GlobalAccess | None, verb: str) -> None:
         """Report an access whose order after `other` follows only from what this run observed."""
         warp = me.warp
-        if other is None or warp.observed is None or me.instr.place in self._retried or not me.morally_strong(other):
+        if other is None or warp.observed is None or me.instr.place in self.retried or not me.morally_strong(other):
             return
         if _before(other, warp) or not other.seen_by(warp.observed):
             return

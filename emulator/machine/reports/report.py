@@ -29,6 +29,7 @@ from ..order.clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock, Unsynced
 from ..order.history import History
 from ..order.operations import EarlierAccess
 from ..order.shadow import MBARRIER, UNWRITTEN, Shadow
+from ..order.strong import StrongOrder
 from ..synchronisation.mbarrier import MBarrier
 from ..synchronisation.pipe import Pipe
 from .butterfly import summed_lanes
@@ -202,14 +203,21 @@ def report_lane_race(
     races = list[tuple[DataRace, Access, int]]()
     for access, those in reversed((*other.merged, (other, other.together or theirs)) if kind == "read" else ()):
         before = those & theirs & ~_own(me, mine, access)
-        if before:
+        if before and not _polls(me, access):
             in_order = read_together and not (mine | before) & ~(access.together & theirs)
             races.append((_between(me, verb, place, mine, access, kind, before, in_order), access, before))
-    if kind == "write":
+    if kind == "write" and not _polls(me, other):
         races.append((_between(me, verb, place, mine, other, kind, theirs, False), other, theirs & ~mine))
     for race, access, before in [r for r in races if r[0].level == Level.FAULT] or races[:1]:
         if not _report(me, verb, race, access, kind, part, before):
             return
+
+
+def _polls(me: Access, other: Access) -> bool:
+    """Return whether two strong accesses of a warp's lanes are of a flag: one polls it."""
+    order: StrongOrder | None = me.warp.cta.launch.registry.get(StrongOrder)
+    polls = order is not None and not order.retried.isdisjoint((me.instr.place, other.instr.place))
+    return polls and me.trades_with(other)
 
 
 def _own(me: Access, mine: int, access: Access) -> int:
@@ -238,6 +246,8 @@ def _between(
         level = Leniency.WAITED_TOGETHER
     if verb == "reads" and kind == "write" and moves_above(me.instr, other.instr, me.warp.cta.launch):
         level = Level.FAULT
+    if me.trades_with(other):
+        level = Leniency.STRONG_LANES
     race = _lane_race(me, what, other, kind, theirs, missing, level)
     race.between_lanes = True
     return race
