@@ -1,6 +1,7 @@
 """The driver on the embedded target: from the working tree to an accepted commit, and every way in which that fails."""
 
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -29,7 +30,7 @@ from remote.faulty import Faulty
 from remote.local import Local
 from remote.ssh import Ssh
 from remote.target import Target
-from tests.conftest import tolerances
+from tests.conftest import Project, tolerances
 
 
 @dataclass
@@ -64,6 +65,23 @@ class Bench:
 
 @pytest.fixture
 def bench(project, tmp_path):
+    return Bench(project, tmp_path / "host")
+
+
+@pytest.fixture(scope="module")
+def accepted_once(new_project, tmp_path_factory):
+    """Provide the folder of a clone and of a workplace in which D1.1 was accepted."""
+    folder = tmp_path_factory.mktemp("accepted")
+    assert Bench(new_project(folder / "clone"), folder / "host").stage().verdict == "ACCEPT"
+    return folder
+
+
+@pytest.fixture
+def used(accepted_once, tmp_path):
+    """Provide a bench on which D1.1 was accepted: a copy, which takes a tenth of the time of a run."""
+    shutil.copytree(accepted_once, tmp_path, dirs_exist_ok=True)
+    project = Project(tmp_path / "clone")
+    project.git("update-index", "--refresh")  # the index knows the inodes of the first
     return Bench(project, tmp_path / "host")
 
 
@@ -134,27 +152,25 @@ def test_a_run_judges_cases_of_all_that_its_milestone_builds_on(judged, beside):
     assert " ".join(["--beside", *beside, "--out"]) in " ".join(steps["D1.5"].argv)
 
 
-def test_reject_keeps_candidate_and_note_and_touches_nothing(bench):
-    bench.stage()
-    bench.project.kernel(cosine=0.3)
-    before, accepted = bench.project.state(), bench.project.git("rev-parse", "accepted")
-    entry = bench.stage("D1.2")
+def test_reject_keeps_candidate_and_note_and_touches_nothing(used):
+    used.project.kernel(cosine=0.3)
+    before, accepted = used.project.state(), used.project.git("rev-parse", "accepted")
+    entry = used.stage("D1.2")
     assert entry.verdict == "REJECT_GATE" and "cosine 0.3" in entry.reason
-    assert bench.project.state() == before
-    assert bench.project.git("rev-parse", "accepted") == accepted
-    assert bench.project.git("rev-parse", entry.candidate.ref) == entry.candidate.commit
-    assert vouched.notes(bench.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
-    assert load(bench.driver.store.folder(entry.run) / "gate").verdict == "REJECT_STAGE"
-    again = bench.stage("D1.2").subject
+    assert used.project.state() == before
+    assert used.project.git("rev-parse", "accepted") == accepted
+    assert used.project.git("rev-parse", entry.candidate.ref) == entry.candidate.commit
+    assert vouched.notes(used.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
+    assert load(used.driver.store.folder(entry.run) / "gate").verdict == "REJECT_STAGE"
+    again = used.stage("D1.2").subject
     assert again.rejected == [entry.run] and again.remarks == [f"this tree was rejected before, by {entry.run}"]
 
 
-def test_unchanged_tree_is_judged_once_then_refused(bench):
-    assert bench.stage().verdict == "ACCEPT"
+def test_unchanged_tree_is_judged_once_then_refused(used):
     with pytest.raises(NothingToDo, match="nothing to commit"):
-        bench.stage()
-    assert bench.stage("D1.2").verdict == "ACCEPT", "another milestone of the same commit is something to do"
-    assert acceptance.accepted_milestones(bench.repository) == {"D1.1": ["sim"], "D1.2": ["sim"]}
+        used.stage()
+    assert used.stage("D1.2").verdict == "ACCEPT", "another milestone of the same commit is something to do"
+    assert acceptance.accepted_milestones(used.repository) == {"D1.1": ["sim"], "D1.2": ["sim"]}
 
 
 @pytest.mark.long
@@ -168,18 +184,17 @@ def test_a_first_acceptance_names_the_digest_of_what_judges(bench):
     assert not any("first run of this clone" in line for line in bench.heard.said)
 
 
-def test_a_fresh_clone_starts_at_the_accepted_commit_of_its_origin(bench, tmp_path):
+def test_a_fresh_clone_starts_at_the_accepted_commit_of_its_origin(used, tmp_path):
     """Edits of what judges that were committed after it are compared with it, and rejected by name."""
-    bench.stage()
-    accepted = bench.project.git("rev-parse", "accepted")
-    bench.project.write("stages/tolerances.toml", "cosine = 0.1\n")
-    bench.project.git("commit", "--quiet", "--all", "--message", "quietly")
+    accepted = used.project.git("rev-parse", "accepted")
+    used.project.write("stages/tolerances.toml", "cosine = 0.1\n")
+    used.project.git("commit", "--quiet", "--all", "--message", "quietly")
     clone = tmp_path / "fresh"
-    bench.project.git("clone", "--quiet", str(bench.project.path), str(clone))
+    used.project.git("clone", "--quiet", str(used.project.path), str(clone))
     heard = Heard()
     driver = Driver(Repository(clone), RunStore(clone / "results"), heard)
     with pytest.raises(ProtectedError, match=r"stages/tolerances\.toml"):
-        driver.judge(["D1.1"], bench.target)
+        driver.judge(["D1.1"], used.target)
     assert heard.said == [
         f"accepted starts at origin/accepted, {accepted[:12]}, whose judging files your branch contains"
     ]
@@ -207,20 +222,19 @@ def test_the_accepted_commit_of_a_fork_is_nobodys_base(bench, tmp_path):
 
 
 @pytest.mark.long
-def test_a_rejection_stands_without_its_files(bench, monkeypatch):
+def test_a_rejection_stands_without_its_files(used, monkeypatch):
     """A candidate that leaves files which cannot be fetched loses none of its verdict."""
 
     def refuse(*_):
         raise Untrusted("result 'x' is not allowed")
 
-    bench.stage()
     monkeypatch.setattr(results, "bring_in", refuse)
-    bench.project.kernel(cosine=0.3)
-    entry = bench.stage("D1.2")
+    used.project.kernel(cosine=0.3)
+    entry = used.stage("D1.2")
     assert (entry.verdict, entry.closed) == ("REJECT_GATE", True)
-    assert (bench.driver.store.folder(entry.run) / "verdict.json").exists()
-    assert vouched.notes(bench.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
-    assert any("not all results were fetched" in line for line in bench.heard.said)
+    assert (used.driver.store.folder(entry.run) / "verdict.json").exists()
+    assert vouched.notes(used.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
+    assert any("not all results were fetched" in line for line in used.heard.said)
 
 
 @pytest.mark.long
@@ -262,23 +276,21 @@ def test_an_acceptance_is_taken_back_with_a_reason(bench):
     assert any("wrong on a B200" in line for line in bench.heard.said), "later verdicts rest on it"
 
 
-def test_pinned_path_is_refused_and_recorded_when_meant(bench):
-    bench.stage()
-    bench.project.write("stages/tolerances.toml", tolerances("as measured"))
+def test_pinned_path_is_refused_and_recorded_when_meant(used):
+    used.project.write("stages/tolerances.toml", tolerances("as measured"))
     with pytest.raises(ProtectedError, match=r"stages/tolerances\.toml"):
-        bench.stage()
-    assert bench.stage(unpin=Unpin(("stages",), "measured on a B200")).verdict == "ACCEPT"
-    noted = vouched.notes(bench.repository, bench.project.git("rev-parse", "accepted"))[-1]
+        used.stage()
+    assert used.stage(unpin=Unpin(("stages",), "measured on a B200")).verdict == "ACCEPT"
+    noted = vouched.notes(used.repository, used.project.git("rev-parse", "accepted"))[-1]
     assert (noted["unpinned"], noted["because"]) == (["stages"], "measured on a B200")
 
 
 @pytest.mark.long
-def test_pinned_change_that_was_committed_is_refused_as_well(bench):
-    bench.stage()
-    bench.project.write("stages/tolerances.toml", "cosine = 0.1\n")
-    bench.project.git("commit", "--quiet", "-am", "quietly")
+def test_pinned_change_that_was_committed_is_refused_as_well(used):
+    used.project.write("stages/tolerances.toml", "cosine = 0.1\n")
+    used.project.git("commit", "--quiet", "-am", "quietly")
     with pytest.raises(ProtectedError, match=r"stages/tolerances\.toml"):
-        bench.stage()
+        used.stage()
 
 
 def test_a_branch_without_accepted_is_asked_to_merge(bench):
@@ -290,14 +302,13 @@ def test_a_branch_without_accepted_is_asked_to_merge(bench):
 
 
 @pytest.mark.long
-def test_dirty_host_checkout_is_never_used(bench):
-    bench.stage()
-    for run in (bench.place.root / "runs").iterdir():
+def test_dirty_host_checkout_is_never_used(used):
+    for run in (used.place.root / "runs").iterdir():
         (run / "tree/kernel").mkdir(parents=True)
         (run / "tree/kernel/fmha.py").write_text("cosine = 1.0\n")
         (run / "engine/harness/judge/run.py").write_text("raise SystemExit(0)\n")
-    bench.project.kernel(cosine=0.1)
-    assert bench.stage().verdict == "REJECT_GATE"
+    used.project.kernel(cosine=0.1)
+    assert used.stage().verdict == "REJECT_GATE"
 
 
 @pytest.mark.long
@@ -378,11 +389,10 @@ def test_link_that_stays_cut_is_unknown_and_resume_fetches_the_verdict(bench, mo
 
 
 @pytest.mark.long
-def test_a_ref_that_another_run_is_pushing_is_waited_for(bench, monkeypatch):
+def test_a_ref_that_another_run_is_pushing_is_waited_for(used, monkeypatch):
     """Two runs of one clone push the same `accepted` at the same time; git locks it for one of them."""
-    assert bench.stage().verdict == "ACCEPT"
-    bench.project.kernel(cosine=1.0, sleep=0.01)
-    held = bench.place.repository / "refs/heads/accepted.lock"
+    used.project.kernel(cosine=1.0, sleep=0.01)
+    held = used.place.repository / "refs/heads/accepted.lock"
     held.touch()
     waits = []
 
@@ -391,7 +401,7 @@ def test_a_ref_that_another_run_is_pushing_is_waited_for(bench, monkeypatch):
         held.unlink()
 
     monkeypatch.setattr("harness.client.host.time", SimpleNamespace(sleep=freed))
-    entry = bench.stage()
+    entry = used.stage()
     assert entry.verdict == "ACCEPT", entry.reason
     assert len(waits) == 1
 
