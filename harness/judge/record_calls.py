@@ -27,7 +27,7 @@ from harness.judge.provenance import run_of, toolchain, working_tree
 from harness.judge.record_writer import RecordWriter
 from harness.report.record import RECORDINGS, Record, now
 from remote.device import Emulated
-from stages.catalog import Milestone
+from stages.catalog import GATE, Milestone
 
 if TYPE_CHECKING:
     from stages.case import Case
@@ -53,7 +53,8 @@ def main() -> int:
         be_at_another_time(AHEAD_S + DAY_S * random.Random(args.sample).randrange(365))
     device = Emulated()  # before the kernel, so that its PTX is kept; also a GPU's recordings are made without a GPU
     kept = kept_kernels(device)
-    processes = 1 if args.device == "emulator" else processors()  # milestones are emulated side by side
+    alone = milestone is GATE or args.device != "emulator"  # other milestones are emulated side by side
+    processes = processors() if alone else 1
     args.out.mkdir(parents=True, exist_ok=True)
     opened = Record(run_of(args.out), milestone.id, args.target, now(), working_tree(), toolchain())
     recorder = RecordWriter(args.out, opened, 0)
