@@ -133,7 +133,7 @@ def places_of(part: np.ndarray, held: np.ndarray) -> np.ndarray | None:
     values that `held` has only once give the factors.
     """
     flat, count = held.ravel(), part.size
-    if not 0 < count <= flat.size:
+    if not min(2, flat.size) <= count <= flat.size:  # one number may be equal by chance
         return None
     if count == flat.size and np.array_equal(flat, part.ravel(), equal_nan=True):
         return np.arange(count).reshape(part.shape)

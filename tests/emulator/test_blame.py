@@ -18,6 +18,7 @@ from ptx_launch import kernel
 
 import emulator
 from emulator.commands.main import main
+from emulator.commands.rejected import places_of
 from emulator.debug.blame import pattern
 from emulator.debug.recording import Recording
 from emulator.debug.report import Question, report
@@ -290,3 +291,24 @@ def test_a_sum_of_two_types_takes_each_operand_by_its_own() -> None:
         result = emulator.launch(kernel("mixed", ".param .u64 x, .param .u64 y", body), None, [x, y], block=32)
     said = result.blame("y", 2 * x.astype(np.float64))
     assert re.search(r"without the rounding of\n  PTX line \d+: cvt\.rn\.bf16\.f32 .*\n +it would be 2\.00200009", said)
+
+
+HELD = np.random.default_rng(0).standard_normal((6, 8, 10)).round(2)
+"""Some values occur twice."""
+
+
+@pytest.mark.parametrize(
+    "part",
+    [HELD, HELD[:, :5], HELD.transpose(2, 0, 1), HELD[1], HELD[..., ::3], HELD.reshape(48, 10)[5:20].T],
+    ids=["all", "slice", "transposed", "row", "stride", "reshaped"],
+)
+def test_a_compared_part_of_a_tensor_is_found(part: np.ndarray) -> None:
+    places = places_of(part, HELD)
+    assert places is not None and np.array_equal(HELD.ravel()[places], part)
+
+
+@pytest.mark.parametrize(
+    "other", [HELD + 1, np.zeros((6, 8, 10)), np.full(8, HELD[0, 0, 0]), HELD[2, 3, 4], HELD[:, :5] + 1e-3]
+)
+def test_no_part_is_found_where_there_is_none(other: np.ndarray) -> None:
+    assert places_of(other, HELD) is None
