@@ -104,18 +104,23 @@ class NamedTensor:
                     return None
         return tuple(found) if 0 <= left < self.width else None
 
-    def values(self) -> np.ndarray:
-        """Return the tensor's numbers in its shape."""
-        return numbers(self._bits(), self.kind).reshape(self.shape)
-
-    def _bits(self) -> np.ndarray:
+    @property
+    def span(self) -> tuple[int, int]:
+        """The address of the first byte of an element, and the number of bytes up to the last one."""
         if 0 in self.shape:
-            return np.zeros(self.shape, f"u{self.width}")
-        low = self.address + sum(min(0, (n - 1) * s) for n, s in zip(self.shape, self.strides, strict=True))
-        high = self.address + sum(max(0, (n - 1) * s) for n, s in zip(self.shape, self.strides, strict=True))
-        memory = host_bytes(low, high + self.width - low)
+            return self.address, 0
+        ends = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
+        low = self.address + sum(min(0, end) for end in ends)
+        return low, self.address + sum(max(0, end) for end in ends) + self.width - low
+
+    def values(self, memory: np.ndarray | None = None) -> np.ndarray:
+        """Return the tensor's numbers in its shape. memory: the bytes of its span; None for those that it has now."""
+        low, size = self.span
+        if not size:
+            return numbers(np.zeros(self.shape, f"u{self.width}"), self.kind)
+        memory = host_bytes(low, size) if memory is None else memory
         view: np.ndarray = np.ndarray(self.shape, f"u{self.width}", memory, self.address - low, self.strides)
-        return view.copy()
+        return numbers(view.copy(), self.kind).reshape(self.shape)
 
 
 def named(name: str, value: Any) -> NamedTensor | None:

@@ -98,10 +98,8 @@ class Rejected(Patches):
 
         If a part of it was compared, its other elements are expected to be what they are.
         """
-        from ..debug.blame import writes
-
         held = [
-            (tensor, tensor.values().astype(np.float64), writes(recording, tensor))
+            (tensor, tensor.values().astype(np.float64), recording.writes(tensor))
             for _, recording in sorted(recordings.items(), reverse=True)
             for tensor in recording.tensors.values()
         ]

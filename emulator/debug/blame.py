@@ -82,14 +82,15 @@ class Wrong:
         return region(self.mask)
 
 
-def wrong(tensor: NamedTensor, expected: Any, rtol: float | None, atol: float | None) -> Wrong:
-    """Compare a tensor with the expected output. Raises ValueError for another shape.
+def wrong(
+    tensor: NamedTensor, values: np.ndarray, expected: Any, rtol: float | None, atol: float | None
+) -> Wrong:
+    """Compare the values of a tensor with the expected output. Raises ValueError for another shape.
 
     rtol, atol: tolerated differences, relative and absolute. Default: 8 units in the last place of the tensor's type,
     and as much of the root mean square of `expected`.
     """
     reference = np.asarray(expected, np.float64)
-    values = tensor.values()
     if reference.shape != values.shape:
         raise ValueError(f"expected has shape {reference.shape}; {tensor.name} has {values.shape}")
     unit = 8 * 2.0 ** -MANTISSA.get(tensor.kind, 1074)
@@ -155,7 +156,9 @@ class Blame:
             self.start = found[0], tensor.kind, found[1]
             parts = [self.slicer.at_address(tensor.at(index) + byte) for byte in range(1, tensor.width)]
             self._follow([self.start, *((n, "", at) for n, at in filter(None, parts) if n.event != found[0].event)])
-        self.exact = Exact(self.slicer, self.sources, {self.start: float(tensor.values()[index])} if self.start else {})
+        self.held = recording.values(tensor)[index]
+        """The number that the launch left in the element."""
+        self.exact = Exact(self.slicer, self.sources, {self.start: float(self.held)} if self.start else {})
 
     def _follow(self, parts: Sequence[Value]) -> None:
         """Visit the values from which the element was computed, latest event first. parts: the values that hold it."""
@@ -206,9 +209,11 @@ class Blame:
     def lines(self, expected: float | None = None) -> Iterator[str]:
         """Yield the report. expected: the right value."""
         name = element(self.tensor, self.index)
-        held = self.tensor.values()[self.index]
+        held, now = (shown(v, self.tensor.kind) for v in (self.held, self.tensor.values()[self.index]))
         wanted = "" if expected is None else f", expected {shown(expected, self.tensor.kind)}"
-        yield f"{name} is {shown(held, self.tensor.kind)}{wanted}"
+        yield f"{name} is {held}{wanted}"
+        if now != held:
+            yield f"  it is {now} now: something after this launch wrote it"
         if self.start is None:
             kernel = kernel_name(self.recording.kernel)
             yield f"  this launch of {kernel} did not write it: no store reached this address"
@@ -219,7 +224,7 @@ class Blame:
         yield from (f"  {line}" for line in self.inputs())
         yield from self._decisions()
         yield from self._first_nan()
-        yield from self._judged(float(held), expected)
+        yield from self._judged(float(self.held), expected)
 
     def _written(self) -> Iterator[str]:
         """Yield which elements of the tensor the launch wrote, and the lines that did."""
@@ -557,7 +562,7 @@ def find(
         recording = recordings[number]
         known.update(recording.tensors)
         found = [each for each in _tensors(recording, output) if size in (None, math.prod(each.shape))]
-        written = {each.address: each for each in found if writes(recording, each)}
+        written = {each.address: each for each in found if recording.writes(each)}
         if len(written) > 1:
             names = ", ".join(each.name for each in written.values())
             raise ValueError(f"which output? launch {number} wrote {names}: give --output NAME")
@@ -579,9 +584,3 @@ def _tensors(recording: Recording, output: Any) -> list[NamedTensor]:
         return list(recording.tensors.values())
     found = recording.tensors.get(output) if isinstance(output, str) else named("output", output)
     return [] if found is None else [found]
-
-
-def writes(recording: Recording, tensor: NamedTensor) -> bool:
-    """Return whether a launch wrote bytes of a tensor."""
-    size = sum((n - 1) * abs(s) for n, s in zip(tensor.shape, tensor.strides, strict=True)) + tensor.width
-    return recording.writers.touched(tensor.address, size)

@@ -66,6 +66,25 @@ class Recording:
         self.writers = Writers()
         self.definitions: dict[tuple[WarpKey, Reg], list[int]] = defaultdict(list)
         """The events that wrote each register of each warp, in order."""
+        self._left: dict[tuple[int, int], np.ndarray] = {}
+        """The bytes of each span in which the launch wrote a tensor, at its end."""
+
+    def writes(self, tensor: NamedTensor) -> bool:
+        """Return whether the launch wrote bytes of a tensor."""
+        return self.writers.touched(*tensor.span)
+
+    def keep(self) -> None:
+        """Keep what the launch left in the tensors that it wrote: later work may overwrite them."""
+        spans = {tensor.span for tensor in self.tensors.values() if self.writes(tensor)}
+        self._left = {span: host_bytes(*span).copy() for span in spans}
+
+    def values(self, tensor: NamedTensor) -> np.ndarray:
+        """Return the numbers that the launch left in a tensor; those that it has now if it wrote none of its names."""
+        low, size = tensor.span
+        for (start, length), kept in self._left.items():
+            if start <= low and low + size <= start + length:
+                return tensor.values(kept[low - start : low - start + size])
+        return tensor.values()
 
     def definition(self, warp: Warp, register: Reg, lane: int, before: int) -> int | None:
         """Return the last event before `before` that wrote a register in a lane; None if nothing did."""
@@ -105,7 +124,10 @@ class LaunchRecorder:
             return execute(launch, kernel, options)
         observer = _Observer(launch, kernel.program, tensors_of_callers() or tensors_of_parameters(launch))
         self.recordings[self.launches] = self.last = observer.recording
-        run(launch, observer.program, replace(options, processes=1, keeps_ended=True))
+        try:
+            run(launch, observer.program, replace(options, processes=1, keeps_ended=True))
+        finally:
+            self.last.keep()
         return {"recording": self.last}
 
 

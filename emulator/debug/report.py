@@ -255,8 +255,9 @@ def report(
     recording, tensor = find(recordings, asked.output, asked.launch, size)
     other = None if right is None else find(right, asked.output, asked.launch, size)
     if expected is None and other is not None:
-        expected = other[1].values()
-    off = None if expected is None else wrong(tensor, expected, asked.rtol, asked.atol)
+        expected = other[0].values(other[1])
+    values = tensor.values() if asked.launch is None else recording.values(tensor)
+    off = None if expected is None else wrong(tensor, values, expected, asked.rtol, asked.atol)
     if off is not None:
         yield _summary(tensor, off)
     within = off is not None and not off.count and asked.element is None

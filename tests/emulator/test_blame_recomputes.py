@@ -277,3 +277,21 @@ def test_a_factor_that_is_not_the_same_everywhere_is_not_named() -> None:
         emulator.launch(kernel("sums", ".param .u64 x, .param .u64 y", body), None, [x, y])
     said = list(report(recorder.recordings, Question("y", m + np.log(s))))
     assert said[0] == "32 of 32 elements of y are wrong: y[:]"
+
+
+@pytest.mark.parametrize(("launch", "held"), [(1, 128.0), (2, 256.0), (3, 384.0), (None, 384.0)])
+def test_a_launch_before_the_last_is_explained_by_what_it_left(launch: int | None, held: float) -> None:
+    """Three launches add to one element. Each but the last also says what the element is now."""
+    x, y = torch.full((32,), 4.0), torch.zeros(8)
+    with emulator.emulate() as device:
+        recorder = device.record(None if launch is None else {launch})
+        body = HEADER + ROWS.format(4, 4) + FLOAT + "red.global.add.f32 [%rd2+8], %f1;\nret;"
+        for _ in range(3):
+            emulator.launch(kernel("sums", ".param .u64 x, .param .u64 y", body), None, [x, y])
+        y.mul_(1)
+    said = list(report(recorder.recordings, Question("y", element=(2,), launch=launch)))
+    assert said[0] == f"y[2] is {held:g}"
+    assert ("  it is 384 now: something after this launch wrote it" in said) == (held != 384)
+    assert f"the same operations without rounding, in float64, give {held:g}" in said
+    compared = list(report(recorder.recordings, Question("y", [0, 0, held, 0, 0, 0, 0, 0], launch=launch)))
+    assert compared[0] == "y is as expected"
