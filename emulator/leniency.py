@@ -47,6 +47,7 @@ class Leniency(Enum):
     """A rule that puts a finding below the level `fault`. Its value is its name in leniency.toml."""
 
     TENSORMAP_LANES = "tensormap_lanes", Level.FORMAL
+    MAP_OF_EARLIER_WORK = "map_of_earlier_work", Level.FORMAL
     ENDED_CTA = "ended_cta", Level.FORMAL
     OWN_COPIES_AT_END = "own_copies_at_end", Level.FORMAL
     SECOND_CLUSTER_ARRIVE = "second_cluster_arrive", Level.FORMAL

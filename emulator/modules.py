@@ -48,6 +48,11 @@ class LoadedModule:
         """Address, size in bytes and name of each variable."""
         return [(self.variables[v.name], v.size, v.name) for v in self.syntax.variables]
 
+    @cached_property
+    def constants(self) -> list[range]:
+        """The addresses of each variable in constant memory."""
+        return [range(at := self.variables[v.name], at + v.size) for v in self.syntax.variables if v.constant]
+
     def kernel(self, name: str) -> Kernel:
         """Find a kernel by name. Raises KeyError if there is none, PtxSyntaxError if it could not be parsed."""
         if name in self.syntax.rejected:

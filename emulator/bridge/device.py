@@ -239,6 +239,7 @@ class LaunchingDevice:
             params=params,
             params_address=address,
             allocations=[(address, syntax.param_bytes, "parameters"), *loaded.module.allocations, *seen.allocations],
+            constants=loaded.module.constants,
             closed=seen.closed,
             cooperative=config.cooperative,
             level=Level[self.level.upper()],

@@ -82,9 +82,7 @@ class Wrong:
         return region(self.mask)
 
 
-def wrong(
-    tensor: NamedTensor, values: np.ndarray, expected: Any, rtol: float | None, atol: float | None
-) -> Wrong:
+def wrong(tensor: NamedTensor, values: np.ndarray, expected: Any, rtol: float | None, atol: float | None) -> Wrong:
     """Compare the values of a tensor with the expected output. Raises ValueError for another shape.
 
     rtol, atol: tolerated differences, relative and absolute. Default: 8 units in the last place of the tensor's type,

@@ -164,12 +164,33 @@ def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
 def _check_stored(ins: Instr, warp: Warp, address: int) -> None:
     """Report a map that ordinary stores of the launch wrote, if no fence of this CTA acquired it after them."""
     stored = _stored(warp, address)
-    if stored is None or any(held == _held(address) for held, _ in warp.cta.maps.get(address, ())):
+    if stored is None:
+        _check_fenced(ins, warp, address)
+        return
+    if any(held == _held(address) for held, _ in warp.cta.maps.get(address, ())):
         return
     what = f"{ins.opcode} uses the tensor map at {address:#x}, which the kernel stored"
     missing = "fence.proxy.tensormap::generic.release after the store, and .acquire of the map in this CTA"
     lines = (("stored at", f"{place(stored.instr, stored.warp)}  (by {stored.warp})"), ("missing", missing))
     warp.cta.launch.report(MissingProxyFence(what, ins, warp, lines))
+
+
+def _check_fenced(ins: Instr, warp: Warp, address: int) -> None:
+    """Report a map that earlier work wrote into global memory, if no fence of this CTA acquired it: formal."""
+    launch = warp.cta.launch
+    if any(_known(fence, warp) for fence in _fences(warp, address)):
+        return
+    if _is_parameter(warp, address) or any(address in constant for constant in launch.constants):
+        return
+    what = f"{ins.opcode} uses the tensor map at {address:#x}, which a launch, a copy or the host wrote before"
+    missing = ("missing", f"fence.proxy.tensormap::generic.acquire of it in this CTA, before PTX line {ins.line}")
+    launch.report(MissingProxyFence(what, ins, warp, (missing,), Leniency.MAP_OF_EARLIER_WORK))
+
+
+def _fences(warp: Warp, address: int) -> list[Access]:
+    """Return the acquires of a map by the warp's CTA."""
+    fences: list[Access] = warp.cta.launch.registry.setdefault(("acquired map", warp.cta.ctaid, address), [])
+    return fences
 
 
 def _stored(warp: Warp, address: int) -> Access | None:
@@ -192,10 +213,12 @@ def acquire(ins: Instr, warp: Warp, address: int) -> None:
 
     Later TMA operations of this CTA see the map's current bytes if its change happens before the fence.
     """
+    me = warp.access(ins, ins.opcode)
+    _fences(warp, address).append(me)
     changes: list[Access | None] = [change for _, change in _changes(warp).get(address, ())]
     changes = changes or [_stored(warp, address)]
     if any(change is not None and change.seen_by(warp.clock) for change in changes):
-        warp.cta.maps.setdefault(address, []).append((_held(address), warp.access(ins, ins.opcode)))
+        warp.cta.maps.setdefault(address, []).append((_held(address), me))
 
 
 def release(warp: Warp) -> None:

@@ -50,6 +50,7 @@ BOXES = """
 mov.u32 %r0, %ctaid.x; mov.u32 %r4, box; shl.b32 %r5, %t, 1; add.u32 %r5, %r5, %r4; mad.lo.u32 %r6, %r0, 32, %t;
 cvt.u16.u32 %h0, %r6; st.shared.u16 [%r5], %h0; fence.proxy.async.shared::cta; bar.sync 0;
 setp.ne.u32 %p0, %t, 0; @%p0 ret; shl.b32 %r7, %r0, 2; mov.u32 %r8, 16;
+fence.proxy.tensormap::generic.acquire.sys [%a1], 128;
 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%a1, {%r8, %r7}], [%r4];
 cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret;
 """

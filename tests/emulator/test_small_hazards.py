@@ -120,6 +120,45 @@ def test_a_map_that_the_kernel_stores_needs_its_fence() -> None:
         assert all(isinstance(fault, MissingProxyFence) and "acquire" in fault.missing for fault in faults)
 
 
+FENCE_OF_A_CTA = "fence.proxy.tensormap::generic.acquire.sys [MAP], 128;"
+COPIED = STORED.replace("ld.global.u32 %r1, [%q1]; st.global.u32 [%q2], %r1;", "").replace("%a1, {", "MAP, {")
+IN_CONSTANTS = (".reg .b64 %m; mov.u64 %m, held; cvta.const.u64 %m, %m;", ".const .align 64 .b8 held[128] = {BYTES};")
+
+
+@pytest.mark.parametrize(
+    ("fences", "right"),
+    [
+        (FENCE_OF_A_CTA, True),
+        ("setp.gt.u32 %p3, %t, 31; @%p3 " + FENCE_OF_A_CTA + "bar.sync 0;", True),
+        ("setp.gt.u32 %p3, %t, 31; bar.sync 0; @%p3 " + FENCE_OF_A_CTA, False),
+        ("fence.proxy.tensormap::generic.release.gpu;", False),
+        ("mov.u32 %r3, %ctaid.x; setp.ne.u32 %p3, %r3, 0; @%p3 " + FENCE_OF_A_CTA, False),
+        ("", False),
+    ],
+    ids=["lane", "other warp", "other warp without barrier", "release", "other CTA", "none"],
+)
+def test_a_map_that_the_host_wrote_needs_its_fence(fences: str, right: bool) -> None:
+    values = np.arange(16 * 64, dtype=np.float32).reshape(16, 64)
+    raw = aligned(np.frombuffer(tensor_map(values, (32, 8), 0), np.uint8))
+    body = (".reg .pred %p3;" + COPIED.replace("FENCES", fences)).replace("MAP", "%a1")
+    faults = found(body, np.zeros(4, np.uint32), raw, values, grid=2, block=64)
+    assert bool(faults) != right
+    for fault in faults:
+        assert isinstance(fault, MissingProxyFence) and fault.level is Level.FORMAL
+        assert "which a launch, a copy or the host wrote before" in fault.what and "generic.acquire" in fault.missing
+
+
+def test_a_map_in_constant_memory_needs_no_fence() -> None:
+    values = np.arange(16 * 64, dtype=np.float32).reshape(16, 64)
+    begin, held = IN_CONSTANTS
+    body = (begin + COPIED.replace("FENCES", "")).replace("MAP", "%m")
+    held = held.replace("BYTES", ", ".join(map(str, tensor_map(values, (32, 8), 0))))
+    text = source(body, 2, outside=held)
+    with emulator.emulate(diagnostics="report", level="formal") as device:
+        emulator.launch(text, "k", [np.zeros(4, np.uint32), values])
+    assert not device.launches[-1].findings
+
+
 @pytest.mark.parametrize("again", [True, False])
 def test_a_load_of_a_line_that_was_discarded(again: bool) -> None:
     store = "add.u64 %q2, %q1, %b; st.global.u32 [%q2], %t; bar.warp.sync -1;"

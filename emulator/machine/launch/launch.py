@@ -30,13 +30,13 @@ LevelName = Literal["fault", "formal", "pedantic"]
 class Launch:
     """One kernel launch. Sizes in bytes; `params` is kept alive and starts at `params_address`.
 
-    allocations: (address, bytes, name) of known global memory. closed: there is no other. level: the strictest level
-    that counts as an error. numerics: "tc" for the tensor core's own rounding. diagnostics: "stop" raises the first
-    finding that leaves memory unchanged, "report" records it and continues. cooperative: all CTAs must be resident at
-    the same time. names: names of mbarriers, by byte offset from the start of dynamic shared memory. surroundings: the
-    `machine.order.operations.Surroundings`, for which every access is recorded. None if nothing runs concurrently.
-    denies: tests of mbarriers and requests for clusters return false, as PTX allows. knows: returns whether a
-    finding is known, so that the launch continues after it.
+    allocations: (address, bytes, name) of known global memory. constants: the addresses of those in constant memory.
+    closed: there is no other global memory. level: the strictest level that counts as an error. numerics: "tc" for the
+    tensor core's own rounding. diagnostics: "stop" raises the first finding that leaves memory unchanged, "report"
+    records it and continues. cooperative: all CTAs must be resident together. names: names of mbarriers, by byte
+    offset from the start of dynamic shared memory. surroundings: the `machine.order.operations.Surroundings`, for which
+    every access is recorded. None if nothing runs concurrently. denies: tests of mbarriers and requests for clusters
+    return false, as PTX allows. knows: returns whether a finding is known, so that the launch continues after it.
     """
 
     kernel: Kernel
@@ -56,6 +56,7 @@ class Launch:
     surroundings: Any = None
     denies: bool = False
     knows: Callable[[Fault], bool] = lambda _fault: False
+    constants: Sequence[range] = ()
 
     def __post_init__(self) -> None:
         """Raise LaunchError for a configuration that the device would reject."""
