@@ -27,7 +27,7 @@ from kernel.device.cta import Cta
 from kernel.device.dequantise import CODES, WORD_BYTES, rounded_products
 from kernel.device.load import GatherWarp, wait_empty
 from kernel.device.operands import CHUNK
-from kernel.device.tiles import LoopInvariant, smaller
+from kernel.device.tiles import CacheTiles, LoopInvariant, smaller
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, VECTOR_BYTES
 from kernel.layouts import CODE_BITS, QUANTISED
 
@@ -60,6 +60,10 @@ class Part(LoopInvariant):
     moved: Any = 0
 
 
+Listed = list[tuple[Int32, Int32]]
+"""The number of the index of each key that a lane converts, and the index."""
+
+
 class ConvertingWarp(GatherWarp):
     """A warp that converts some keys of KV tiles. It publishes a slice as soon as the slice is converted."""
 
@@ -74,8 +78,13 @@ class ConvertingWarp(GatherWarp):
         group = self.warps_of_slice
         self.turn = warp // group
         self.steps = ring.box[0] // group // KEYS
-        self.first_key = warp % group * self.steps * KEYS + cute.arch.lane_idx() // LANES  # of the lane in a slot
-        self.unit = cute.arch.lane_idx() % LANES  # of 16 columns in each chunk
+        lane = self.lane()
+        self.first_key = warp % group * self.steps * KEYS + lane // LANES  # of the lane in a slot
+        self.unit = lane % LANES  # of 16 columns in each chunk
+
+    def lane(self) -> Int32:
+        """Return the lane's number."""
+        return cute.arch.lane_idx()
 
     @property
     def warps_of_slice(self) -> int:
@@ -99,7 +108,7 @@ class ConvertingWarp(GatherWarp):
         indices = self.read_indices(first)
         following = self.read_indices(first + self.turns) if self.prefetches else indices
         for i in cutlass.range(first, kv.end, self.turns, unroll=1):
-            entries, held = self.entries(i), [indices[step] for step in range(self.steps)]
+            listed = [(entry, indices[step]) for step, entry in enumerate(self.entries(i))]
             if cutlass.const_expr(self.prefetches):
                 indices.store(following.load())
                 following.store(self.read_indices(i + 2 * self.turns).load())
@@ -108,12 +117,12 @@ class ConvertingWarp(GatherWarp):
                 indices.store(self.read_indices(i + self.turns).load())
             layouts = [each.layout for each in self.cta.config.caches]
             if cutlass.const_expr(layouts[0] == layouts[-1]):
-                self.convert_tile(0, entries, held, number + i)
+                self.convert_tile(0, i, listed, number + i)
             else:
                 if i < kv.boundary_tile:
-                    self.convert_tile(0, entries, held, number + i)
+                    self.convert_tile(0, i, listed, number + i)
                 else:
-                    self.convert_tile(1, entries, held, number + i)
+                    self.convert_tile(1, i, listed, number + i)
         return tail_loads
 
     @cute.jit
@@ -121,8 +130,9 @@ class ConvertingWarp(GatherWarp):
         """Prefetch the lane's keys of tile `i` to L2, without scales elsewhere in the page, if tiles are many."""
         kv = self.cta.kv_tiles
         if (i < kv.end) & (kv.count >= MANY_TILES):
+            tiles, start = self.listed.of_tile(i)
             for step, entry in enumerate(self.entries(i)):
-                place = self.readable(self.listed.address(entry, indices[step]))
+                place = self.readable(tiles.address(entry - start, indices[step]))
                 for first in range(0, self.key_bytes, LANES * LINE_BYTES):
                     offset = smaller(first + self.unit * LINE_BYTES, self.key_bytes - 1)
                     prefetch_line(place + Int64(offset))
@@ -143,21 +153,20 @@ class ConvertingWarp(GatherWarp):
         return indices
 
     @cute.jit
-    def convert_tile(
-        self, cache: cutlass.Constexpr[int], entries: list[Int32], indices: list[Int32], number: Int32
-    ) -> None:
-        """Convert all columns of this warp's keys of the CTA's KV tile `number`.
+    def convert_tile(self, cache: cutlass.Constexpr[int], i: Int32, listed: Listed, number: Int32) -> None:
+        """Convert all columns of this warp's keys of tile `i`, which is the CTA's KV tile `number`.
 
-        indices: the indices of the keys; entries: their numbers. cache: number of the tile's cache, or of one with the
-        same layout.
+        cache: number of the tile's cache, or of one with the same layout.
         """
-        self.convert(Part(cache, range(self.cta.config.qk_dim // CHUNK)), entries, indices, number)
+        self.convert(Part(cache, range(self.cta.config.qk_dim // CHUNK)), i, listed, number)
 
     @cute.jit
-    def convert(self, part: cutlass.Constexpr[Part], entries: list[Int32], indices: list[Int32], number: Int32) -> None:
-        """Convert a part of this warp's keys of the CTA's KV tile `number`."""
+    def convert(self, part: cutlass.Constexpr[Part], i: Int32, listed: Listed, number: Int32) -> None:
+        """Convert a part of this warp's keys of tile `i`, which is the CTA's KV tile `number`."""
         # 1. Find the keys, and issue the loads of all their bytes.
-        keys = [Key(self, part, entry, index) for entry, index in zip(entries, indices, strict=True)]
+        layouts = [each.layout for each in self.cta.config.caches]
+        tiles, start = self.listed.of_tile(i) if layouts[0] == layouts[-1] else self.listed.alone(part.cache)
+        keys = [Key(self, part, tiles, entry - start, index) for entry, index in listed]
         # 2. Convert slice after slice as they become free, and signal the MMA warp.
         per_slice = self.ring.box[1] // CHUNK
         for n in cutlass.range_constexpr(len(part.chunks) // per_slice):
@@ -261,13 +270,10 @@ class KeysWarp(ConvertingWarp):
 class Key(LoopInvariant):
     """A lane's part of a key in registers: its 16 codes of each chunk, the scales, and its 16 columns in bf16."""
 
-    def __init__(self, warp: ConvertingWarp, part: Part, entry: Int32, index: Int32) -> None:
+    def __init__(self, warp: ConvertingWarp, part: Part, tiles: CacheTiles, entry: Int32, index: Int32) -> None:
         """Load a part of the key of index number `entry`. If the index names none, load another, and scales of 0."""
-        tiles, caches = warp.cta.kv_tiles, warp.cta.config.caches
-        if caches[0].layout != caches[-1].layout:
-            tiles, entry = tiles.alone(part.cache), tiles.within(entry)[part.cache]
-        self.layout, self.chunks, self.unit = QUANTISED[caches[part.cache].layout], part.chunks, warp.unit
-        layout = self.layout
+        layout = QUANTISED[warp.cta.config.caches[part.cache].layout]
+        self.layout, self.chunks, self.unit = layout, part.chunks, warp.unit
         place, scales = tiles.address(entry, index), tiles.scale_address(entry, index, layout)
         self.exists = place != 0
         self.place, scales = (cutlass.select_(self.exists, each, tiles.caches[0].base) for each in (place, scales))

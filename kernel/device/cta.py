@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,11 +40,12 @@ class Cta(LoopInvariant):
     row_tile: Any = None
     kv_tiles: Any = None
     kv_done: Any = 0  # KV tiles of the CTA's earlier row tiles; ring slots and phases count on from there
+    read: Callable[[Any], Any] = lambda argument: argument  # applied to arguments from which row tiles follow
 
     @property
     def groups(self) -> Any:
         """Number of groups of rows."""
-        return cute.size(self.args.lse, mode=[0])
+        return self.read(cute.size(self.args.lse, mode=[0]))
 
     @property
     def row_tile_range(self) -> tuple[Any, Any, Any]:
@@ -54,7 +56,7 @@ class Cta(LoopInvariant):
             ctas = config.loading_ctas
             number = block // (config.splits * ctas) * ctas + block % ctas
             return number, number + 1, 1
-        tiles = cute.ceil_div(self.args.rows, config.adjacent_ctas * config.block_m) * self.groups
+        tiles = cute.ceil_div(self.read(self.args.rows), config.adjacent_ctas * config.block_m) * self.groups
         return block, config.adjacent_ctas * tiles, cute.arch.grid_dim()[0]
 
     def at_row_tile(self, number: Any, kv_done: Any = 0) -> Cta:
@@ -69,7 +71,8 @@ class Cta(LoopInvariant):
         args = self.args
         groups = self.groups
         ctas = config.adjacent_ctas
-        mma_tiles = cute.ceil_div(args.rows, ctas * config.block_m)  # of a group
+        rows = self.read(args.rows)
+        mma_tiles = cute.ceil_div(rows, ctas * config.block_m)  # of a group
         tile = number // ctas
         if config.zigzag:
             per_round = cute.arch.grid_dim()[0] // ctas
@@ -80,7 +83,7 @@ class Cta(LoopInvariant):
         if config.group_after_group:
             place, group = tile % mma_tiles, tile // mma_tiles
         index, by_token = place * ctas + number % ctas, config.by_token
-        row_tile = RowTile(index, group, args.rows, args.heads, args.tokens, config.block_m, ctas, by_token)
+        row_tile = RowTile(index, group, rows, args.heads, args.tokens, config.block_m, ctas, by_token)
         return replace(
             self, row_tile=row_tile, kv_tiles=kv_tiles(config, args, row_tile, self.copies.topk_keys), kv_done=kv_done
         )

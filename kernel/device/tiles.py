@@ -218,9 +218,22 @@ class CacheTiles(SplitTiles):
         """Number of KV tiles of all CTAs."""
         return sum((each.length + (self.block_n - 1)) // self.block_n for each in self.caches)
 
-    def alone(self, number: int) -> CacheTiles:
-        """Return the KV tiles of a cache alone."""
-        return replace(self, caches=self.caches[number : number + 1])
+    def alone(self, number: int) -> tuple[CacheTiles, Any]:
+        """Return the KV tiles of a cache alone, and the number of its first key among those of all."""
+        return replace(self, caches=self.caches[number : number + 1]), number * self.boundary_tile * self.block_n
+
+    def of_tile(self, i: Any) -> tuple[CacheTiles, Any]:
+        """Return what `alone` does for the cache of tile `i`.
+
+        All lanes have the same tile, so the choice needs no register of theirs.
+        """
+        if len(self.caches) == 1:
+            return self, 0
+        first = i < self.boundary_tile
+        names = "length", "base", "page_bytes", "row_bytes", "page", "keys"
+        facts = {name: cutlass.select_(first, *[getattr(each, name) for each in self.caches]) for name in names}
+        start = cutlass.select_(first, Int32(0), self.boundary_tile * self.block_n)
+        return replace(self, caches=(replace(self.caches[0], **facts),)), start
 
     def of(self, entry: Any, values: list[Any]) -> Any:
         """Return the value of the cache that key `entry` is in, from one value for each cache."""

@@ -10,7 +10,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
-from kernel.device.convert import KeysWarp, Part
+from kernel.device.convert import KeysWarp, Listed, Part
 from kernel.device.operands import CHUNK
 from kernel.layouts import QUANTISED
 
@@ -32,16 +32,14 @@ class PairValuesWarp(KeysWarp):
         return i * self.cta.config.block_n + self.warp * self.ring.box[0]
 
     @cute.jit
-    def convert_tile(
-        self, cache: cutlass.Constexpr[int], entries: list[Int32], indices: list[Int32], number: Int32
-    ) -> None:
+    def convert_tile(self, cache: cutlass.Constexpr[int], i: Int32, listed: Listed, number: Int32) -> None:
         """Convert the CTA's half of the columns. The halves differ in code only if one of them has columns in bf16."""
         half = self.ring.box[1] // CHUNK
         layout = QUANTISED[self.cta.config.caches[cache].layout]
         if cutlass.const_expr(not layout.has_others):
-            self.convert(Part(cache, range(half), self.rank * half), entries, indices, number)
+            self.convert(Part(cache, range(half), self.rank * half), i, listed, number)
         else:
             if self.rank == 0:
-                self.convert(Part(cache, range(half)), entries, indices, number)
+                self.convert(Part(cache, range(half)), i, listed, number)
             else:
-                self.convert(Part(cache, range(half, 2 * half)), entries, indices, number)
+                self.convert(Part(cache, range(half, 2 * half)), i, listed, number)

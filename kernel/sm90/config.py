@@ -10,6 +10,8 @@ from kernel.errors import ArgumentError
 from kernel.hardware import BF16_BYTES, SMEM_ALIGN, SMEM_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
 from kernel.problem import SPLITS
 
+TWO_PRODUCERS = {("v32",), ("v4", "v4")}  # layouts of caches
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -176,12 +178,12 @@ class HopperConfig(DeviceConfig):
 
     @property
     def producers(self) -> int:
-        """Producer warpgroups: two where pairs convert V3.2's keys. While one waits for codes, the other converts.
+        """Producer warpgroups: two where pairs convert keys. While one waits for codes, the other converts.
 
-        With split keys, two caches or a block table registers would spill.
+        Elsewhere registers would spill: with split keys, a block table, other layouts.
         """
-        simple = self.splits == 1 and len(self.caches) == 1 and not self.caches[0].table
-        return 2 if simple and self.quantised and self.rope_dim > 0 and self.loading_ctas > 1 else 1
+        simple = self.splits == 1 and self.loading_ctas > 1 and not any(each.table for each in self.caches)
+        return 2 if simple and tuple(each.layout for each in self.caches) in TWO_PRODUCERS else 1
 
     @property
     def copies_pairs(self) -> bool:

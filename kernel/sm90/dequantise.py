@@ -16,6 +16,7 @@ from kernel.device.load import wait_empty
 from kernel.device.operands import CHUNK
 from kernel.hardware import SWIZZLE_BYTES
 from kernel.sm90.consumer import SLOTS_FREE
+from kernel.sm90.operands import anew
 
 
 class LeanWarp(KeysWarp):
@@ -56,6 +57,10 @@ class SharingWarp(ConvertingWarp):
         self.prefetches, self.ahead = self.turns == 1, 4 if self.turns > 1 else None
         group, rank = len(ring.warps) // self.turns, cute.arch.block_idx_in_cluster() % ctas
         super().__init__(cta, ring, (warp // group * ctas + rank) * group + warp % group)
+
+    def lane(self) -> Int32:
+        """Return the lane's number, read anew for each row tile: what follows from it takes no registers between."""
+        return anew(cute.arch.lane_idx())
 
     @cute.jit
     def run(self, tail_loads: Int32) -> Int32:

@@ -1,7 +1,7 @@
 """All device code for sm_90a: attention of a row tile over many KV tiles by warpgroup MMA (wgmma).
 
 A CTA has a producer warpgroup, which keeps few registers, and two or three consumer warpgroups, which take the others.
-Pairs that convert V3.2's keys have two producer warpgroups, which take the KV tiles in turn.
+Pairs that convert keys of V3.2 or V4 have two producer warpgroups, which take the KV tiles in turn.
 Logits S, probabilities P and O stay in the consumers' registers. Up to head_dim 256 each consumer warpgroup has a Q
 tile of 64 rows. At 512 O is too wide for that: both warpgroups have the same 64 rows, and half of O's columns each.
 Registers of a consumer thread, of 232 (216 with top-k indices, 160 of three warpgroups):
@@ -38,7 +38,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Int32, const_expr
+from cutlass import Boolean, Int32, const_expr
 
 from kernel.arguments import Arguments, Operands
 from kernel.device.barriers import Barriers, sync_ctas
@@ -54,7 +54,7 @@ from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
 from kernel.sm90.dequantise import LeanWarp, SharingWarp
 from kernel.sm90.epilogue import Epilogue
 from kernel.sm90.load import MulticastWarp, PairWarp
-from kernel.sm90.operands import Fragments, Smem, multicast_keys, opaque
+from kernel.sm90.operands import Fragments, Smem, anew, multicast_keys
 from kernel.sm90.softmax import ConsumerThread
 from kernel.sm90.wide import WideConsumer
 
@@ -105,19 +105,19 @@ class Hopper(Fmha):
     @cute.jit
     def load(self, cta: Cta, ring: cutlass.Constexpr[Ring], warp: Any) -> None:
         """Load a slice of each KV tile of all row tiles of the CTA; the first warp of K loads Q, too."""
-        kv_done, tail_loads, q_loads = Int32(0), Int32(0), Int32(0)
-        first, end, step = cta.row_tile_range
-        for number in cutlass.range(first, end, step, unroll=1):
+        kv_done, tail_loads, q_odd = Int32(0), Int32(0), Boolean(False)
+        if const_expr(self.config.producers == 2):  # ptxas would spill what all row tiles share
+            cta = replace(cta, read=anew)
+        first, _, step = cta.row_tile_range
+        number = Int32(first)
+        while number < cta.row_tile_range[1]:
             at = cta.at_row_tile(number, kv_done)
-            if const_expr(self.config.producers == 2):  # so that no value of it is kept in registers
-                (keys,) = at.kv_tiles.caches
-                (length,) = opaque(Int32(keys.length))
-                at = replace(at, kv_tiles=replace(at.kv_tiles, caches=(replace(keys, length=length),)))
             if const_expr(ring.name == "k") and warp == 0:
-                load_q(at, q_loads)
+                load_q(at, Int32(q_odd))
             tail_loads = load_role(self.config)(at, ring, warp).run(tail_loads)
             kv_done += at.kv_tiles.count
-            q_loads += smaller(at.kv_tiles.count, 1)
+            q_odd = q_odd ^ (at.kv_tiles.count > 0)
+            number += step
 
     @cute.jit
     def consume(self, cta: Cta) -> None:

@@ -161,3 +161,8 @@ def opaque(*values: Int32, loc: Any = None, ip: Any = None) -> list[Int32]:
     of_all = ir.Type.parse(f"!llvm.struct<({', '.join(['i32'] * count)})>")
     same = llvm.inline_asm(of_all, words, "", constraints, has_side_effects=True, loc=loc, ip=ip)
     return [Int32(llvm.extractvalue(Int32.mlir_type, same, [j], loc=loc, ip=ip)) for j in range(count)]
+
+
+def anew(value: Any) -> Int32:
+    """Return a number such that what follows from it is computed where it is used, and not kept in registers."""
+    return opaque(Int32(value))[0]
