@@ -108,7 +108,7 @@ class LibCudart(CLibrary):
     answers: ClassVar = {"cudaRuntimeGetVersion": ((0, INT, "runtime_version"),)}
 
     def __init__(self, driver: LibCuda) -> None:
-        self._driver = driver
+        self.driver = driver
         self._registered: dict[int, _FatBinary] = {}
         self.redirected: dict[tuple[int, int], str] = {}
         """Addresses and paths of libraries whose runtime is redirected here, where their kernels are not registered."""
@@ -116,11 +116,11 @@ class LibCudart(CLibrary):
         super().__init__()
 
     def _add_more(self) -> None:
-        self._graphs = GraphNodes(self._driver, self._kernel, box_of_runtime)
+        self._graphs = GraphNodes(self.driver, self._kernel, box_of_runtime)
         for name, method in self._graphs.functions.items():
             self._add(f"cuda{name}", method)
         for name, driver_name in _DRIVER_FUNCTIONS.items():
-            self._add(name, self._driver.methods[driver_name])
+            self._add(name, self.driver.methods[driver_name])
         for name, which in (("cudaGetErrorName", 0), ("cudaGetErrorString", 1)):
             self._add(name, partial(error_text, which=which), always=True)
         for name in filter(_OF_A_STREAM.match, list(self.methods)):
@@ -250,7 +250,7 @@ class LibCudart(CLibrary):
 
     @entry("cudaStreamCreate")
     def new_stream(self, handle: int) -> None:
-        self._driver.new_stream(handle, 0)
+        self.driver.new_stream(handle, 0)
 
     # The device
 
@@ -270,7 +270,7 @@ class LibCudart(CLibrary):
     @entry("cudaGetDriverEntryPoint", "cudaGetDriverEntryPointByVersion")
     def driver_entry(self, name: int, function: int, *given: int) -> None:
         *version, _flags, found = given
-        self._driver.find_function(name, function, found, *version or (_NEWEST,))
+        self.driver.find_function(name, function, found, *version or (_NEWEST,))
 
     # Memory
 

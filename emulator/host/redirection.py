@@ -1,8 +1,11 @@
-"""NVIDIA's CUDA runtime in loaded libraries, whose functions jump to the emulated runtime while a session is open.
+"""NVIDIA's CUDA runtime and driver in loaded libraries. Their functions jump to the emulated ones during a session.
 
 Wheels such as those of CuPy and Warp contain the static runtime without its symbols. Each function of its API passes
 its own name to profilers, so the only code that refers to the name is the function. Exception tables list where
 functions begin (System V ABI for x86-64, 4.2.4; Linux Standard Base, 10.6.2).
+
+On a machine with a GPU a CUDA build of torch loads NVIDIA's driver, and whoever then opens it by name, as Triton does,
+gets that library.
 """
 
 from __future__ import annotations
@@ -61,6 +64,8 @@ class Redirection:
             path = Path(library.name)
             if path.name.startswith("libnvrtc.so"):
                 self._keep_ptx(ctypes.CDLL(library.name))
+            elif path.name.startswith("libcuda.so") and path.parent != FOLDER:
+                self._replace_driver(ctypes.CDLL(library.name))
             elif path.parent != FOLDER and _may_have_runtime(library):
                 functions = runtime_functions(library.base)
                 for address, name in functions.items():
@@ -75,6 +80,13 @@ class Redirection:
             functions = (nvrtc[f"nvrtcGet{kind}{suffix}"] for kind in ("CUBIN", "PTX"))
             code, ptx = (ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
             self._redirect(code, ptx)
+
+    def _replace_driver(self, loaded: ctypes.CDLL) -> None:
+        """Redirect the driver's functions, as many as are emulated."""
+        driver = self._runtime.driver
+        for name in driver.functions:
+            if function := getattr(loaded, name, None):
+                self._redirect(ctypes.cast(function, ctypes.c_void_p).value or 0, driver.address(name))
 
     def _redirect(self, address: int, target: int) -> None:
         make_writable(address, JUMP.size, executable=True)

@@ -57,6 +57,16 @@ def test_a_stripped_library_with_the_static_runtime_uses_the_emulated_device(tmp
     assert own.allocate(ctypes.byref(at)) != 0 and not at.value
 
 
+@pytest.mark.compiler
+def test_a_driver_that_was_loaded_before_is_the_emulated_one(tmp_path) -> None:
+    counting = 'extern "C" int cuDeviceGetCount(int *count) { *count = 8; return 999; }'
+    nvidias = ctypes.CDLL(library(tmp_path / "libcuda.so.1", counting))
+    count = ctypes.c_int()
+    with emulated_host(), emulator.emulate():
+        assert (nvidias.cuDeviceGetCount(ctypes.byref(count)), count.value) == (0, 1)
+    assert (nvidias.cuDeviceGetCount(ctypes.byref(count)), count.value) == (999, 8)
+
+
 def test_the_functions_of_nvidias_runtime_are_found() -> None:
     found = runtime_functions(loaded_object(ctypes.CDLL(bindings.__file__)).base)
     assert len(set(found.values())) == len(found) > 300
