@@ -452,6 +452,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "h200-decode": h200_decode,
         "h200-caches": h200_caches,
         "h200-flashmla": h200_flashmla,
+        "h200-host": partial(whole, "h200/host_time.csv"),
         "h200-decode-rows": h200_decode_rows,
         "h200-decode-summary": h200_decode_summary,
         "h200-counters": h200_counters,
