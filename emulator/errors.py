@@ -220,7 +220,9 @@ def same_cause(one: BaseException, other: BaseException) -> bool:
     return (type(one), str(one)) == (type(other), str(other))
 
 
-_WHICH = re.compile(r"PTX lines? \d+( and \d+)?|warp \d+|CTA \(\d+,\d+,\d+\)|phase \d+|\(which.*|; that warp.*")
+_WHICH = re.compile(
+    r"PTX lines? \d+( and \d+)?|warp \d+|CTA \(\d+,\d+,\d+\)|phase \d+|\(which.*|; (that warp|barrier \d).*"
+)
 _MBARRIER = re.compile(r"mbarrier #\d+ at 0x[0-9a-f]+|\S+ \(mbarrier #\d+ at 0x[0-9a-f]+\)")
 
 

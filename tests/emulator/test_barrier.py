@@ -1,5 +1,7 @@
 """bar and barrier.cta in all forms, and the remaining mbarrier instructions: drop and inval."""
 
+import re
+
 import numpy as np
 import pytest
 from ptx_kernel import launch, source
@@ -86,6 +88,34 @@ def test_an_arrival_that_is_missing_is_a_deadlock_that_counts() -> None:
 def test_a_deadlock_says_who_completed_the_barrier_before() -> None:
     with pytest.raises(Deadlock, match=r"completed before \(3 times\) by warps 0 \(line \d+\), then 1 .*, then 2 "):
         handed_over("bar.arrive 2, 32;", "bar.sync 2, 128;")
+
+
+@pytest.mark.parametrize(
+    ("sync", "times"),
+    [("bar.sync 1, 32;", 2), ("bar.sync 1, 32;" * 2, 4), ("@!%p1 bar.sync 1, 32; @%p1 bar.sync 2, 32;", 0)],
+    ids=["once", "twice", "other barrier"],
+)
+@pytest.mark.parametrize("reader", ["lt", "ge"])
+def test_a_race_says_who_completed_the_barrier_in_between(reader: str, sync: str, times: int) -> None:
+    """Both warps wait for their own 32 threads, so neither waits for the other."""
+    body = f"""{CELLS} setp.ge.u32 %p1, %t, 32; st.shared.u32 [%r2], %t; {sync}
+    xor.b32 %r3, %t, 32; mov.u32 %r4, cells; mad.lo.u32 %r3, %r3, 4, %r4;
+    setp.{reader}.u32 %p2, %t, 32; @!%p2 ret; ld.shared.u32 %r5, [%r3]; add.u64 %q0, %a0, %b; st.global.u32 [%q0], %r5;
+    ret;"""
+    with pytest.raises((DataRace, UnwrittenRead)) as raised:
+        launch(source(body, block=64), np.zeros(64, np.uint32), block=64)
+    said = re.search(
+        r"barrier 1 of CTA .* completed \((\d) times(, the last 3)?\) by warps (.*): warps (.*) did not meet",
+        raised.value.missing,
+    )
+    assert (said is not None) == (times > 0)
+    if said is not None:
+        assert (int(said[1]), said[2] is None, said[4]) == (
+            times,
+            times < 4,
+            "0 and 1" if reader == "lt" else "1 and 0",
+        )
+        assert said[3].count("(line ") == min(times, 3)
 
 
 def test_counts_that_differ_are_refused() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import EmulatorError, UnwrittenRead, place
-from ..order.access import Access
+from ..order.access import Access, Issuer
 from ..order.shadow import Shadow
-from ..reports.report import unwritten_cells
+from ..reports.report import ended_without, unwritten_cells
 from ..topology import Cluster
 
 ROUNDS = 64
@@ -62,6 +62,8 @@ def _too_early(fault: UnwrittenRead, writer: Access) -> UnwrittenRead:
     if writer.via is not None:
         did = f"{writer.what} of PTX line {writer.instr.line} completes"
     missing = f"a barrier that {did} and {fault.warp} waits for before PTX line {fault.line}"
+    assert isinstance(fault.warp, Issuer)
+    missing += ended_without(writer, fault.warp)
     lines = (
         *(line for line in fault.lines if line[0] != "near"),
         ("written later at", place(writer.instr, fault.warp)),

@@ -28,6 +28,8 @@ class IssuerCta(Protocol):
     launch: Launch
     name: str
     ctaid: Dim3
+    barriers: dict[int, Any]
+    """Its named barriers, by number."""
 
     @property
     def cluster_id(self) -> Any:

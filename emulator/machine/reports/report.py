@@ -24,7 +24,7 @@ from ...errors import (
 from ...leniency import Grade, Leniency
 from ...ptx.kinds import Kind
 from ...ptx.syntax import Instr, Vector
-from ..order.access import Access, LaneAgent, TaintedStore
+from ..order.access import Access, Issuer, LaneAgent, TaintedStore
 from ..order.clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock, Unsynced
 from ..order.history import History
 from ..order.operations import EarlierAccess
@@ -143,7 +143,7 @@ def _race(
         if isinstance(other.via, Pipe) and other.via.lacks_fence(other, me.warp.clock):
             level = Leniency.TCGEN05_FENCE
         missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
-        missing += _ended_without(other, me)
+        missing += ended_without(other, me.warp)
         if verb == "reads" and other.compiled:
             missing += (
                 f"; or, if PTX line {me.instr.line} should read the value before that, an arrival of {me.warp} after "
@@ -356,14 +356,17 @@ def _unordered(other: Access, me: Access) -> str:
     )
 
 
-def _ended_without(other: Access, me: Access) -> str:
-    """Name an mbarrier whose phase ended without an arrival that came in a later one; empty if there is none."""
-    for barrier, seen in me.warp.phases.items():
+def ended_without(other: Access, me: Issuer) -> str:
+    """Name a barrier that `me` passed without `other`'s warp, which arrived at another time; empty if there is none."""
+    for named in me.cta.barriers.values() if other.warp.cta is me.cta else ():
+        if said := named.without(me, other.warp):
+            return f"; {said}"
+    for barrier, seen in me.phases.items():
         late = barrier.last
         phase = barrier.phase - (barrier.pending == barrier.expected)
         if late is not None and late.warp is other.warp and phase >= seen:
             return (
-                f"; {me.warp} waited for phase {seen - 1} of {barrier}, and {late} came in phase {phase}: "
+                f"; {me} waited for phase {seen - 1} of {barrier}, and {late} came in phase {phase}: "
                 f"is a count of {barrier.expected} too small?"
             )
     return ""

@@ -57,10 +57,20 @@ class NamedBarrier:
     def state(self) -> str:
         """Describe the barrier for the deadlock table."""
         came = self.generation.arrived
-        past = ", then ".join(_warps(arrived) for arrived in self.past)
-        last = f", the last {PAST}" if self.completed > PAST else ""
-        before = f"; completed before ({self.completed} times{last}) by warps {past}" if self.past else ""
+        before = f"; completed before {self._completed_by()}" if self.past else ""
         return f"{self}: {len(came) * LANES} of {self._needed()} threads arrived, from warps {_warps(came)}{before}"
+
+    def without(self, warp: Issuer, other: Issuer) -> str:
+        """Describe its last uses if a warp passed it without another one that uses it too; empty if it did not."""
+        uses = [{each for each, _ in arrived} for arrived in (*self.past, self.generation.arrived)]
+        alone = any(warp in use and other not in use for use in uses[:-1])
+        if not alone or not any(other in use for use in uses):
+            return ""
+        return f"{self} completed {self._completed_by()}: warps {warp.index} and {other.index} did not meet there"
+
+    def _completed_by(self) -> str:
+        last = f", the last {PAST}" if self.completed > PAST else ""
+        return f"({self.completed} times{last}) by warps {', then '.join(map(_warps, self.past))}"
 
     def _needed(self) -> int:
         if self.expected is not None:
