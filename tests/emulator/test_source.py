@@ -234,6 +234,23 @@ def test_a_deadlock_says_what_a_polled_word_holds_and_who_wrote_it() -> None:
     assert said in str(raised.value)
 
 
+@pytest.mark.parametrize(("folder", "shown"), [("src", "inner(full);"), ("include", "outer(full);")])
+def test_the_line_of_an_inlined_function_is_the_first_call_outside_of_libraries(
+    folder: str, shown: str, tmp_path: Path
+) -> None:
+    file, kernels = tmp_path / folder / "waits.h", tmp_path / "kernel.cu"
+    file.parent.mkdir()
+    file.write_text("wait\nouter\n  inner(full);\n")
+    kernels.write_text("kernel\n  outer(full);\n")
+    body = (
+        ".loc 2 2 3\n.loc 1 3 3, function_name $L1, inlined_at 2 2 3\n"
+        ".loc 1 1 1, function_name $L0, inlined_at 1 3 3\nmembar.cta;\nret;"
+    )
+    text = kernel("waits", ".param .u64 x", body) + f'\n.file 1 "{file}"\n.file 2 "{kernels}"\n'
+    (found,) = parse(text).kernels.values()
+    assert str(source_place(found, 0)) == f"{file}:1, called at {file}:3, at {kernels}:2: {shown}"
+
+
 def test_an_inlined_function_is_placed_at_its_calls(tmp_path: Path) -> None:
     file = tmp_path / "waits.cu"
     file.write_text("wait\nouter\n  inner(full);\nkernel\n  outer(full);\n  outer(empty);\n")

@@ -10,11 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 from ...errors import UnknownInstruction, place_in
 from ...ptx.syntax import Instr, Kernel, Location
 
 Callers = Mapping[tuple[str, str], Sequence["FunctionCall"]]
+
+INSTALLED: Final = frozenset({"include", "site-packages", "dist-packages"})
+"""Folders of libraries' sources. The line that is shown of several calls is the first one outside of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class SourcePlace:
         calls = [self.caller]
         while (call := calls[-1].caller) is not None:
             calls.append(call)
-        return f"{self.where}, called at {', at '.join(call.where for call in calls)}: {self.caller.text}"
+        own = next((call for call in calls if INSTALLED.isdisjoint(call.file.split(os.sep))), self.caller)
+        return f"{self.where}, called at {', at '.join(call.where for call in calls)}: {own.text}"
 
 
 @dataclass(frozen=True, slots=True)
