@@ -22,6 +22,22 @@ __global__ void wait_trigger_add(const float *x, float *y) {
   cudaGridDependencySynchronize(), cudaTriggerProgrammaticLaunchCompletion();
   y[I] = x[I] + 1;
 }
+__global__ void one_warp_waits(const float *x, float *y) {
+  if (threadIdx.x < 32) cudaGridDependencySynchronize();
+  y[I] = x[I] + 1;
+}
+__global__ void one_warp_waits_for_all(const float *x, float *y) {
+  if (threadIdx.x < 32) cudaGridDependencySynchronize();
+  __syncthreads();
+  y[I] = x[I] + 1;
+}
+__global__ void trigger_put_symbol(float *, float v) { cudaTriggerProgrammaticLaunchCompletion(); symbol[I] = v; }
+__global__ void add_symbol_then_wait(const float *, float *y) {
+  float early = symbol[I];
+  cudaGridDependencySynchronize();
+  y[I] = early + 1;
+}
+__global__ void wait_add_symbol(const float *, float *y) { cudaGridDependencySynchronize(); y[I] = symbol[I] + 1; }
 __global__ void trigger_wait_add(const float *x, float *y) {
   cudaTriggerProgrammaticLaunchCompletion(), cudaGridDependencySynchronize();
   y[I] = x[I] + 1;
@@ -123,6 +139,18 @@ const Pair PAIRS[] = {
     on(a, put, x), order(a, c);
     if (safe) order(c, b);
     on(b, add, x, y); }},
+  {"streams and events", "event-recorded-again", "DataRace", [] {
+    cudaEvent_t e = event();
+    on(a, put, z), cudaEventRecord(e, a);
+    if (!safe) cudaStreamWaitEvent(b, e, 0);
+    on(a, put, x), cudaEventRecord(e, a);
+    if (safe) cudaStreamWaitEvent(b, e, 0);
+    on(b, add, z, y), on(b, add, x, y); }},
+  {"streams and events", "event-never-recorded", "DataRace", [] {
+    cudaEvent_t e = event();
+    on(a, put, x);
+    if (safe) cudaEventRecord(e, a);
+    cudaStreamWaitEvent(b, e, 0), on(b, add, x, y); }},
   {"streams and events", "legacy-stream", "DataRace", [] { on(0, put, x), on(safe ? blocking : a, add, x, y); }},
   {"streams and events", "per-thread-stream", "DataRace", [] {
     on(cudaStreamPerThread, put, x), on(safe ? cudaStreamLegacy : blocking, add, x, y); }},
@@ -186,6 +214,12 @@ const Pair PAIRS[] = {
     cudaMemcpyAsync(host, x, BYTES, cudaMemcpyDeviceToHost, a), cudaEventRecord(e, a);
     if (cudaEventQuery(e) == cudaErrorNotReady && safe) cudaEventSynchronize(e);
     printf("%g\n", host[0]); }},
+  {"the host", "staging-buffer", "StreamRace", [] {
+    cudaEvent_t copied[] = {event(), event()};
+    for (int i = 0; i < 3; ++i) {
+      if (i) cudaEventSynchronize(copied[safe ? (i + 1) % 2 : i % 2]);
+      fill(host), cudaMemcpyAsync(x, host, BYTES, cudaMemcpyHostToDevice, a), cudaEventRecord(copied[i % 2], a);
+    } }},
   {"the host", "managed-read", "StreamRace", [] {
     float *m = managed();
     on(a, put, m);
@@ -207,6 +241,17 @@ const Pair PAIRS[] = {
     cudaGraphLaunch(captured([] { on(a, put, x); }), a);
     if (safe) order(a, b);
     on(b, add, x, y); }},
+  {"graphs", "source-of-a-replay", "StreamRace", [] {
+    cudaGraphExec_t graph = captured([] { cudaMemcpyAsync(x, host, BYTES, cudaMemcpyHostToDevice, a); });
+    for (int i = 0; i < 2; ++i) {
+      fill(host), cudaGraphLaunch(graph, a);
+      if (safe) cudaStreamSynchronize(a);
+    } }},
+  {"graphs", "two-graphs", "DataRace", [] {
+    cudaGraphExec_t first = captured([] { on(a, put, x); }), second = captured([] { on(a, add, x, y); });
+    cudaGraphLaunch(first, a);
+    if (safe) order(a, b);
+    cudaGraphLaunch(second, b); }},
   {"graphs", "external-event", "DataRace", [] {
     cudaEvent_t e = event();
     cudaGraphExec_t graph = captured([=] {
@@ -228,6 +273,10 @@ const Pair PAIRS[] = {
     on(a, trigger_add, z, y), dependent(a, safe ? wait_put : put, z, 1.f); }},
   {"dependent launches", "trigger-before-wait", "DataRace", [] {
     on(a, trigger_put, x), dependent(a, safe ? wait_trigger_add : trigger_wait_add, x, z), dependent(a, add, x, y); }},
+  {"dependent launches", "one-warp-waits", "DataRace", [] {
+    on(a, trigger_put, x), dependent(a, safe ? one_warp_waits_for_all : one_warp_waits, x, y); }},
+  {"dependent launches", "symbol-read-before-wait", "DataRace", [] {
+    on(a, trigger_put_symbol, x), dependent(a, safe ? wait_add_symbol : add_symbol_then_wait, x, y); }},
   {"dependent launches", "captured", "DataRace", [] {
     cudaGraphLaunch(captured([] { on(a, trigger_put, x), dependent(a, safe ? wait_add : add, x, y); }), a); }},
   {"dependent launches", "event-of-a-trigger", "DataRace", [] {
