@@ -20,6 +20,8 @@ from .elf import symbols
 _FRAMES: Final = 64
 _WRAPPER: Final = re.compile("__device_stub|cudaLaunch|^_Z(L|N|St)?.*cudaM")
 """Functions that nvcc or its headers put between a program's call and the runtime's."""
+_COMMANDS: Final = f"{PACKAGE}/commands/"
+"""The folder of the functions that run a program. Its frames, and those outside of it, are not the program's."""
 PROGRAMS: Final = "emulator-cuda-"
 """Prefix of the folder with the emulated libraries and the C++ programs that run."""
 
@@ -51,7 +53,7 @@ class Place(NamedTuple):
 def caller() -> object:
     """Return the line of the program's Python code that runs, or the C function that called, to be shown by str()."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    while frame is not None and not frame.f_code.co_filename.startswith(_COMMANDS):
         if _is_the_programs(frame.f_code.co_filename):
             return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back

@@ -15,10 +15,12 @@ import pytest
 from ptx_launch import kernel
 
 import emulator
+from emulator.bridge.callers import Place, caller
 from emulator.commands.run import REPORT_EXIT
 from emulator.errors import OutOfBounds
 from emulator.host.c_library import FOLDER
 from emulator.host.session import emulated_host
+from emulator.tensors import PACKAGE
 from tests.system import program
 
 DOUBLE = kernel(
@@ -496,3 +498,12 @@ def test_handles_of_nothing_and_null_pointers(
     library: str, name: str, arguments: tuple[int, ...], error: int, device
 ) -> None:
     assert getattr(ctypes.CDLL(library), name)(*map(ctypes.c_size_t, arguments)) == error and device.error is None
+
+
+def test_the_code_that_starts_the_tool_is_not_the_programs() -> None:
+    """A program in C++ is called by `ptx-emulator`, whose file lies beside those of the user."""
+    found: dict[str, object] = {"caller": caller}
+    exec(compile("place = caller()", str(PACKAGE / "commands" / "run.py"), "exec"), found)
+    assert not isinstance(found["place"], Place)
+    exec(compile("place = caller()", "script.py", "exec"), found)
+    assert isinstance(found["place"], Place)
