@@ -298,9 +298,11 @@ class Access:
     def trades_with(self, earlier: Access) -> bool:
         """Return whether lanes that run together trade data by this strong access and a strong `earlier` one.
 
-        Both are loads or stores, as of volatile memory. Lanes that part may use flags, which order them.
+        Both are loads or stores, as of volatile memory. Lanes that part may use flags, which order them; so may the
+        last lane of a warp (test_arms_that_wait_for_each_other, a lock for each lane).
         """
-        together = self.warp.bits | self.warp.ended == ALL_LANES
+        running = self.warp.bits
+        together = running.bit_count() > 1 and running | self.warp.ended == ALL_LANES
         plain = not (self.instr.kind.is_read_modify_write or earlier.instr.kind.is_read_modify_write)
         return together and plain and bool(self.strong and earlier.strong)
 
