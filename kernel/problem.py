@@ -117,6 +117,11 @@ class Features:
         return any(each.layout != "bf16" for each in self.caches)
 
     @property
+    def one_layout(self) -> bool:
+        """True if the keys of all caches have the same layout."""
+        return len({each.layout for each in self.caches}) <= 1
+
+    @property
     def cache_names(self) -> str:
         """Names of the kinds of caches, for messages."""
         return ", ".join(each.name for each in self.caches)

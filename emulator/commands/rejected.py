@@ -40,7 +40,7 @@ class Rejected(Patches):
         self.tolerances: dict[str, float] = {}
         """Those of the comparison that `output` returned."""
         self._pairs: deque[tuple[Any, Any, dict[str, float] | None]] = deque(maxlen=MOST_KEPT)
-        """What was compared, with the tolerances; None if it was subtracted."""
+        """Pairs that were compared, with the tolerances, or None in their place if they were subtracted."""
         self._inside = False
 
     def __enter__(self) -> Rejected:

@@ -42,7 +42,7 @@ _CONDITIONS: Final[tuple[Callable[[int, int, int], bool], ...]] = (
     lambda wanted, bits, found: bool(found & wanted),
     lambda wanted, bits, found: bool(~(found | wanted) & (1 << bits) - 1),
 )
-"""What a stream waits for, by CUstreamWaitValue_flags: a cyclic >=, ==, a common bit, a bit that both lack."""
+"""Conditions of a wait, by CUstreamWaitValue_flags: a cyclic >=, ==, a common bit, a bit that both lack."""
 _WORD: Final = struct.Struct("<I4xQQI20x")
 _OF_WORDS: Final = {1: ("wait", 4), 2: ("write", 4), 4: ("wait", 8), 5: ("write", 8)}
 _FENCES: Final = (3, 6)

@@ -115,8 +115,7 @@ class ConvertingWarp(GatherWarp):
                 self.prefetch_keys(i + self.turns, indices)
             else:
                 indices.store(self.read_indices(i + self.turns).load())
-            layouts = [each.layout for each in self.cta.config.caches]
-            if cutlass.const_expr(layouts[0] == layouts[-1]):
+            if cutlass.const_expr(self.cta.config.one_layout):
                 self.convert_tile(0, i, listed, number + i)
             else:
                 if i < kv.boundary_tile:
@@ -164,8 +163,7 @@ class ConvertingWarp(GatherWarp):
     def convert(self, part: cutlass.Constexpr[Part], i: Int32, listed: Listed, number: Int32) -> None:
         """Convert a part of this warp's keys of tile `i`, which is the CTA's KV tile `number`."""
         # 1. Find the keys, and issue the loads of all their bytes.
-        layouts = [each.layout for each in self.cta.config.caches]
-        tiles, start = self.listed.of_tile(i) if layouts[0] == layouts[-1] else self.listed.alone(part.cache)
+        tiles, start = self.listed.of_tile(i) if self.cta.config.one_layout else self.listed.alone(part.cache)
         keys = [Key(self, part, tiles, entry - start, index) for entry, index in listed]
         # 2. Convert slice after slice as they become free, and signal the MMA warp.
         per_slice = self.ring.box[1] // CHUNK

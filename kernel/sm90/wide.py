@@ -136,9 +136,8 @@ class WideConsumer(Consumer):
 
     def read_ahead(self, i: Int32) -> list[Int32] | None:
         """Load the lane's indices of KV tile `i`, unless registers would spill."""
-        caches = self.cta.config.caches
-        same = not caches or caches[0].layout == caches[-1].layout
-        return self.read_indices(i) if same and self.cta.config.producers == 1 else None
+        config = self.cta.config
+        return self.read_indices(i) if config.one_layout and config.producers == 1 else None
 
     def publish_maxima(self) -> None:
         """Publish the maxima of the warpgroup's rows to the other warpgroup."""

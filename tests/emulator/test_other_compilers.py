@@ -233,7 +233,7 @@ IN_SUMS = (
 def test_a_fault_in_cuda_is_located(planted: Planted, nvcc: Sequence[str], tmp_path: Path) -> None:
     """The program writes the file of what it compared last."""
     program = planted.plant("sums.cu" if planted in IN_SUMS else "rows.cu", tmp_path)
-    subprocess.run([*nvcc, "-o", program.stem, program], cwd=tmp_path, check=True)
+    subprocess.run([*nvcc, "-I", PROGRAMS, "-o", program.stem, program], cwd=tmp_path, check=True)
     planted.is_located(tmp_path / program.stem, "want.bin")
 
 
