@@ -25,7 +25,8 @@ class RightKernel:
     """tile: keys of a KV tile. lag: how far, in powers of two, a logit may exceed the maximum before it moves.
 
     vote: rows whose maxima move together. core: how the tensor core adds. p_factor: factor of P, 1 in a right kernel.
-    scale_factor: factor of the scale. change: what the kernel reads in place of the right keys and sinks.
+    scale_factor: factor of the scale. change: what the kernel reads in place of the right keys and sinks. power: 2^x of
+    exponents (row, key of a tile).
     """
 
     tile: int = 64
@@ -35,6 +36,7 @@ class RightKernel:
     p_factor: float = 1.0
     scale_factor: float = 1.0
     change: Callable[[Seen], Seen] = _unchanged
+    power: Callable[[Array], Array] = np.exp2
 
     def outputs(self, case: Case, inputs: Inputs, want: Outputs) -> Outputs:
         """Return the outputs for a case. Rows that see no key are those of the reference."""
@@ -64,7 +66,7 @@ class RightKernel:
                 factor = np.where(moved, np.exp2((top - new) * scale_log2), F32(1)).astype(F32)
             top = np.where(moved, new, top)
             total, u = total * factor, u * factor[:, None]
-            p = np.exp2(s * scale_log2 - (top * scale_log2)[:, None]).astype(F32)
+            p = self.power(s * scale_log2 - (top * scale_log2)[:, None]).astype(F32)
             total = total + p.sum(1, dtype=F32)
             u = self.added(rounded(self.p_factor * p.astype(float)), each.values[tile], u)
         with np.errstate(over="ignore"):

@@ -10,6 +10,7 @@ def test_the_table_has_every_milestone_and_every_control_is_rejected() -> None:
     assert list(dict.fromkeys(name for name, _ in table)) == [*(each.id for each in CATALOG), *detections.SIZES]
     controls = [row for (_, error), row in table.items() if error == detections.CONTROLS]
     assert len(controls) == len(CATALOG) and all(cases == seen for cases, seen, *_ in controls)
+    assert {error for (_, error), row in table.items() if int(row[1])} == {detections.CONTROLS, *detections.ERRORS}
 
 
 def test_the_rows_of_the_gate_are_what_the_command_computes() -> None:
