@@ -31,6 +31,7 @@ ROWS: Final = (
     "serve-64h-*",
     "serve-*-b64-csa-*",
     "serve-*-b256-csa-*",
+    "dense-*",
 )
 Times = dict[str, dict[str, float]]
 """Microseconds by shape and by kernel."""
@@ -61,6 +62,7 @@ GOALS: Final = (
     Goal("prefill-*", FLASHMLA, 1.05),
     Goal("serve-128h-*-v4", FLASHMLA, 1.10),
     Goal("serve-128h-*-v32", FLASHMLA, 1.05),
+    Goal("dense-*", FLASHMLA, 1.0),
     Goal("serve-64h-*-v4", BEFORE, 1.0),
     *(Goal(f"serve-128h-b{batch}-*-v4", "bf16", 1.0) for batch in (64, 256)),
     *(Goal(f"serve-{heads}h-b{batch}-*-v4", "bf16", 1 / 0.9) for heads in (64, 32, 16, 8) for batch in (64, 256)),
@@ -87,13 +89,19 @@ def _taken_out() -> dict[str, ModuleType]:
     return {name: sys.modules.pop(name) for name in names}
 
 
-def call(name: str) -> Callable[[], object]:
-    """Return a shape's call, compiled, by the kernel that is imported at the time. It does not allocate its inputs."""
+def call(name: str) -> Callable[[], object] | None:
+    """Return a shape's call, compiled, by the kernel that is imported at the time. It does not allocate its inputs.
+
+    None if the checkout does not know the shape.
+    """
     import torch
 
     from stages.shapes import find
 
-    (shape,) = find(name)
+    try:
+        (shape,) = find(name)
+    except ValueError:
+        return None
     launch = shape.prepared(torch.randn, "cuda")
     launch()
     return launch
@@ -107,7 +115,7 @@ def calls(name: str, before: Path, library: Path | None) -> dict[str, Callable[[
     if library is not None:
         for _, _, launch in flashmla_gpu.works(flashmla_gpu.Library(library), name):
             found[FLASHMLA] = launch
-    return found
+    return {kernel: launch for kernel, launch in found.items() if launch is not None}
 
 
 def in_turn(launches: Mapping[str, Callable[[], object]]) -> dict[str, float]:

@@ -3,6 +3,8 @@
 The files of the checkout are used unmodified: each says what its cases are, and its test function judges one. Timed
 cases are left out, because the files find kernels by FlashMLA's names. So are cases with more KV tiles than `--tiles`.
 `--peak` multiplies the queries by a factor. Launches run on the emulated B200, with `--gpu` on this machine's GPU.
+`--library` runs the prefill tests on FlashMLA's own kernel on a Hopper GPU, from `python -m lab.flashmla_gpu --build`.
+As in the files' main blocks, torch may compute the reference in TF32.
 `--write` replaces the counts of the same device, limit and factor in lab/data/flashmla.csv; `python -m
 lab.pages flashmla` writes them into the how-to page. This needs PyPI's `triton`, which the files import and which is
 not in requirements.lock.
@@ -26,6 +28,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -103,15 +106,24 @@ class Verdict:
     said: str = ""
 
 
-def verdicts(tests: Path, part: int, parts: int, tiles: int, peak: int) -> Iterator[Verdict]:
-    """Run every `parts`-th case from number `part` on, in this process."""
+def verdicts(
+    tests: Path, part: int, parts: int, tiles: int, peak: int, library: Path | None = None
+) -> Iterator[Verdict]:
+    """Run every `parts`-th case from number `part` on, in this process. library: FlashMLA's own kernels."""
     import torch
 
     sys.path.insert(0, str(tests))
     lib = importlib.import_module("lib")
     torch.set_default_dtype(torch.bfloat16)
     torch.set_default_device("cuda:0")
-    for suite in SUITES:
+    torch.set_float32_matmul_precision("high")
+    suites: tuple[Suite, ...] = SUITES
+    if library is not None:
+        from lab.flashmla_gpu import Library, sparse_fwd
+
+        suites = tuple(suite for suite in SUITES if "prefill" in suite.file)
+        lib.flash_mla.flash_mla_sparse_fwd = partial(sparse_fwd, Library(library))
+    for suite in suites:
         setattr(lib, suite.drawn, multiplied(getattr(lib, suite.drawn), peak))
         module = importlib.import_module(suite.file)
         for number, case in enumerate(suite.cases(module)):
@@ -151,10 +163,11 @@ def verdict(suite: Suite, module: ModuleType, case: Any, name: str) -> Verdict:
     return Verdict(name, "passed" if passed else "failed", time.perf_counter() - start, said)
 
 
-def run(tests: Path, jobs: int, tiles: int, peak: int, gpu: bool) -> list[Verdict]:
+def run(tests: Path, jobs: int, tiles: int, peak: int, gpu: bool, library: Path | None = None) -> list[Verdict]:
     """Run all cases in `jobs` processes, and print each that fails."""
     emulated = [] if gpu else ["-m", "emulator", "run", "--processes", "1"]
     command = [sys.executable, *emulated, __file__, str(tests.parent)]
+    command += [] if library is None else ["--gpu", "--library", str(library.resolve())]
     command += ["--jobs", str(jobs), "--tiles", str(tiles), "--peak", str(peak), "--part"]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -237,6 +250,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peak", type=int, default=1, help="multiply the queries by this (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="number of processes (default: %(default)s)")
     parser.add_argument("--gpu", action="store_true", help="run on this machine's GPU, not on the emulated B200")
+    parser.add_argument("--library", type=Path, help="with --gpu: FlashMLA's own kernels, by lab.flashmla_gpu --build")
     parser.add_argument("--write", action="store_true", help="write the counts to lab/data/flashmla.csv")
     parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -247,6 +261,8 @@ def arguments() -> argparse.Namespace:
         parser.error("FlashMLA's tests import triton, which is not installed: pip install triton")
     if min(given.tiles, given.peak - 1, given.jobs - 1) < 0:
         parser.error("--tiles must be at least 0, --peak and --jobs at least 1")
+    if given.library is not None and not (given.gpu and given.library.is_file()):
+        parser.error(f"--library {given.library} must be a file, and needs --gpu")
     given.tiles = given.tiles or sys.maxsize
     return given
 
@@ -256,11 +272,12 @@ def main() -> int:
     given = arguments()
     tests = given.checkout.resolve() / "tests"
     if given.part is not None:
-        for each in verdicts(tests, given.part, given.jobs, given.tiles, given.peak):
+        for each in verdicts(tests, given.part, given.jobs, given.tiles, given.peak, given.library):
             print(json.dumps(asdict(each)), flush=True)
         return 0
-    found = run(tests, given.jobs, given.tiles, given.peak, given.gpu)
-    lines = table(found, given.tiles, given.peak, device(given.gpu))
+    found = run(tests, given.jobs, given.tiles, given.peak, given.gpu, given.library)
+    on = device(given.gpu) + ", FlashMLA's kernel" * (given.library is not None)
+    lines = table(found, given.tiles, given.peak, on)
     print("\n".join(" | ".join(row[name] for name in HEAD) for row in [dict(zip(HEAD, HEAD, strict=True)), *lines]))
     if given.write:
         write(lines)

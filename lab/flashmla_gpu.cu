@@ -1,10 +1,11 @@
-// FlashMLA's sparse prefill and sparse decode on Hopper as a library that takes pointers, for lab/flashmla_gpu.py.
-// decode_plan is launched once for a batch; decode and prefill are what is timed.
+// FlashMLA's attention on Hopper as a library that takes pointers, for lab/flashmla_gpu.py. decode_plan and dense_plan
+// are launched once for a batch; the other functions are what is timed.
 #include <cuda_runtime.h>
 
 #include <algorithm>
 
 #include "params.h"
+#include "sm90/decode/dense/splitkv_mla.h"
 #include "sm90/decode/sparse_fp8/splitkv_mla.h"
 #include "sm90/prefill/sparse/phase1.h"
 #include "smxx/decode/combine/combine.h"
@@ -15,11 +16,14 @@ using bf16 = cutlass::bfloat16_t;
 static const int VALUES = 512, BLOCK = 64, OVERHEAD_BLOCKS = 5;
 static const float LOG2_E = 1.44269504f;
 
+// sink and lengths, of the tokens, may be null.
 struct Prefill {
-    int tokens, heads, keys, topk;
+    int tokens, heads, width, keys, topk;
+    float scale;
     bf16 *q, *kv, *out;
     int *indices;
-    float *max_logits, *lse;
+    float *max_logits, *lse, *sink;
+    int *lengths;
 };
 
 // A cache: pages of `page` keys, of which a token lists `topk`.
@@ -39,24 +43,42 @@ struct Decode {
     Cache cache, extra;
 };
 
+// Decode over all keys of the pages that a block table lists. columns: of the table; lengths: keys of each sequence.
+struct Dense {
+    int batch, tokens, heads, pages, columns, parts, causal;
+    bf16 *q, *kv, *out;
+    float *lse, *lse_parts, *o_parts;
+    int *table, *lengths;
+    DecodingSchedMeta *plan;
+    int *splits;
+};
+
 extern "C" int decode_parts(int tokens, int heads) {
     int sms;
     cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0);
     return std::max(sms / tokens / (heads / 64), 1);
 }
 
+template <int WIDTH>
+static void run_prefill(const SparseAttnFwdParams &params) {
+    if (params.topk_length) sm90::fwd::run_fwd_phase1_kernel<WIDTH, true>(params);
+    else sm90::fwd::run_fwd_phase1_kernel<WIDTH, false>(params);
+}
+
 extern "C" int prefill(const Prefill &of, cudaStream_t stream) {
     SparseAttnFwdParams params{};
     params.s_q = of.tokens, params.s_kv = of.keys, params.h_q = of.heads, params.h_kv = 1, params.topk = of.topk;
-    params.d_qk = params.d_v = VALUES;
-    params.sm_scale = 1 / 22.627417f, params.sm_scale_div_log2 = params.sm_scale * LOG2_E;
+    params.d_qk = of.width, params.d_v = VALUES;
+    params.sm_scale = of.scale, params.sm_scale_div_log2 = of.scale * LOG2_E;
+    params.attn_sink = of.sink, params.topk_length = of.lengths;
     params.q = of.q, params.kv = of.kv, params.indices = of.indices, params.out = of.out;
     params.max_logits = of.max_logits, params.lse = of.lse, params.stream = stream;
-    params.stride_q_s_q = of.heads * VALUES, params.stride_q_h_q = VALUES;
-    params.stride_kv_s_kv = params.stride_kv_h_kv = VALUES;
+    params.stride_q_s_q = of.heads * of.width, params.stride_q_h_q = of.width;
+    params.stride_kv_s_kv = params.stride_kv_h_kv = of.width;
     params.stride_indices_s_q = params.stride_indices_h_kv = of.topk;
     cudaDeviceGetAttribute(&params.num_sm, cudaDevAttrMultiProcessorCount, 0);
-    sm90::fwd::run_fwd_phase1_kernel<512, false>(params);
+    if (of.width == 576) run_prefill<576>(params);
+    else run_prefill<512>(params);
     return cudaGetLastError();
 }
 
@@ -75,6 +97,24 @@ static void attend(const SparseAttnDecodeParams &params) {
     using namespace sm90::decode::sparse_fp8;
     if (params.h_q == 64) run_flash_splitkv_mla_fp8_sparse_kernel<MODEL, 64>(params);
     else run_flash_splitkv_mla_fp8_sparse_kernel<MODEL, 128>(params);
+}
+
+// The merge of split keys.
+template <class Step>
+static void merge(const Step &of, cudaStream_t stream) {
+    const int rows = of.tokens * of.heads;
+    CombineParams merged{};
+    merged.b = of.batch, merged.s_q = of.tokens, merged.h_q = of.heads, merged.d_v = VALUES;
+    merged.lse = of.lse, merged.out = of.out;
+    merged.stride_lse_b = rows, merged.stride_lse_s_q = of.heads;
+    merged.stride_o_b = rows * VALUES, merged.stride_o_s_q = of.heads * VALUES, merged.stride_o_h_q = VALUES;
+    merged.lse_accum = of.lse_parts, merged.o_accum = of.o_parts;
+    merged.stride_lse_accum_split = rows, merged.stride_lse_accum_s_q = of.heads;
+    merged.stride_o_accum_split = rows * VALUES, merged.stride_o_accum_s_q = of.heads * VALUES;
+    merged.stride_o_accum_h_q = VALUES;
+    merged.tile_scheduler_metadata_ptr = of.plan, merged.num_splits_ptr = of.splits, merged.num_sm_parts = of.parts;
+    merged.stream = stream;
+    smxx::decode::run_flash_mla_combine_kernel<bf16>(merged);
 }
 
 extern "C" int decode(const Decode &of, cudaStream_t stream) {
@@ -104,17 +144,39 @@ extern "C" int decode(const Decode &of, cudaStream_t stream) {
     if (of.width == 576) attend<ModelType::V32>(params);
     else attend<ModelType::MODEL1>(params);
 
-    CombineParams merged{};
-    merged.b = of.batch, merged.s_q = tokens, merged.h_q = heads, merged.d_v = VALUES;
-    merged.lse = of.lse, merged.out = of.out;
-    merged.stride_lse_b = rows, merged.stride_lse_s_q = heads;
-    merged.stride_o_b = rows * VALUES, merged.stride_o_s_q = heads * VALUES, merged.stride_o_h_q = VALUES;
-    merged.lse_accum = of.lse_parts, merged.o_accum = of.o_parts;
-    merged.stride_lse_accum_split = rows, merged.stride_lse_accum_s_q = heads;
-    merged.stride_o_accum_split = rows * VALUES, merged.stride_o_accum_s_q = heads * VALUES;
-    merged.stride_o_accum_h_q = VALUES;
-    merged.tile_scheduler_metadata_ptr = of.plan, merged.num_splits_ptr = of.splits, merged.num_sm_parts = of.parts;
-    merged.stream = stream;
-    smxx::decode::run_flash_mla_combine_kernel<bf16>(merged);
+    merge(of, stream);
+    return cudaGetLastError();
+}
+
+extern "C" int dense_plan(const Dense &of, cudaStream_t stream) {
+    GetDecodeSchedMetaParams params{};
+    params.b = of.batch, params.s_q = of.tokens, params.block_size_n = BLOCK;
+    params.fixed_overhead_num_blocks = OVERHEAD_BLOCKS, params.topk = params.extra_topk = -1;
+    params.seqlens_k_ptr = of.lengths;
+    params.tile_scheduler_metadata_ptr = of.plan, params.num_splits_ptr = of.splits, params.num_sm_parts = of.parts;
+    params.stream = stream;
+    smxx::decode::run_get_decoding_sched_meta_kernel(params);
+    return cudaGetLastError();
+}
+
+extern "C" int dense(const Dense &of, cudaStream_t stream) {
+    const int rows = of.tokens * of.heads, width = 576;
+    DenseAttnDecodeParams params{};
+    params.b = of.batch, params.s_q = of.tokens, params.q_seq_per_hk = rows;
+    params.h_q = params.q_head_per_hk = of.heads, params.h_k = 1;
+    params.d = width, params.d_v = VALUES;
+    params.num_blocks = of.pages, params.page_block_size = BLOCK, params.is_causal = of.causal;
+    params.scale_softmax = 1 / 24.0f, params.scale_softmax_log2 = params.scale_softmax * LOG2_E;
+    params.q_ptr = of.q, params.k_ptr = of.kv, params.o_ptr = of.out, params.softmax_lse_ptr = of.lse;
+    params.q_batch_stride = rows * width, params.q_row_stride = params.q_head_stride = width;
+    params.k_batch_stride = BLOCK * width, params.k_row_stride = params.k_head_stride = width;
+    params.o_batch_stride = params.o_head_stride = rows * VALUES, params.o_row_stride = VALUES;
+    params.block_table = of.table, params.block_table_batch_stride = of.columns;
+    params.seqlens_k_ptr = of.lengths;
+    params.tile_scheduler_metadata_ptr = of.plan, params.num_sm_parts = of.parts, params.num_splits_ptr = of.splits;
+    params.total_num_splits = of.batch + of.parts;
+    params.softmax_lseaccum_ptr = of.lse_parts, params.oaccum_ptr = of.o_parts, params.stream = stream;
+    sm90::run_flash_splitkv_mla_kernel<bf16>(params);
+    merge(of, stream);
     return cudaGetLastError();
 }

@@ -1,4 +1,4 @@
-"""FlashMLA's sparse prefill and decode, and this kernel, timed on a Hopper GPU.
+"""FlashMLA's prefill and decode, and this kernel, timed on a Hopper GPU.
 
 `python -m lab.flashmla_gpu LIBRARY` prints the times of both. `--build FLASHMLA CUTLASS` compiles LIBRARY
 instead, from checkouts of deepseek-ai/FlashMLA and NVIDIA/cutlass, by the nvcc of CUDA_HOME or PATH; that needs no GPU.
@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from ctypes import c_int, c_void_p
+from ctypes import c_float, c_int, c_void_p
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,16 @@ from harness.tools import tables
 from kernel.layouts import QUANTISED
 
 if TYPE_CHECKING:
-    from stages.shapes import ServedShape, Shape
+    import torch
+
+    from stages.shapes import DenseShape, ServedShape, Shape
 
 SOURCE: Final = Path(__file__).with_suffix(".cu")
 DECODES: Final = ("model1_persistent_h64", "model1_persistent_h128", "v32_persistent_h64", "v32_persistent_h128")
+PREFILL_KINDS: Final = ("k512", "k512_topklen", "k576", "k576_topklen")
 UNITS: Final = (
-    "sm90/prefill/sparse/instantiations/phase1_k512.cu",
+    *(f"sm90/prefill/sparse/instantiations/phase1_{each}.cu" for each in PREFILL_KINDS),
+    "sm90/decode/dense/instantiations/bf16.cu",
     *(f"sm90/decode/sparse_fp8/instantiations/{each}.cu" for each in DECODES),
     "smxx/decode/combine/combine.cu",
     "smxx/decode/get_decoding_sched_meta/get_decoding_sched_meta.cu",
@@ -52,8 +56,10 @@ class Arguments(ctypes.Structure):
 class Prefill(Arguments):
     """The arguments of a prefill."""
 
-    _fields_ = [(name, c_int) for name in ("tokens", "heads", "keys", "topk")] + [
-        (name, c_void_p) for name in ("q", "kv", "out", "indices", "max_logits", "lse")
+    _fields_ = [
+        *((name, c_int) for name in ("tokens", "heads", "width", "keys", "topk")),
+        ("scale", c_float),
+        *((name, c_void_p) for name in ("q", "kv", "out", "indices", "max_logits", "lse", "sink", "lengths")),
     ]
 
 
@@ -73,6 +79,16 @@ class Decode(Arguments):
     ]
 
 
+class Dense(Arguments):
+    """The arguments of a decode step over all keys of a block table's pages."""
+
+    _fields_ = [
+        *((name, c_int) for name in ("batch", "tokens", "heads", "pages", "columns", "parts", "causal")),
+        *((name, c_void_p) for name in ("q", "kv", "out", "lse", "lse_parts", "o_parts", "table", "lengths")),
+        *((name, c_void_p) for name in ("plan", "splits")),
+    ]
+
+
 class Library:
     """FlashMLA's kernels on torch's current stream. `call` raises RuntimeError with CUDA's error code."""
 
@@ -84,7 +100,7 @@ class Library:
         return int(self.functions.decode_parts(tokens, heads))
 
     def call(self, name: str, given: Arguments) -> None:
-        """Launch `prefill`, `decode_plan` or `decode`."""
+        """Launch `prefill`, `decode`, `dense`, or the plan of one of the latter."""
         import torch
 
         code = getattr(self.functions, name)(ctypes.byref(given), c_void_p(torch.cuda.current_stream().cuda_stream))
@@ -100,19 +116,49 @@ def build(flashmla: Path, cutlass: Path, nvcc: Path, library: Path) -> None:
     subprocess.run([nvcc, *options, "-o", library, SOURCE, *(csrc / unit for unit in UNITS)], check=True)
 
 
+def sparse_fwd(
+    library: Library,
+    q: torch.Tensor,
+    kv: torch.Tensor,
+    indices: torch.Tensor,
+    sm_scale: float,
+    d_v: int = 512,
+    attn_sink: torch.Tensor | None = None,
+    topk_length: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Compute `flash_mla_sparse_fwd` of FlashMLA's package by the library's kernel."""
+    (out, *statistics), launch = prefill_launch(library, q, kv, indices, sm_scale, attn_sink, topk_length)
+    launch()
+    return out, statistics[0], statistics[1]
+
+
+def prefill_launch(
+    library: Library, q: torch.Tensor, kv: torch.Tensor, indices: torch.Tensor, scale: float, *features: Any
+) -> tuple[list[torch.Tensor], Callable[[], None]]:
+    """Return out, max_logits and lse of FlashMLA's sparse prefill, and its launch. features: sink and lengths."""
+    import torch
+
+    tokens, heads, width = q.shape
+    out = torch.full((tokens, heads, 512), torch.nan, dtype=torch.bfloat16, device=q.device)
+    made = [out, *torch.empty(2, tokens, heads, dtype=torch.float32, device=q.device)]
+    given = [each if each is None else each.contiguous() for each in (q, kv, indices, *features)]
+    held = *given[:2], out, given[2], *made[1:], *given[3:]
+    pointers = (None if each is None else each.data_ptr() for each in held)
+    arguments = Prefill(tokens, heads, width, len(kv), indices.shape[-1], scale, *pointers)
+    arguments.held = held
+    return made, partial(library.call, "prefill", arguments)
+
+
 def prefill(library: Library, shape: Shape) -> tuple[Any, Callable[[], None]]:
     """Return the output and the launch of FlashMLA's sparse prefill with the sizes of a shape."""
     import torch
 
-    keys, topk, rows = 4096, shape.keys + shape.topk, (shape.tokens, shape.heads)
-    q, kv = (torch.randn(n, 512, device="cuda").bfloat16() for n in (shape.tokens * shape.heads, keys))
+    keys, topk = 4096, shape.keys + shape.topk
+    q = torch.randn(shape.tokens, shape.heads, 512, device="cuda").bfloat16()
+    kv = torch.randn(keys, 512, device="cuda").bfloat16()
     listed = torch.rand(shape.tokens, keys, device="cuda").topk(topk).indices.int()
-    out = torch.full((*rows, 512), torch.nan, dtype=torch.bfloat16, device="cuda")
-    statistics = torch.empty(2, *rows, device="cuda")
-    held = q, kv, out, listed, *statistics
-    given = Prefill(shape.tokens, shape.heads, keys, topk, *(each.data_ptr() for each in held))
-    given.held = held
-    return out, partial(library.call, "prefill", given)
+    (out, *_), launch = prefill_launch(library, q, kv, listed, 512**-0.5, None, None)
+    return out, launch
 
 
 def decode(library: Library, shape: ServedShape) -> tuple[Any, Callable[[], None]]:
@@ -141,9 +187,33 @@ def decode(library: Library, shape: ServedShape) -> tuple[Any, Callable[[], None
     return out, partial(library.call, "decode", given)
 
 
-def works(library: Library, pattern: str = "*") -> Iterator[tuple[Shape | ServedShape, Any, Callable[[], None]]]:
+def dense(library: Library, shape: DenseShape) -> tuple[Any, Callable[[], None]]:
+    """Return the output and the launch of FlashMLA's decode over all keys with the sizes of a shape."""
+    import torch
+
+    rows = shape.tokens, shape.heads
+    parts = library.parts(1, 64 * -(-shape.tokens * shape.heads // 64))
+    count = shape.batch + parts
+    q, kv, table, lengths = shape.inputs(torch.randn, "cuda")
+    out = torch.full((shape.batch, *rows, 512), torch.nan, dtype=torch.bfloat16, device="cuda")
+    lse, lse_parts = (torch.empty(n, *rows, device="cuda") for n in (shape.batch, count))
+    o_parts = torch.empty(count, *rows, 512, device="cuda")
+    plan, splits = (torch.empty(n, dtype=torch.int32, device="cuda") for n in (parts * 8, shape.batch + 1))
+    held = q, kv, out, lse, lse_parts, o_parts, table, lengths, plan, splits
+    given = Dense(
+        shape.batch, *rows, len(kv), table.shape[1], parts, int(shape.tokens > 1), *(each.data_ptr() for each in held)
+    )
+    given.held = held
+    library.call("dense_plan", given)
+    return out, partial(library.call, "dense", given)
+
+
+Work = tuple["Shape | ServedShape | DenseShape", Any, Callable[[], None]]
+
+
+def works(library: Library, pattern: str = "*") -> Iterator[Work]:
     """Yield each shape that FlashMLA computes and whose name matches, its output there, and the launch."""
-    from stages.shapes import SERVED, SHAPES
+    from stages.shapes import DENSE, SERVED, SHAPES
 
     for shape in SHAPES:
         if shape.name in PREFILLS and fnmatchcase(shape.name, pattern):
@@ -151,6 +221,9 @@ def works(library: Library, pattern: str = "*") -> Iterator[tuple[Shape | Served
     for served in SERVED:
         if served.heads >= 64 and served.layouts[0] in ("v4", "v32") and fnmatchcase(served.name, pattern):
             yield served, *decode(library, served)
+    for each in DENSE:
+        if fnmatchcase(each.name, pattern):
+            yield each, *dense(library, each)
 
 
 def times(library: Library) -> Iterator[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import product
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
@@ -125,6 +125,46 @@ class ServedShape:
         return serving.IndexedCache(held, keys.view(self.batch, self.tokens, listed))
 
 
+@dataclass(frozen=True)
+class DenseShape:
+    """One call of `kernel.serving.attention`: causal decode over all keys that a block table lists, in bf16.
+
+    keys: of a sequence, a multiple of PAGE.
+    """
+
+    name: str
+    heads: int
+    batch: int
+    tokens: int
+    keys: int
+
+    PAGE: ClassVar[int] = 64
+    QK_DIM: ClassVar[int] = 576
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of both products, for all keys."""
+        return 2.0 * self.batch * self.tokens * self.heads * (self.QK_DIM + 512) * self.keys
+
+    def call(self) -> None:
+        """Call the kernel on zeros of this shape. Only the block table is random."""
+        self.prepared(torch.zeros, "cpu")()
+
+    def prepared(self, make: Callable[..., torch.Tensor], device: str) -> Callable[[], object]:
+        """Return the call with its inputs on a device. make: torch.zeros or torch.randn."""
+        q, pages, table, lens = self.inputs(make, device)
+        return partial(serving.attention, q, serving.TableCache(pages, table, lens))
+
+    def inputs(self, make: Callable[..., torch.Tensor], device: str) -> tuple[torch.Tensor, ...]:
+        """Return q, the pages, the block table and the lengths, with pages in any order."""
+        bf16, columns = partial(make, dtype=torch.bfloat16, device=device), self.keys // self.PAGE
+        q = bf16(self.batch, self.tokens, self.heads, self.QK_DIM)
+        pages = bf16(self.batch * columns, self.PAGE, 1, self.QK_DIM)
+        table = torch.randperm(len(pages), generator=torch.Generator().manual_seed(0)).int().to(device)
+        lens = torch.full((self.batch,), self.keys, dtype=torch.int32, device=device)
+        return q, pages, table.view(self.batch, columns), lens
+
+
 def _served() -> Iterator[ServedShape]:
     """Yield decode of DeepSeek-V4's CSA and HCA layers, of V4.1's, and of V3.2's layers."""
     pairs: dict[str, tuple[Layout, Layout]] = {"bf16": ("bf16", "bf16"), "v4": ("v4", "v4"), "v41": ("v41", "v41_fp4")}
@@ -163,9 +203,16 @@ MORE = tuple(shape for shape in _EVERY if shape not in SHAPES)
 SERVED = tuple(_served())
 
 
-def find(pattern: str) -> tuple[Shape | ServedShape, ...]:
+#: Decode over all keys of a block table's pages. With 16 heads HBM limits it.
+DENSE = tuple(
+    DenseShape(f"dense-{heads}h-b{batch}-t{tokens}-k{keys}", heads, batch, tokens, keys)
+    for heads, batch, tokens, keys in ((128, 2, 1, 8192), (128, 128, 1, 4096), (128, 128, 2, 4096), (16, 128, 1, 4096))
+)
+
+
+def find(pattern: str) -> tuple[Shape | ServedShape | DenseShape, ...]:
     """Return the shapes whose names match the glob `pattern`. Raises ValueError, which lists all names."""
-    every: tuple[Shape | ServedShape, ...] = (*SHAPES, *MORE, *SERVED)
+    every: tuple[Shape | ServedShape | DenseShape, ...] = (*SHAPES, *MORE, *SERVED, *DENSE)
     known = {shape.name: shape for shape in every}
     found = tuple(shape for name, shape in known.items() if fnmatchcase(name, pattern))
     if not found:

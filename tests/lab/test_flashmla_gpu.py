@@ -29,6 +29,7 @@ def test_a_build_without_nvcc_is_bad_input(
 
 def test_arguments_have_the_sizes_of_the_source() -> None:
     """Ints come first in each structure; pointers are aligned to eight bytes."""
-    assert ctypes.sizeof(flashmla_gpu.Prefill) == 4 * 4 + 6 * 8
+    assert ctypes.sizeof(flashmla_gpu.Prefill) == 6 * 4 + 8 * 8
     assert ctypes.sizeof(flashmla_gpu.Cache) == 3 * 4 + 4 + 2 * 8
     assert ctypes.sizeof(flashmla_gpu.Decode) == 6 * 4 + 7 * 8 + 2 * 32
+    assert ctypes.sizeof(flashmla_gpu.Dense) == 7 * 4 + 4 + 10 * 8

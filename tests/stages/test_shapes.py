@@ -6,11 +6,11 @@ import pytest
 
 from harness.judge.predict import predicted
 from remote.device import Emulated
-from stages.shapes import MORE, SERVED, SHAPES, ServedShape, Shape, find
+from stages.shapes import DENSE, MORE, SERVED, SHAPES, DenseShape, ServedShape, Shape, find
 
 
 def test_names_are_their_own() -> None:
-    assert len(find("*")) == len(SHAPES + MORE) + len(SERVED)
+    assert len(find("*")) == len(SHAPES + MORE) + len(SERVED) + len(DENSE)
     assert [shape.name[8:] for shape in find("plain-hd*")] == ["64", "128", "256"]
     assert {shape.name for shape in SERVED} == {shape.name for shape in find("serve-*")}
 
@@ -35,3 +35,9 @@ def test_a_call_over_two_caches_is_a_shape() -> None:
     (found,) = predicted(Emulated(), shape.call)
     assert "v41_v41_fp4" in found.kernel
     assert found.flops >= shape.flops  # row tiles that are not full count whole
+
+
+def test_a_call_over_a_block_table_is_a_shape() -> None:
+    shape = DenseShape("", 16, 2, 2, 128)
+    (found,) = predicted(Emulated(), shape.call)
+    assert found.flops >= shape.flops
