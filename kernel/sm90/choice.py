@@ -13,12 +13,14 @@ TWO_ROWS = 128  # rows of a CTA with two consumer warpgroups
 THREE_ROWS = 192  # rows of a CTA with three
 SAME_KEYS_HEADS = 16  # from this number on, adjacent row tiles have tokens that see nearly the same keys
 #: Clusters that run at a time on an H200, by CTAs per cluster: its GPCs have 16 or 18 SMs.
-CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 32, 8: 16, 16: 7}
+CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 32, 8: 15, 16: 7}
 #: Cycles by the clock of the emulated H200, by head dim: of a launch without KV tiles, of 64 keys, and added if keys
 #: are split.
 LAUNCH = {64: 4_000, 128: 4_900, 256: 6_200, 512: 5_600}
 KEYS_64 = {64: 950, 128: 1_150, 256: 2_200, 512: 3_250}
 SPLIT = {64: 3_000, 128: 3_600, 256: 4_600, 512: 7_500}
+#: The same at head_dim 512 by parts of a Q tile's rows: an H200 merges 10 bytes a cycle of each CTA.
+SPLIT_PARTS = {1: SPLIT[512], 2: 3_500, 4: 2_000}
 
 
 def configuration(problem: Problem) -> HopperConfig:
@@ -30,17 +32,25 @@ def configuration(problem: Problem) -> HopperConfig:
     if problem.p_path not in ("auto", *get_args(PPath)):
         raise ArgumentError("p_path", repr(problem.p_path), "'tmem' or 'smem'")
     splits = SPLITS if problem.splits == "auto" else (problem.splits,)
-    return min((with_splits(problem, n) for n in splits), key=lambda each: estimate(each, problem))
+    options = [with_splits(problem, n, parts) for n in splits for parts in row_parts(problem, n)]
+    return min(options, key=lambda each: estimate(each, problem))
 
 
-def with_splits(problem: Problem, splits: int) -> HopperConfig:
-    """Return the configuration with a number of splits of the keys."""
+def row_parts(problem: Problem, splits: int) -> tuple[int, ...]:
+    """Return the numbers of parts that a Q tile's rows may have: more than one if the keys of a full tile are split."""
+    full = problem.by_token and problem.head_dim == 512 and problem.heads >= TWO_ROWS // 2
+    return tuple(SPLIT_PARTS) if full and splits > 1 else (1,)
+
+
+def with_splits(problem: Problem, splits: int, parts: int = 1) -> HopperConfig:
+    """Return the configuration with a number of splits of the keys, and of parts of a Q tile's rows."""
     return HopperConfig(
         **problem.features,
         splits=splits,
         warpgroups=warpgroups(problem, splits),
         adjacent_ctas=adjacent_ctas(problem, splits),
         small_tiles=small_tiles(problem),
+        row_parts=parts,
     )
 
 
@@ -77,5 +87,6 @@ def estimate(config: HopperConfig, problem: Problem) -> float:
     kv_tiles = -(-problem.window_keys(tokens) // config.block_n) - (-problem.compressed_keys // config.block_n)
     computing = -(-kv_tiles // config.splits) * config.block_n / 64 * KEYS_64[config.head_dim]
     if config.splits > 1:
-        return waves * (LAUNCH[config.head_dim] + SPLIT[config.head_dim] + computing)
+        merge = SPLIT_PARTS[config.row_parts] if config.head_dim == 512 else SPLIT[config.head_dim]
+        return waves * (LAUNCH[config.head_dim] + merge + computing)
     return LAUNCH[config.head_dim] + waves * computing

@@ -10,6 +10,7 @@ from cutlass import const_expr
 
 from kernel.device.combine import Combine, partial_rows
 from kernel.device.tiles import LoopInvariant
+from kernel.hardware import WARPGROUP
 from kernel.sm90.consumer import SLOTS_FREE, Consumer, sync_consumers
 from kernel.sm90.softmax import COLS, ROWS, RowSoftmax, of_row
 
@@ -31,11 +32,18 @@ class Partial(LoopInvariant):
             cute.arch.barrier(barrier_id=SLOTS_FREE, number_of_threads=cta.config.threads)
         else:
             sync_consumers()
-        for r, softmax in enumerate(self.consumer.rows):
-            own = partials[thread.q_tile * cta.config.tile_m + thread.row(r), None]
-            if (thread.column == 0) & self.consumer.stores_rows:
-                own[cta.config.head_dim], own[cta.config.head_dim + 1] = softmax.stats[0], row_sums[r]
-        self.store_u(partials)
+        if self.has_rows:
+            for r, softmax in enumerate(self.consumer.rows):
+                own = partials[thread.q_tile * cta.config.tile_m + thread.row(r), None]
+                if (thread.column == 0) & self.consumer.stores_rows:
+                    own[cta.config.head_dim], own[cta.config.head_dim + 1] = softmax.stats[0], row_sums[r]
+            self.store_u(partials)
+
+    @property
+    def has_rows(self) -> Any:
+        """True if the warp has rows of the row tile."""
+        config, warp = self.consumer.cta.config, self.consumer.thread.warp
+        return config.row_parts == 1 or warp % WARPGROUP * config.variant.rows_per_warp < config.block_m
 
     def store_u(self, partials: cute.Tensor) -> None:
         """Write the thread's columns of its rows, a pair at a time."""

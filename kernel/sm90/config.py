@@ -120,13 +120,15 @@ class HopperConfig(DeviceConfig):
 
     splits: CTAs of a cluster over which the KV tiles of a row tile are split. warpgroups: of consumers, 2 or 3; three
     need head_dim 64 and neither splits nor top-k indices. adjacent_ctas: CTAs that have adjacent row tiles and the same
-    KV tiles. small_tiles: KV tiles of 32 keys at head_dim 512, of which four are in flight, not two of 64. Raises
-    ArgumentError.
+    KV tiles. small_tiles: KV tiles of 32 keys at head_dim 512, of which four are in flight, not two of 64. row_parts:
+    above 1, a CTA has so small a part of a Q tile's rows, in the first rows of the tile; with split keys, where a
+    merge of fewer rows is worth products of rows that count for nothing. Raises ArgumentError.
     """
 
     warpgroups: int = 2
     adjacent_ctas: int = 1
     small_tiles: bool = False
+    row_parts: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,6 +146,7 @@ class HopperConfig(DeviceConfig):
         parts += ["sink"] * self.sink + ["partials"] * self.partials
         parts += ["three"] * (self.warpgroups == 3) + ["small_tiles"] * self.small_tiles
         parts += [f"adjacent{self.adjacent_ctas}"] * (self.adjacent_ctas > 1)
+        parts += [f"rows{self.block_m}"] * (self.row_parts > 1)
         return "_".join(parts + [f"splits{self.splits}"] * (self.splits > 1))
 
     # The variant.
@@ -251,7 +254,7 @@ class HopperConfig(DeviceConfig):
     @property
     def block_m(self) -> int:
         """Rows of a CTA's row tile."""
-        return self.q_tiles * self.tile_m
+        return self.q_tiles * self.tile_m // self.row_parts
 
     @property
     def o_cols(self) -> int:

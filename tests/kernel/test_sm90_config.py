@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -29,6 +30,7 @@ def every() -> list[HopperConfig]:
         HopperConfig(head_dim=64, warpgroups=3),
         *adjacent(),
         converting(),
+        *(replace(served(4), row_parts=parts) for parts in (2, 4)),
         *(served(*each) for each in product((1, 16), (0, 64))),
     ]
 
@@ -104,6 +106,16 @@ def test_adjacent_ctas_share_conversions_of_split_keys_in_a_cluster(splits: int,
     problem = kernel.Problem(head_dim=512, heads=128, keys=4096, caches=(CacheKind("v4"),), splits=splits, **SERVED)
     chosen = configuration(problem)
     assert (chosen.loading_ctas, chosen.cluster_ctas) == (loading, cluster)
+
+
+@pytest.mark.parametrize(
+    ("heads", "keys", "splits", "rows"), [(128, 256, 4, 16), (128, 1152, 8, 32), (64, 640, 16, 32), (16, 1152, 16, 64)]
+)
+def test_ctas_of_split_keys_have_few_rows_if_that_fills_idle_sms(heads: int, keys: int, splits: int, rows: int) -> None:
+    caches = CacheKind("v4"), CacheKind("v4")
+    features: dict[str, Any] = {"head_dim": 512, **SERVED, "caches": caches}
+    chosen = configuration(kernel.Problem(heads=heads, batch=2, keys=0, compressed_keys=keys, **features))
+    assert (chosen.splits, chosen.block_m) == (splits, rows)
 
 
 @pytest.mark.parametrize(("heads", "tokens", "keys"), [(64, 1, 32), (128, 1, 64), (64, 1024, 64)])
