@@ -281,22 +281,26 @@ class Grid:
             return self._time_with_work_stealing(occupancy, ghz, trace)
         times: dict[int, float] = {}
         executed: list[tuple[Work, TimedCluster, Sequence[Sm]]] = []
+        late: list[float] = []
         count, slots = len(self._indices), occupancy.slots
         together = min(occupancy.resident, -(-count * self._size // self._chip.sms))
         for work in _most(works) if count <= slots else _spread(sorted(set(works)), MAX_EXECUTED):
             index = self._indices[sampled[works.index(work)]]
             shown = trace if not executed else None
             timeline = Timeline(**self._sharing(count), trace=shown, ghz=ghz, has_code=count > slots)
-            cycles = _mean_time(timeline, index, together)
+            alone, cycles = _mean_times(timeline, index, together)
+            late.append(cycles - alone)
             times[work.instructions] = max(cycles, times.get(work.instructions, 0.0))
             executed.append((work, timeline.finished[0], timeline.sms))
         each = [_interpolated(times, works[bisect_right(sampled, i) - 1].instructions) for i in range(count)]
         if count > slots and (left := count % slots):
-            alone = min(together, -(-left * self._size // self._chip.sms))
-            if alone < together or _waits_for_memory(timeline):  # the last wave's clusters share with fewer others
+            at_last = min(together, -(-left * self._size // self._chip.sms))
+            if at_last < together or _waits_for_memory(timeline):  # the last wave's clusters share with fewer others
                 timeline = Timeline(**self._sharing(left), ghz=ghz, has_code=True)
-                faster = _mean_time(timeline, index, alone) / times[work.instructions]
+                faster = _mean_times(timeline, index, at_last)[1] / times[work.instructions]
                 each[-left:] = [cycles * min(faster, 1.0) for cycles in each[-left:]]
+        for (_, cluster, _), cycles in zip(executed, late, strict=True):
+            cluster.waits_for_hbm(cycles)
         found = _represented(executed, works, together)
         return self._with_memory(GridTime(_scheduled(each, slots), occupancy, found), ghz)
 
@@ -552,8 +556,8 @@ class Grid:
         return self._with_memory(GridTime(cycles, occupancy, executed), ghz)
 
 
-def _mean_time(timeline: Timeline, index: Dim3, together: int) -> float:
-    """Run clusters that are alike at the same time; return the mean cycles of one.
+def _mean_times(timeline: Timeline, index: Dim3, together: int) -> tuple[float, float]:
+    """Run clusters that are alike at the same time; return the mean cycles of one, by itself and with waits for others.
 
     If SMs are out of step, clusters also wait for the loads of others from HBM, at random: the closer the time that
     HBM takes for all of them is to that of a cluster which has HBM for itself, the more.
@@ -561,7 +565,7 @@ def _mean_time(timeline: Timeline, index: Dim3, together: int) -> float:
     ran = timeline.run([index] * together, together)
     alone = sum(cluster.end - cluster.start for cluster in ran) / len(ran)
     in_hbm = max(sm.awaited for sm in timeline.sms) * timeline.traffic.all / timeline.hbm_share
-    return float((alone**OUT_OF_STEP + in_hbm**OUT_OF_STEP) ** (1 / OUT_OF_STEP))
+    return alone, float((alone**OUT_OF_STEP + in_hbm**OUT_OF_STEP) ** (1 / OUT_OF_STEP))
 
 
 def _waits_for_memory(timeline: Timeline) -> bool:

@@ -83,10 +83,10 @@ def warp_names(warps: Sequence[int]) -> str:
 class Line:
     """The time of all warps of a CTA in one source line, as shares of their time.
 
-    issued: issuing instructions. stalled: between two of them, because of latencies and pipes, as scheduled for a warp
-    that is alone. waited: at barriers, for copies, and for values from L2 or HBM. conflicts: cycles per CTA that bank
-    conflicts add. wasted: bytes per CTA of global memory's sectors that no lane asked for. stalls: the shares of
-    `stalled` and `waited` by reason, the largest first.
+    issued: issuing instructions. stalled: between two of them, because of latencies and pipes; what other warps add is
+    split by issued instructions. waited: at barriers, for copies, and for values from L2 or HBM. conflicts: cycles per
+    CTA that bank conflicts add. wasted: bytes per CTA of global memory's sectors that no lane asked for. stalls: the
+    shares of `stalled` and `waited` by reason, the largest first.
     """
 
     where: str
@@ -113,7 +113,7 @@ class Places:
     def source(self, line: int) -> str:
         """Return the source line of a PTX line, "" if it is not known."""
         place = self._launch.source_place(self._instrs[line])
-        return "" if place is None else (place.caller or place).where
+        return "" if place is None else place.own_call.where
 
     def where(self, line: int) -> str:
         """Return the source line of a PTX line, or the PTX line."""
@@ -194,6 +194,12 @@ def lines(time: GridTime, segments: Sequence[Segment], places: Places) -> Sequen
             each = times / executed.together
             costs = (each * c for c in (cost.issued, cost.stalled, 0.0, cost.conflicts, cost.wasted))
             add(cost.line, *costs, reasons={cost.reason: each * cost.stalled})
+    issuing, alone = (sum(sum(sums[:count]) for sums in found.values()) for count in (1, 2))
+    others = max(sum(warp.running_cycles for warp in cta.warps) - alone, 0.0)
+    for where, sums in found.items():
+        more = others * sums[0] / max(issuing, 1.0)
+        sums[1] += more
+        stalls[where][BUSY_PIPES] += more / whole
     for warp in cta.warps:
         for (line, _), wait in warp.waits.items():
             add(line, 0.0, 0.0, wait.cycles, reasons=wait.reasons)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -127,6 +127,22 @@ class TimedCluster:
         self.running = len(self.warps)
         self.updated: dict[int, np.ndarray] = {}
         """Elements of global memory that atomics have updated, by address. The launch's memory is not changed."""
+
+    def waits_for_hbm(self, cycles: float) -> None:
+        """Let the cluster end later, and its warps wait longer for loads; warps without loads, for what they wait."""
+        self.end += cycles
+        for warp in self.warps:
+            waits = [wait for wait in warp.waits.values() if wait.what == LONG_SCOREBOARD] or [*warp.waits.values()]
+            for wait, longer in zip(waits, _split(cycles, [wait.cycles for wait in waits]), strict=True):
+                reason = max(wait.reasons, key=lambda of: wait.reasons[of], default=LONG_SCOREBOARD)
+                wait.cycles += longer
+                wait.reasons[reason] += longer
+
+
+def _split(whole: float, weights: Sequence[float]) -> list[float]:
+    """Split a number by weights, equally if all are 0."""
+    total = sum(weights)
+    return [whole * weight / total if total else whole / len(weights) for weight in weights]
 
 
 class TimedCta:

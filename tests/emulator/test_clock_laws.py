@@ -668,6 +668,10 @@ def test_each_array_is_read_from_hbm_once() -> None:
     without, beside = streamed(148 * 6), streamed(148 * 6, table=True)
     without_bytes, beside_bytes = (each.busy["HBM"] * each.cycles for each in (without, beside))
     assert without.busy["HBM"] > 0.9
+    role = without.roles[0]
+    assert (role.stalls["long scoreboard"] + role.stalls["stores"]) / role.cycles > 0.7  # HBM bounds them
+    assert role.running + sum(role.stalls.values()) == pytest.approx(role.cycles, rel=0.1)
+    assert sum(line.share for line in without.lines) == pytest.approx(1, rel=0.1)
     assert beside_bytes == pytest.approx(without_bytes, rel=0.02)
     assert beside.cycles < 1.1 * without.cycles  # its loads take time, but not of HBM
 

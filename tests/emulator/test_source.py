@@ -248,7 +248,9 @@ def test_the_line_of_an_inlined_function_is_the_first_call_outside_of_libraries(
     )
     text = kernel("waits", ".param .u64 x", body) + f'\n.file 1 "{file}"\n.file 2 "{kernels}"\n'
     (found,) = parse(text).kernels.values()
-    assert str(source_place(found, 0)) == f"{file}:1, called at {file}:3, at {kernels}:2: {shown}"
+    place = source_place(found, 0)
+    assert str(place) == f"{file}:1, called at {file}:3, at {kernels}:2: {shown}"
+    assert place is not None and place.own_call.text == shown
 
 
 def test_an_inlined_function_is_placed_at_its_calls(tmp_path: Path) -> None:

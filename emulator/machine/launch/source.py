@@ -55,16 +55,23 @@ class SourcePlace:
         within = f" in {self.function}" if self.function else ""
         return f"{'near ' * self.near}{file}:{self.line}{within}"
 
+    @property
+    def calls(self) -> list[SourcePlace]:
+        """The callers, from the nearest to the kernel."""
+        return [] if self.caller is None else [self.caller, *self.caller.calls]
+
+    @property
+    def own_call(self) -> SourcePlace:
+        """The nearest call outside of installed libraries; the nearest of all, or this place, if there is none."""
+        calls = self.calls
+        return next((call for call in calls if INSTALLED.isdisjoint(call.file.split(os.sep))), (calls or [self])[0])
+
     def __str__(self) -> str:
         if self.caller is None:
             return f"{self.where}: {self.text}"
         if not self.inlined:
             return f"{self.where}, called near {self.caller.where}: {self.text}"
-        calls = [self.caller]
-        while (call := calls[-1].caller) is not None:
-            calls.append(call)
-        own = next((call for call in calls if INSTALLED.isdisjoint(call.file.split(os.sep))), self.caller)
-        return f"{self.where}, called at {', at '.join(call.where for call in calls)}: {own.text}"
+        return f"{self.where}, called at {', at '.join(call.where for call in self.calls)}: {self.own_call.text}"
 
 
 @dataclass(frozen=True, slots=True)
