@@ -10,7 +10,10 @@ from math import inf
 from random import Random
 from typing import Any, Final
 
+import numpy as np
+
 from ..chip import LANES
+from ..ptx.syntax import Instr
 from .lane_addresses import LINE_BYTES, SECTOR_BYTES
 from .origins import Origin
 
@@ -34,13 +37,19 @@ class Site:
     """A load in the program.
 
     origin: the parameters that its address follows from. lane_bytes: what a lane loads. cached: L1 may keep it.
-    sectors: those of all lanes, if the addresses do not follow from the launch.
+    scattered: lanes load at random places. atomic: the instruction, if it is one. lanes: its addresses relative to each
+    other, None if they are random.
+    sectors, lines: those of all lanes, if the addresses do not follow from the launch.
     """
 
     origin: Origin
     lane_bytes: int
     cached: bool
     sectors: float
+    lines: float
+    scattered: bool = False
+    atomic: Instr | None = None
+    lanes: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,8 @@ class Load:
 
     lines: that L1 looks up, one a cycle. asked: bytes of their sectors. lanes: the share of lanes that load. fetched:
     bytes that L2 sends. waits: the share of the times that a warp waits for L2. wasted: bytes of requested sectors that
-    no lane asked for. spread: the probability that the lines are in both halves of L2. latency: in cycles.
+    no lane asked for. spread: the probability that the lines are in both halves of L2. latency: in cycles. updates:
+    cycles of L2 that an atomic takes all SMs, besides those of its bytes.
     """
 
     lines: float
@@ -60,6 +70,7 @@ class Load:
     wasted: float
     spread: float
     latency: float = 0.0
+    updates: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -180,7 +191,8 @@ def measured(groups: Sequence[Sequence[Cta]], sites: Mapping[int, Site], l1: flo
 def _count(total: _Totals, request: Request, site: Site, cache: L1, turn: int) -> None:
     if request.sectors is None:
         asked = site.sectors * request.lanes / LANES
-        missed, waits, lines, pieces = asked, True, asked / SECTORS, 1
+        missed, waits, lines = asked, True, site.lines * request.lanes / LANES
+        pieces = lines if lines * SECTORS > asked else 1
     else:
         asked, lines = len(request.sectors), len({sector // SECTORS for sector in request.sectors})
         missed, waits = cache.missed(request.sectors, turn) if site.cached else (asked, True)

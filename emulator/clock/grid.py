@@ -24,7 +24,8 @@ from ..machine.launch.launch import Dim3, Launch
 from ..machine.launch.statistics import LONGEST
 from ..program import Program
 from ..ptx.kinds import Kind
-from .accesses import HBM_SECTORS, L1_BYTES, RECORDED, Cta, Load, extents, footprints, measured
+from .accesses import HBM_SECTORS, L1_BYTES, RECORDED, SECTORS, Cta, Load, extents, footprints, measured
+from .atomics import of_l2
 from .chips import Chip
 from .conditions import Conditions
 from .origins import POINTER_BYTES, Origin
@@ -313,13 +314,20 @@ class Grid:
     def loads(self) -> dict[int, Load]:
         """Return the launch's ordinary loads, with their mean latencies. L1 is taken to answer like shared memory."""
         self._probed  # noqa: B018
-        chip, near = self._chip, self._chip.shared_latency
+        chip, near, spans = self._chip, self._chip.shared_latency, self._skeleton.spans(self._launch)
 
         def latency(i: int, load: Load) -> float:
             far = chip.load_latency(self._ordinary[self._skeleton.sites[i].origin].waits, load.spread)
             return load.waits * far + (1 - load.waits) * near
 
-        return {i: replace(load, latency=latency(i, load)) for i, load in self._loads.items()}
+        def updates(i: int, load: Load) -> float:
+            site = self._skeleton.sites[i]
+            if site.atomic is None:
+                return 0.0
+            words = min(spans[i].places, max(self._loadable(site.origin) / site.lane_bytes, 1.0))
+            return of_l2(site.atomic, site.lanes, load.lanes, spans[i], words)
+
+        return {i: replace(load, latency=latency(i, load), updates=updates(i, load)) for i, load in self._loads.items()}
 
     def _ordinary_loads(self, whole: Walk, index: Dim3, occupancy: Occupancy) -> dict[Origin, float]:
         """Find out what ordinary loads request; return the bytes that L2 sends for a cluster, by origin.
@@ -376,12 +384,14 @@ class Grid:
         clusters, touched = len(self._indices), 0.0
         requests, sites = whole.requests[0], self._skeleton.sites
         distinct, read = (footprints(requests, sites, n) if by_warps else {} for n in (1, HBM_SECTORS))
+        scattered = {site.origin for site in sites.values() if site.scattered}
         at_once = min(occupancy.slots, clusters)
         a_wave = float(whole.stored * at_once)
         found: dict[Origin, tuple[float, float, float]] = {}
         for origin, size in by_warps.items():
             mine = min(size, self._size * distinct.get(origin, size))
             pairs = read[origin] / distinct[origin] if distinct.get(origin) else 1.0
+            pairs = float(SECTORS) if origin in scattered else pairs  # whole lines, by the rate of HBM
             there = min(self._loadable(origin), clusters * mine * pairs)
             found[origin] = mine, pairs, there
             a_wave += min(there, at_once * mine * pairs)
@@ -405,7 +415,16 @@ class Grid:
         at = [int.from_bytes(words[i : i + POINTER_BYTES], "little") for i in origin]
         found = {known.address: known.size for each in at if (known := memory.known(each, each + 1)) is not None}
         allocated = float(sum(found.values()) or min(self._accessible(()), sum(a.size for a in memory.allocations)))
-        return min(allocated, self._extents.get(origin, inf))
+        return min(allocated, self._extents.get(origin, inf), self._regions.get(origin, inf))
+
+    @cached_property
+    def _regions(self) -> Mapping[Origin, float]:
+        """The bytes that the bounds of all addresses of an origin leave."""
+        found: dict[Origin, float] = {}
+        for i, span in self._skeleton.spans(self._launch).items():
+            site = self._skeleton.sites[i]
+            found[site.origin] = max(found.get(site.origin, 0.0), span.most + site.lane_bytes)
+        return found
 
     @property
     def shares(self) -> dict[str, float]:

@@ -30,12 +30,14 @@ class Values:
     """The values of a register in the lanes of warp 0.
 
     Unless they are exact, an unknown number that is the same in all lanes is added. strided: distances between lanes
-    are multiples of an unknown number, such as the length of a row, represented by FAR.
+    are multiples of an unknown number, such as the length of a row, represented by FAR. random: lanes loaded them from
+    memory, where they are assumed to be random numbers.
     """
 
     lanes: np.ndarray
     exact: bool = False
     strided: bool = False
+    random: bool = False
 
     @property
     def relative(self) -> np.ndarray:
@@ -51,6 +53,8 @@ class Values:
 
 FAR: Final = 4096
 """A distance for which no two lanes access the same line of global memory."""
+RANDOM: Final = np.random.default_rng(0).integers(0, 1 << 32, LANES)
+"""A number that each lane loads."""
 SAME: Final = Values(np.zeros(LANES, np.int64))
 THREADS: Final = Values(np.arange(LANES, dtype=np.int64), exact=True)
 ADDRESSING: Final = frozenset({Kind.MOVE, Kind.ADD, Kind.SUBTRACT, Kind.MULTIPLY_ADD, Kind.OR})
@@ -89,12 +93,17 @@ class LaneAddresses:
     def of(self, operand: Operand) -> np.ndarray | None:
         """Return the addresses of all lanes minus that of lane 0, None if they are not known."""
         found = self._address(operand)
-        return None if found is None or found.strided else found.relative
+        return None if found is None or found.strided or found.random else found.relative
 
     def of_lines(self, operand: Operand) -> np.ndarray | None:
         """Return the addresses like `of`, also if the lanes are only known to be in different lines."""
         found = self._address(operand)
         return None if found is None else found.relative
+
+    def scattered(self, operand: Operand) -> bool:
+        """Return True for an address that follows from numbers which lanes loaded, each its own."""
+        found = self._address(operand)
+        return found is not None and found.random and not found.uniform
 
     def _address(self, operand: Operand) -> Values | None:
         return self._values(operand.base if isinstance(operand, Address) else operand)
@@ -113,21 +122,25 @@ class LaneAddresses:
 
     def _follow(self, effect: Effect) -> None:
         """Join the values that an instruction writes with those that are known of its register."""
-        if len(effect.writes) != 1:
+        if len(effect.writes) != 1 and effect.instr.kind is not Kind.LOAD:
             self._known |= dict.fromkeys(effect.writes)
-            return
-        (register,) = effect.writes
-        if register in self._known and self._known[register] is None:
             return
         if any(isinstance(r, Reg) and r not in self._known for r in effect.reads):
             return
-        made, known = self._result(effect), self._known.get(register)
+        made = self._result(effect)
+        for register in effect.writes:
+            self._join(register, made)
+
+    def _join(self, register: Reg, made: Values | None) -> None:
+        if register in self._known and self._known[register] is None:
+            return
+        known = self._known.get(register)
         if known is None or made is None:
             self._known[register] = made
         elif not np.array_equal(known.relative, made.relative):
             self._known[register] = None
         elif known.exact and not (made.exact and np.array_equal(known.lanes, made.lanes)):
-            self._known[register] = Values(known.relative, strided=made.strided)
+            self._known[register] = Values(known.relative, strided=made.strided, random=made.random)
 
     def _result(self, effect: Effect) -> Values | None:
         """Return the values that an instruction computes, None if they are not known."""
@@ -135,8 +148,10 @@ class LaneAddresses:
         operands = instr.operands[1:]
         if kind is Kind.PARAMETER:
             return SAME
-        if kind in (Kind.LOAD, Kind.ATOMIC, Kind.SHUFFLE):
-            return SAME if "param" in instr.modifiers else None
+        if kind is Kind.LOAD:
+            return SAME if "param" in instr.modifiers else _loaded(self._address(operands[0]))
+        if kind in (Kind.ATOMIC, Kind.SHUFFLE):
+            return None
         sources = [self._values(o) for o in operands]
         if all(s is not None and s.uniform and not s.exact for s in sources) and effect.pure:
             return SAME
@@ -165,29 +180,39 @@ def _is_shared(effect: Effect, shared: Set[Reg]) -> bool:
     return instr.kind in ADDRESSING and not shared.isdisjoint(r for r in effect.reads if isinstance(r, Reg))
 
 
+def _loaded(address: Values | None) -> Values | None:
+    """Return the values that lanes load from an address: one, or a random number for each place."""
+    if address is None or address.uniform:
+        return None if address is None else SAME
+    _, places = np.unique(address.lanes, return_inverse=True)
+    return Values(RANDOM[places], exact=True, random=True)
+
+
 def _sum(a: Values, b: Values, sign: int = 1) -> Values:
-    return Values(a.lanes + sign * b.lanes, a.exact and b.exact, a.strided or b.strided)
+    return Values(a.lanes + sign * b.lanes, a.exact and b.exact, a.strided or b.strided, a.random or b.random)
 
 
 def _product(a: Values, b: Values) -> Values | None:
     if a.exact and b.exact:
-        return Values(a.lanes * b.lanes, exact=True)
+        return Values(a.lanes * b.lanes, exact=True, random=a.random or b.random)
     if a.uniform and b.uniform:
         return SAME
     if not (a.uniform or b.uniform):
         return None
     same, other = (a, b) if a.uniform else (b, a)
     if same.exact:
-        return Values(other.relative * same.lanes[0], strided=other.strided)
-    return Values(other.relative * FAR, strided=True)
+        return Values(other.relative * same.lanes[0], strided=other.strided, random=other.random)
+    return Values(other.relative * FAR, strided=True, random=other.random)
 
 
 def _bitwise(kind: Kind, a: Values, b: Values) -> Values | None:
     if a.exact and b.exact:
         other = np.clip(b.lanes, 0, 63) if kind is Kind.SHIFT_RIGHT else b.lanes
-        return Values(BITWISE[kind](a.lanes, other), exact=True)
+        return Values(BITWISE[kind](a.lanes, other), exact=True, random=a.random or b.random)
     if a.uniform and b.uniform:
         return SAME
+    if kind is Kind.AND and a.random:  # with an argument of the launch
+        return a
     return _sum(a, b) if kind is Kind.OR else None  # compilers write `or` where bits do not overlap
 
 

@@ -25,11 +25,6 @@ from .trace import Trace
 from .uncertainty import BY_WARPS, GATHERS, LAUNCH, never_compared, range_of
 
 READ_ONCE: Final = "each tensor that TMA loads is read from HBM once; repeated loads of the same bytes hit L2"
-ATOMICS: Final = ("atom.global", "red.global", "atom", "red")
-ATOMIC_CYCLES: Final = 3.5
-ATOMICS_MATTER: Final = 0.1
-"""An H200's L2 takes 3.5 cycles for each lane that adds f32 to one word, 1.45 for u32 (lab/ordinary.cu). The model
-lacks it if one lane of each warp's atomics would take more than this share of a launch."""
 HBM_MATTERS: Final = 0.25
 """HBM use below which HBM does not bound a launch; at a lower clock HBM is even less busy."""
 
@@ -93,7 +88,6 @@ def predict(
     figures |= skeleton.figures
     occupancy, used = time.occupancy, busy(chip, time, pace)
     instructions = issued(time, skeleton.segments, places)
-    atomics = occupancy.clusters * sum(instructions.get(name, 0.0) for name in ATOMICS)
     shares = timed.grid.shares | {LAUNCH: chip.launch_us * 1e-6 / pace.seconds}
     return Prediction(
         chip.name,
@@ -101,7 +95,7 @@ def predict(
         time.cycles,
         pace,
         fastest,
-        range_of(bound(used), shares[BY_WARPS], shares[LAUNCH], tuple(_missing(grid, skeleton, atomics, time))),
+        range_of(bound(used), shares[BY_WARPS], shares[LAUNCH], tuple(_missing(grid, skeleton))),
         time.used.get("flops", 0.0) * occupancy.clusters,
         time.used.get(ISSUE, 0.0) * occupancy.clusters,
         _roofline(chip, time, pace.ghz),
@@ -122,14 +116,12 @@ def predict(
     )
 
 
-def _missing(grid: Grid, skeleton: Skeleton, atomics: float, time: GridTime) -> Iterator[str]:
-    """Yield the properties of a launch that the model lacks. atomics: instructions of all warps."""
+def _missing(grid: Grid, skeleton: Skeleton) -> Iterator[str]:
+    """Yield the properties of a launch that the model lacks."""
     if grid.exceeds and (grid.shares[BY_WARPS] or grid.shares[GATHERS]):
         yield "what a full L2 drops of gathers and ordinary loads"
     if skeleton.polls:
         yield "waiting for other CTAs through global memory"
-    if ATOMIC_CYCLES * atomics > ATOMICS_MATTER * time.cycles:
-        yield "contention of atomics in L2"
 
 
 def _roofline(chip: Chip, time: GridTime, ghz: float) -> Roofline | None:

@@ -199,7 +199,7 @@ def lines(time: GridTime, segments: Sequence[Segment], places: Places) -> Sequen
     for where, sums in found.items():
         more = others * sums[0] / max(issuing, 1.0)
         sums[1] += more
-        stalls[where][BUSY_PIPES] += more / whole
+        stalls[where].update({BUSY_PIPES: more / whole})
     for warp in cta.warps:
         for (line, _), wait in warp.waits.items():
             add(line, 0.0, 0.0, wait.cycles, reasons=wait.reasons)

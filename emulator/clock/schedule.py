@@ -73,6 +73,7 @@ class Node:
     due: the first operation that needs this node.
     loaded, asked, wasted: the bytes of global memory that L2 sends, that lanes ask for, and the rest of the sectors.
     origin: the parameters that their address follows from. waits: the share of its executions that wait for L2.
+    updates: cycles of L2 that an atomic takes all SMs.
     conflicts: the cycles that bank conflicts add.
     flops: of mma.sync.
     slack: the cycles by which its result may be late before anything waits for it.
@@ -94,6 +95,7 @@ class Node:
     loaded: float = 0.0
     origin: Origin = NOWHERE
     waits: float = 0.0
+    updates: float = 0.0
     wasted: float = 0.0
     asked: float = 0.0
     conflicts: float = 0.0
@@ -267,8 +269,10 @@ def _node(effect: Effect, after: dict[int, float | None], operation: bool, foldi
     """Return the node of an instruction that remains."""
     node = Node(*folding.cost(effect, operation), after, operation, line=effect.instr.line)
     node.loaded, node.wasted = folding.loaded(effect)
+    if node.loaded:
+        node.origin, node.waits, node.updates = folding.origin(effect), folding.waits(effect), folding.updates(effect)
     if is_global_load(effect.instr, folding.lanes):
-        node.origin, node.asked, node.waits = folding.origin(effect), folding.asked(effect), folding.waits(effect)
+        node.asked = folding.asked(effect)
     node.flops = folding.flops(effect)
     if not operation:
         node.remote, node.conflicts = folding.is_remote(effect), folding.conflicts(effect, node.width)
@@ -326,7 +330,7 @@ def segments(
     parts = [[0.0] * len(PIPES) for _ in range(count)]
     over = [[0.0] * len(PIPES) for _ in range(count)]
     asked = sum(node.asked for _, node in pending)
-    loaded, flops = [defaultdict[Origin, list[tuple[float, float]]](list) for _ in range(count)], 0.0
+    loaded, flops = [defaultdict[Origin, list[tuple[float, float, float]]](list) for _ in range(count)], 0.0
     whole = defaultdict[Origin, float](float)
     carried: list[list[tuple[int, float]]] = [[] for _ in range(count)]
     slack, used = [inf] * count, [inf] * count
@@ -338,7 +342,7 @@ def segments(
         if node.carried:
             carried[i].append((node.line, at + node.latency - ends))
         if node.loaded:
-            loaded[i][node.origin].append((node.loaded, node.waits))
+            loaded[i][node.origin].append((node.loaded, node.waits, node.updates))
             whole[node.origin] += node.loaded
             if not node.carried:
                 used[i] = min(used[i], at + node.latency + node.slack - ends)
@@ -351,7 +355,7 @@ def segments(
         Slice(
             min(SLICE, end - start - SLICE * i),
             tuple((p, c, o) for p, (c, o) in enumerate(zip(part, over[i], strict=True)) if c),
-            tuple((origin, sum(b for b, _ in some), sum(w for _, w in some)) for origin, some in loaded[i].items()),
+            tuple((origin, *_totals(some)) for origin, some in loaded[i].items()),
             0.0 if slack[i] == inf else slack[i],
             max(used[i], 0.0),
             tuple(_within(waits, start + SLICE * i, min(start + SLICE * (i + 1), end))),
@@ -360,6 +364,11 @@ def segments(
         for i, part in enumerate(parts)
     )
     return [Segment(first, slices, end - start, tuple(demand), tuple(whole.items()), flops, tuple(lines), asked=asked)]
+
+
+def _totals(some: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
+    first, second, third = zip(*some, strict=True)
+    return sum(first), sum(second), sum(third)
 
 
 Waits = list[tuple[float, float, int]]

@@ -18,6 +18,7 @@ from ..isa.tcgen05_ld_st import REGISTERS_A_REPEAT
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg
 from .accesses import Load, Site
+from .atomics import of_shared
 from .chips import Chip
 from .lane_addresses import LINE_BYTES, SECTOR_BYTES, LaneAddresses, lines, sectors, wavefronts
 from .origins import Origin, Origins
@@ -63,8 +64,8 @@ class Slice:
     """At most SLICE cycles of a schedule.
 
     demands: (pipe, cycles of use, how many of these may lie after the slice's end) for each pipe.
-    loaded: bytes of global memory that a warp's loads read, by the parameters that their addresses follow from, and the
-    mean number of these loads that wait for L2.
+    loaded: bytes of global memory that a warp's loads read, by the parameters that their addresses follow from, the
+    mean number of these loads that wait for L2, and cycles of L2 that atomics among them take all SMs.
     slack: cycles of the schedule after the slice before the first use of what its LSU instructions load. used: the
     same for its loads of global memory, with their latency.
     awaited: the waits in the slice for values from L2 or HBM: (PTX line of the instruction that waits, cycles, whether
@@ -74,7 +75,7 @@ class Slice:
 
     cycles: float
     demands: tuple[tuple[int, float, float], ...]
-    loaded: tuple[tuple[Origin, float, float], ...] = ()
+    loaded: tuple[tuple[Origin, float, float, float], ...] = ()
     slack: float = 0.0
     used: float = 0.0
     awaited: tuple[tuple[int, float, bool], ...] = ()
@@ -147,6 +148,9 @@ class Folding:
             self._tested.update(effect.writes)
         is_test = effect.instr.kind is Kind.COMPARE and not self._tested.isdisjoint(effect.reads)
         self._tests += is_test
+        constant = effect.instr.kind is Kind.LOAD and "const" in effect.instr.modifiers
+        if constant and (at := self._lanes.of(effect.instr.operands[1])) is not None and not at.any():
+            return True  # an operand of the instruction that uses it
         folded = not self._tested.isdisjoint(effect.writes) or (is_test and self._tests % BITS_A_TEST != 1)
         joins = later is not None and _joins_next(effect, later, self._joined, self._chip)
         return folded or _timing(effect) is Timing.FREE or joins
@@ -182,7 +186,7 @@ class Folding:
         timing = _timing(effect)
         if operation and effect.instr.kind is not Kind.LOAD and timing is not Timing.TENSOR_MEMORY:
             return ISSUE, 1.0, 1.0
-        if effect.instr.kind is Kind.WARP_MMA:
+        if _is_product(effect.instr):
             return WARP_MMA, *self._warp_mma(effect.instr)
         scales = timing is Timing.ADD and not self._joined.isdisjoint(effect.reads)
         if timing is Timing.MEMORY:
@@ -192,19 +196,24 @@ class Folding:
     def loaded(self, effect: Effect) -> tuple[float, float]:
         """Return (bytes that L2 sends for a warp's load, bytes of requested sectors that no lane asked for).
 
-        A generic address is of global memory unless it is known to be of shared.
+        An atomic takes as many. A generic address is of global memory unless it is known to be of shared.
         """
-        if not is_global_load(effect.instr, self._lanes):
-            return 0.0, 0.0
         if (known := self._loading.known.get(id(effect))) is not None:
             return known.fetched, known.wasted
+        if not is_global_load(effect.instr, self._lanes):
+            return 0.0, 0.0
         site = site_of(effect.instr, self._lanes, self._loading.origins)
         return SECTOR_BYTES * site.sectors, max(SECTOR_BYTES * site.sectors - LANES * site.lane_bytes, 0.0)
 
     def waits(self, effect: Effect) -> float:
         """Return the share of the executions of a load of global memory that wait for L2."""
         known = self._loading.known.get(id(effect))
-        return 1.0 if known is None else known.waits
+        return float(effect.instr.kind is not Kind.REDUCTION) * (1.0 if known is None else known.waits)
+
+    def updates(self, effect: Effect) -> float:
+        """Return the cycles of L2 that an atomic takes all SMs, besides those of its bytes."""
+        known = self._loading.known.get(id(effect))
+        return 0.0 if known is None else known.updates
 
     def asked(self, effect: Effect) -> float:
         """Return the bytes that the lanes of a warp load from global memory."""
@@ -214,7 +223,7 @@ class Folding:
 
     def origin(self, effect: Effect) -> Origin:
         """Return the parameters that the address of a load follows from."""
-        return self._loading.origins.of(effect.instr.operands[1])
+        return self._loading.origins.of(addressed_by(effect.instr))
 
     def is_remote(self, effect: Effect) -> bool:
         """Return True for an access whose value comes from L2 or HBM."""
@@ -230,13 +239,18 @@ class Folding:
 
     def flops(self, effect: Effect) -> float:
         """Return the flops of an mma.sync, 0 of anything else."""
-        return _flops(effect.instr) if effect.instr.kind is Kind.WARP_MMA else 0.0
+        return _flops(effect.instr) if _is_product(effect.instr) else 0.0
 
     def _warp_mma(self, instr: Instr) -> tuple[float, float]:
         """Return (cycles of use, latency) of an mma.sync. Twice the bits of an operand take twice the cycles."""
         bits = OPERAND_BITS.get(instr.modifiers[-3], BF16_BITS)
         cycles = SUB_PARTITIONS * _flops(instr) * bits / BF16_BITS / self._chip.warp_mma_flops_per_cycle
         return cycles, self._chip.warp_mma_latency
+
+
+def _is_product(instr: Instr) -> bool:
+    """Return True for mma.sync and wmma.mma."""
+    return instr.kind is Kind.WARP_MMA or instr.opcode == "wmma.mma"
 
 
 def _flops(instr: Instr) -> float:
@@ -343,7 +357,10 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
     count, width = _shape(instr)
     peer, near = _is_peer(instr), _is_shared(instr, lanes)
     cycles = least = _least_cycles(instr, chip)
-    addressed = _addressed(instr)
+    addressed = addressed_by(instr)
+    if load is not None and instr.kind is not Kind.LOAD:
+        cycles = max(load.asked / SECTOR_BYTES, 1.0)  # an SM sends a sector a cycle
+        return LSU, cycles, cycles + load.latency * (instr.kind is Kind.ATOMIC)
     if load is not None:
         given = min(load.asked, LANES * count * width * load.lanes)
         cycles = max(load.lines, least * load.lanes, given / chip.l1_bytes_per_cycle)
@@ -353,6 +370,10 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
             cycles = float(wavefronts(addresses[: MATRIX_ROWS * count], MATRIX_ROW_BYTES))
         else:
             cycles = float(wavefronts(addresses, count * width))
+    updates = near and not peer and instr.kind in (Kind.ATOMIC, Kind.REDUCTION)
+    if updates and (addresses := lanes.of_lines(addressed)) is not None:
+        cycles, loop = of_shared(instr, addresses)
+        return LSU, cycles, loop or cycles + chip.shared_latency * (instr.kind is Kind.ATOMIC)
     local = not OWN_SPACES.isdisjoint(instr.modifiers)
     if not near and not local and (addresses := lanes.of_lines(addressed)) is not None:
         cycles = max(cycles, float(lines(addresses, count * width)))
@@ -369,29 +390,43 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
 
 def is_global_load(instr: Instr, lanes: LaneAddresses) -> bool:
     """Return True for a load of global memory, as far as the PTX shows it."""
+    return instr.kind is Kind.LOAD and _is_global(instr, lanes)
+
+
+def is_global_atomic(instr: Instr, lanes: LaneAddresses) -> bool:
+    """Return True for an atomic of global memory, as far as the PTX shows it."""
+    return instr.kind in (Kind.ATOMIC, Kind.REDUCTION) and _is_global(instr, lanes)
+
+
+def _is_global(instr: Instr, lanes: LaneAddresses) -> bool:
     other = any(m.startswith(OTHER_SPACES) for m in instr.modifiers)
-    return instr.kind is Kind.LOAD and not other and not lanes.in_shared(instr.operands[1])
+    return not other and not lanes.in_shared(addressed_by(instr))
 
 
 def site_of(instr: Instr, lanes: LaneAddresses, origins: Origins) -> Site:
     """Return a load of global memory as a site of requests."""
     count, width = _shape(instr)
-    size, _ = touched(instr, lanes)
-    cached = PAST_L1.isdisjoint(instr.modifiers)
-    return Site(origins.of(instr.operands[1]), count * width, cached, size / SECTOR_BYTES)
+    size, whole = touched(instr, lanes)
+    address = addressed_by(instr)
+    origin, bytes_, random = origins.of(address), count * width, lanes.scattered(address)
+    if instr.kind is Kind.LOAD:
+        cached = PAST_L1.isdisjoint(instr.modifiers)
+        return Site(origin, bytes_, cached, size / SECTOR_BYTES, float(whole), random)
+    known = None if random else lanes.of_lines(address)
+    return Site(origin, bytes_, False, size / SECTOR_BYTES, float(whole), random, instr, known)
 
 
 def touched(instr: Instr, lanes: LaneAddresses) -> tuple[int, int]:
     """Return (bytes of the sectors, lines) of global memory that a warp's access touches."""
     count, width = _shape(instr)
-    addresses = lanes.of_lines(_addressed(instr))
+    addresses = lanes.of_lines(addressed_by(instr))
     if addresses is None:
         asked = LANES * count * width
         return asked, -(-asked // LINE_BYTES)
     return SECTOR_BYTES * sectors(addresses, count * width), lines(addresses, count * width)
 
 
-def _addressed(instr: Instr) -> Operand:
+def addressed_by(instr: Instr) -> Operand:
     """Return the address of a memory access."""
     return next((operand for operand in instr.operands if isinstance(operand, Address)), instr.operands[0])
 
@@ -399,7 +434,7 @@ def _addressed(instr: Instr) -> Operand:
 def _is_shared(instr: Instr, lanes: LaneAddresses) -> bool:
     """Return True for an access to shared memory, as far as the PTX shows it."""
     named = instr.kind in MATRIX_ACCESSES or any(m.startswith("shared") for m in instr.modifiers)
-    return named or lanes.in_shared(_addressed(instr))
+    return named or lanes.in_shared(addressed_by(instr))
 
 
 def _is_peer(instr: Instr) -> bool:

@@ -6,12 +6,14 @@ only if one of these depends on it. All other instructions become segments, whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 
 from ..engine.effects import Effect, effects, registers
 from ..isa.registry import Handler
+from ..machine.launch.launch import Launch
 from ..ptx.flow import BasicBlock, Flow, predecessors, reachable
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Kernel, Operand, Reg
@@ -36,7 +38,8 @@ from .outcomes import Recording
 from .polls import without_polls
 from .registers import Registers, estimated
 from .schedule import Between, Scheduler
-from .segment import FLOATS, Loading, Segment, is_global_load, site_of, touched
+from .segment import FLOATS, Loading, Segment, addressed_by, is_global_atomic, is_global_load, site_of, touched
+from .spans import Span, spans
 from .spins import repeats
 
 PREDICATED = 8
@@ -45,6 +48,8 @@ PREDICATED_SIDE = 16
 """The maximum length of each side of a branch with two that ptxas is assumed to predicate. It does so with guarded
 loads of ThunderKittens of 13 PTX instructions (four of them moves and branches), and loads all before it stores one."""
 LOADS = frozenset({Kind.LOAD, Kind.ATOMIC})
+NO_REDUCTIONS = frozenset({"exch", "cas", "acquire", "acq_rel"})
+"""The modifiers of `atom` that `red` does not have."""
 MATRICES = frozenset({Kind.TENSOR_LOAD, Kind.MATRIX_LOAD, Kind.WARP_MMA})
 
 
@@ -57,7 +62,8 @@ class Skeleton:
     without these they are taken to be false.
     figures: the names of the chip's figures that the segments depend on.
     registers: returns the registers of a thread.
-    sites: the ordinary loads whose requests it records, by their index, instead of segments. Empty: it has segments.
+    sites: the ordinary loads and atomics whose requests it records, by their index, instead of segments. Empty: it has
+    segments. spans: returns the spans of their addresses in a launch.
     """
 
     kernel: Kernel
@@ -68,6 +74,7 @@ class Skeleton:
     figures: frozenset[str]
     registers: Callable[[], Registers]
     sites: Mapping[int, Site]
+    spans: Callable[[Launch], Mapping[int, Span]]
 
 
 class Analysis:
@@ -79,6 +86,7 @@ class Analysis:
     def __init__(self, kernel: Kernel, variables: Mapping[str, int]) -> None:
         kernel, found, self.polls = without_polls(kernel, variables)
         kernel, found = _changed(with_early_waits(kernel, found), kernel, found, variables)
+        kernel, found = _changed(_with_reductions(kernel, found), kernel, found, variables)
         self.lanes = LaneAddresses(found)
         self.kernel, self.found = _changed(_with_named_stores(kernel, found, self.lanes), kernel, found, variables)
         self.variables, self.origins, self.sliced = variables, Origins(self.found), _Slice(self.found)
@@ -91,7 +99,7 @@ def skeleton(of: Analysis, chip: Chip, loads: Mapping[int, Load] | None = Mappin
     global memory, if it has any.
     """
     kernel, found, lanes, origins, sliced = of.kernel, of.found, of.lanes, of.origins, of.sliced
-    sites = {} if loads is not None else _sites(found, lanes, origins)
+    sites = {} if loads is not None else _sites(found, lanes, origins, sliced.keep)
     keep, addressed, guarded = sliced.with_addresses(sites)
     operations = {i: made for i in keep if (made := operation(found[i].instr)) is not None}
     alone = {
@@ -124,7 +132,7 @@ def skeleton(of: Analysis, chip: Chip, loads: Mapping[int, Load] | None = Mappin
         if i in passed:
             instrs.append(Instr(PASS, (), (*map(Imm, passed[i]),), None, instr.line, f"{PASS} {passed[i]}"))
         if i in sites:
-            address = (instr.operands[1],) if i in addressed else ()
+            address = (addressed_by(instr),) if i in addressed else ()
             guard = instr.guard if i in guarded else None
             instrs.append(Instr(ACCESS, (), (Imm(i), *address), guard, instr.line, f"{ACCESS} {i}"))
         if i in operations:
@@ -153,14 +161,37 @@ def skeleton(of: Analysis, chip: Chip, loads: Mapping[int, Load] | None = Mappin
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
     decided = tuple(kernel.instrs[i] for i in recording.compared)
     names = frozenset(figures)
-    return Skeleton(
-        left, tuple(segments), decided, recording, of.polls, names, lambda: estimated(kernel, found, flow), sites
-    )
+    spanned = partial(_spans, found, sites)
+    registers_of = partial(estimated, kernel, found, flow)
+    return Skeleton(left, tuple(segments), decided, recording, of.polls, names, registers_of, sites, spanned)
 
 
-def _sites(found: Sequence[Effect], lanes: LaneAddresses, origins: Origins) -> dict[int, Site]:
-    """Return the loads of global memory, by index."""
-    return {i: site_of(e.instr, lanes, origins) for i, e in enumerate(found) if is_global_load(e.instr, lanes)}
+def _sites(found: Sequence[Effect], lanes: LaneAddresses, origins: Origins, performed: Set[int]) -> dict[int, Site]:
+    """Return the loads and atomics of global memory, by index, but for atomics that are performed."""
+    return {
+        i: site_of(e.instr, lanes, origins)
+        for i, e in enumerate(found)
+        if is_global_load(e.instr, lanes) or (is_global_atomic(e.instr, lanes) and i not in performed)
+    }
+
+
+def _spans(found: Sequence[Effect], sites: Collection[int], launch: Launch) -> Mapping[int, Span]:
+    """Return the spans of the addresses of sites in a launch."""
+    of = spans(found, launch)
+    return {i: of(addressed_by(found[i].instr)) for i in sites}
+
+
+def _with_reductions(kernel: Kernel, found: Sequence[Effect]) -> Kernel:
+    """Return a kernel with `red` for each `atom` whose result nothing reads, as ptxas has it."""
+    read = {register for effect in found for register in effect.reads}
+
+    def reduced(effect: Effect, instr: Instr) -> Instr:
+        unread = instr.kind is Kind.ATOMIC and read.isdisjoint(effect.writes)
+        if not unread or not NO_REDUCTIONS.isdisjoint(instr.modifiers):
+            return instr
+        return replace(instr, opcode="red", operands=instr.operands[1:])
+
+    return replace(kernel, instrs=tuple(map(reduced, found, kernel.instrs)))
 
 
 def _passed(regions: Iterable[_Region], sites: Iterable[int]) -> dict[int, list[int]]:
@@ -360,7 +391,7 @@ class _Slice:
         for i in loads:
             instr = self._found[i].instr
             guard = () if instr.guard is None else (instr.guard[0],)
-            wanted: tuple[Iterable[Operand], ...] = registers(instr.operands[1]), guard
+            wanted: tuple[Iterable[Operand], ...] = registers(addressed_by(instr)), guard
             for found, operands in zip(known, wanted, strict=True):
                 of = [r for r in operands if isinstance(r, Reg)]
                 behind = reachable(self._writing(of), lambda at: self._writing(self._needed(at)))

@@ -360,17 +360,18 @@ class Timeline:
         for line, left in part.carried:
             warp.carried[line] = end + left + more
 
-    def _load_by_warp(self, warp: TimedWarp, now: float, loaded: Iterable[tuple[Origin, float, float]]) -> float:
+    def _load_by_warp(self, warp: TimedWarp, now: float, loaded: Iterable[tuple[Origin, float, float, float]]) -> float:
         """Load bytes by ordinary loads; return by how much they take longer than their latency in the segment.
 
         Those that L1 answers take no longer.
         """
         chip, sm, more = self.chip, warp.sm, 0.0
-        for origin, size, loads in loaded:
+        for origin, size, loads, updates in loaded:
             share = self.ordinary.get(origin, EVERYTHING)
             latency, in_hbm = chip.load_latency(share.waits), size * share.hbm
-            sm.l2 = max(sm.l2, now - self.burst_cycles) + size / self.l2_share
-            sm.use("L2 bytes", size)
+            taken = max(size / self.l2_share, updates * self._sharers)
+            sm.l2 = max(sm.l2, now - self.burst_cycles) + taken
+            sm.use("L2 bytes", taken * self.l2_share)
             more = max(more, sm.l2 - now - latency)
             if in_hbm:
                 self._move(sm, now, in_hbm, self.burst_cycles)
