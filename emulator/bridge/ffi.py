@@ -27,6 +27,7 @@ PROVIDER: Final = "cutlass.cutlass_dsl.tvm_ffi_provider"
 SYMBOL: Final = "__tvm_ffi_"
 """Prefix of the function in an object file."""
 _functions: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+_object_code: weakref.WeakKeyDictionary[Any, bytes] = weakref.WeakKeyDictionary()
 
 
 class Host:
@@ -47,10 +48,12 @@ def ffi_object_code(compiled: Any) -> bytes:
     """Return the object file of a compiled or restored function."""
     if (saved := getattr(compiled, "saved", None)) is not None:
         return bytes(saved.host)
-    from cutlass._mlir._mlir_libs._cutlass_ir import _aot_support  # type: ignore[attr-defined]
+    if compiled not in _object_code:
+        from cutlass._mlir._mlir_libs._cutlass_ir import _aot_support  # type: ignore[attr-defined]
 
-    code: bytes = _aot_support.export_module_to_bytes(compiled.ir_module, format="o", opt_level=3, enable_pic=True)
-    return code
+        made = _aot_support.export_module_to_bytes(compiled.ir_module, format="o", opt_level=3, enable_pic=True)
+        _object_code[compiled] = made
+    return _object_code[compiled]
 
 
 def linked(code: bytes) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -10,11 +11,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache, wraps
+from functools import wraps
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Final
 
 from ..chip import DEVICE
+from ..garbage import uncollected
 from ..patching import Patches
 from ..progress import doing
 from . import ffi
@@ -49,7 +51,7 @@ def keep_ptx() -> None:
             os.environ.setdefault(f"{prefix}_DUMP_DIR", _scratch.name)
             warnings.filterwarnings("ignore", message=CACHE_WARNING)
     Patches().when_imported("cutlass", record_shared_arrays)
-    Patches().when_imported("cutlass", remember_positions)
+    Patches().when_imported("cutlass", hasten_tracing)
 
 
 SCRATCH = "emulator-ptx-"
@@ -138,17 +140,33 @@ def cutedsl_calls() -> Iterator[None]:
         yield
 
 
-def remember_positions(_cutlass: ModuleType) -> None:
-    """Make CuTeDSL remember the source position and module of a frame, which it finds anew for every operation.
+def hasten_tracing(_cutlass: ModuleType) -> None:
+    """Make CuTeDSL remember the source position, module and location of a frame, which it finds for every operation.
 
-    That takes 15% of a compile. Versions with other internals are left alone.
+    The garbage collector waits while a kernel is traced: it would traverse torch and CuTeDSL again and again. All that
+    takes a third of the tracing. Versions with other internals are left alone.
     """
-    from cutlass._mlir_helpers import op
+    with contextlib.suppress(ImportError, AttributeError):
+        from cutlass._mlir_helpers import op
+        from cutlass.base_dsl.dsl import BaseDSL
 
-    if hasattr(op, "_fast_frameinfo"):
-        op._fast_frameinfo = _remembered(op._fast_frameinfo)
-    if hasattr(op, "_is_framework_module"):
-        op._is_framework_module = lru_cache(maxsize=None)(op._is_framework_module)
+        trace = BaseDSL.generate_original_ir
+        locations: dict[tuple[int, int], tuple[Any, Any]] = {}
+
+        @wraps(trace)
+        def traced(*args: Any, **kwargs: Any) -> Any:
+            try:
+                with uncollected():
+                    return trace(*args, **kwargs)
+            finally:
+                locations.clear()
+
+        for_good = Patches()
+        for_good.set(op, "_fast_frameinfo", _remembered(op._fast_frameinfo))
+        for_good.set(op, "_is_framework_stack_frame", _remembered(op._is_framework_stack_frame))
+        location = _located_once(op._get_location_from_frame_info, locations)
+        for_good.set(op, "_get_location_from_frame_info", location)
+        for_good.set(BaseDSL, "generate_original_ir", traced)
 
 
 def _remembered(find: Any) -> Any:
@@ -163,3 +181,17 @@ def _remembered(find: Any) -> Any:
         return known[key][1]
 
     return remembered
+
+
+def _located_once(find: Any, known: dict[tuple[int, int], tuple[Any, Any]]) -> Any:
+    """Return a function that makes one location of a position in each of MLIR's contexts, and keeps it in `known`."""
+    from cutlass._mlir.ir import Context  # type: ignore[attr-defined]
+
+    @wraps(find)
+    def located(position: Any) -> Any:
+        key = id(Context.current), id(position)
+        if key not in known:
+            known[key] = position, find(position)  # a location keeps its context alive
+        return known[key][1]
+
+    return located

@@ -424,6 +424,7 @@ def test_cutedsl_remembers_positions_as_python_has_them() -> None:
     from cutlass._mlir_helpers import op
 
     def both(frame: FrameType) -> tuple[inspect.Traceback, inspect.Traceback]:
+        assert not op._is_framework_stack_frame(frame)
         return op._fast_frameinfo(frame), inspect.getframeinfo(frame)
 
     places = []
@@ -432,3 +433,17 @@ def test_cutedsl_remembers_positions_as_python_has_them() -> None:
         places.append(both(sys._getframe()))
     assert len({found.positions for found, _ in places}) == 2
     assert all(found == right and found.positions == right.positions for found, right in places)
+
+
+def test_a_location_is_made_once_in_each_context_of_mlir() -> None:
+    from cutlass._mlir.ir import Context  # type: ignore[attr-defined]
+    from cutlass._mlir_helpers import op
+
+    here = op._fast_frameinfo(sys._getframe())
+    there = op._fast_frameinfo(sys._getframe())
+    with Context() as first:
+        made = [op._get_location_from_frame_info(each) for each in (here, there, here)]
+    with Context() as second:
+        other = op._get_location_from_frame_info(here)
+    assert made[0] is made[2] and made[0] is not made[1]
+    assert made[0].context is first and other.context is second and str(other) == str(made[0])
