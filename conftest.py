@@ -1,6 +1,7 @@
 """Skip tests whose program is missing, with the package to install. With FMHA_NO_SKIPS set (CI) they fail instead."""
 
 import gc
+import itertools
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -54,11 +55,33 @@ def of_another_mode(item: pytest.Item) -> bool:
     )
 
 
+#: Files whose tests the workers begin with, or one would run them when all others have ended.
+LONGEST = ("test_milestones.py", "test_sm90_cases.py")
+#: Folders of tests that compile the kernel. They come last, and find what the run of all milestones has compiled.
+COMPILING = {"kernel", "flash_mla", "stages", "lab"}
+
+
+def in_order(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Order tests for the workers of xdist, each of which begins with an equal part of the list."""
+    first = [item for name in LONGEST for item in items if item.path.name == name]
+    parts = [first[worker::workers] for worker in range(workers)]
+    compiling: list[pytest.Item] = []
+    for _, group in itertools.groupby(items, lambda item: item.path):
+        tests = list(group)
+        if tests[0].path.name not in LONGEST:
+            (compiling if tests[0].path.parent.name in COMPILING else min(parts, key=len)).extend(tests)
+    for part in parts:
+        count = max(0, len(items) // workers - len(part))
+        part += compiling[:count]
+        del compiling[:count]
+    return [*itertools.chain(*parts), *compiling]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests with a marker of ON_REQUEST unless the marker expression, or the command by their id, names them.
 
-    The longest test comes first, or all other workers would end before it.
+    Order the others.
     """
     selected: list[pytest.Item] = []
     deselected: list[pytest.Item] = []
@@ -69,4 +92,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         named = item.nodeid in config.args
         (selected if named or marker in config.option.markexpr else deselected).append(item)
     config.hook.pytest_deselected(items=deselected)
-    items[:] = sorted(selected, key=lambda item: item.path.name != "test_milestones.py")
+    items[:] = in_order(selected, getattr(config, "workerinput", {}).get("workercount", 1))

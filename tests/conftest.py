@@ -102,11 +102,6 @@ def make_project(path: Path) -> Project:
     return project
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Judge all milestones first: it takes longest, and other tests find the kernels that it compiled."""
-    items.sort(key=lambda item: item.path.name != "test_milestones.py")
-
-
 @pytest.fixture
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide a repository with the checked out commit alone: no `accepted` of this clone is in it."""
