@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -67,6 +68,7 @@ class Program:
             warp.registers = file
             there = ALL_LANES >> LANES - min(LANES, x * y * z - LANES * warp.index)
             warp.pc, warp.stack, warp.meet, warp.leaves = 0, [], EXIT, self._code.flow.leaves
+            warp.passed = defaultdict(int)
             warp.ended = warp.absent = ALL_LANES & ~there
             resume(warp, there)
         each = len(warps) // len({warp.cta for warp in warps})
@@ -82,7 +84,7 @@ class Program:
         if warp.taint is not None and not self._stepwise.go_on(warp):
             return
         code = self._code
-        functions, counts = code.functions, code.counts
+        functions, counts, starts = code.functions, code.counts, code.starts
         pc = warp.pc
         try:
             while True:
@@ -91,6 +93,7 @@ class Program:
                 if following == BLOCKED:
                     return
                 warp.executed += counts[pc]
+                warp.passed[starts[pc]] += 1
                 pc = following
                 if pc == warp.meet:
                     pc = rejoin(warp, pc)
@@ -186,6 +189,7 @@ class Stepwise:
                 done -= block.end - block.start
         done += at - block.start
         warp.executed += done
+        warp.passed[blocks[pc].start] += 1
         warp.taint = TaintTracker(warp, self.code.placement.slots, warp.registers, self._choice)
         (warp.registers,) = RegisterFiles(1, self.code.file_bytes).of_warps
         _copy(warp.taint.whole, whole, warp.registers, self.code, all_registers=True)
@@ -212,6 +216,7 @@ class Stepwise:
                 return False
             taint.after(effect, taken, result)
             warp.executed += 1
+            warp.passed[warp.pc] += 1
             warp.pc = rejoin(warp, following) if following == warp.meet else following
             if warp.pc == EXIT:
                 warp.done = True

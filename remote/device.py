@@ -53,12 +53,13 @@ class Emulated:
         ranges: bool = False,
         ghz: float | None = None,
         branches: Literal["assumed", "executed"] = "assumed",
+        clusters: frozenset[tuple[int, int, int]] = frozenset(),
     ) -> AbstractContextManager[object]:
         """Predict the time of launches in the body on a chip; they compute nothing. For `mbarriers` see `running`.
 
-        ghz: a fixed clock rate; None for the chip's own. branches: see emulator/clock/conditions.py.
+        ghz: a fixed clock rate; None for the chip's own. branches, clusters: see emulator/clock/conditions.py.
         """
-        conditions = self._conditions(ranges=ranges, ghz=ghz, branches=branches)
+        conditions = self._conditions(ranges=ranges, ghz=ghz, branches=branches, clusters=clusters)
         return self._emulate(clock=chip, trace=trace, names=lambda _kernel: mbarriers or {}, conditions=conditions)
 
 

@@ -30,13 +30,17 @@ NAMES = ("o", "u", "lse", "m")
 
 @dataclass(frozen=True)
 class Trial:
-    """One launch: its completion mode, wall seconds, and result or error. work: by kind, of an emulated launch."""
+    """One launch: its completion mode, wall seconds, and result or error.
+
+    Of an emulated launch, work: by kind. clusters: one of those that ran the same blocks equally often, of each kind.
+    """
 
     mode: str
     seconds: float
     attention: kernel.Attention | None
     error: Exception | None = None
     work: Counter[str] = field(default_factory=Counter)
+    clusters: frozenset[tuple[int, int, int]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -184,12 +188,19 @@ def _try(
             attention = launch(case, inputs, device.torch_device, poison, order, guarded)
     except Exception as error:
         return Trial(mode, time.perf_counter() - started, None, error)
-    return Trial(mode, time.perf_counter() - started, attention, work=total(getattr(ran, "launches", ())))
+    launched = getattr(ran, "launches", ())
+    seconds = time.perf_counter() - started
+    return Trial(mode, seconds, attention, work=total(launched), clusters=launched_clusters(launched))
 
 
 def total(launches: Iterable[Any]) -> Counter[str]:
     """Return the work of emulated launches by kind."""
     return sum((Counter(each.stats.work) for each in launches), Counter())
+
+
+def launched_clusters(launches: Iterable[Any]) -> frozenset[tuple[int, int, int]]:
+    """Return a cluster of each kind: those of a kind ran the same blocks, each equally often."""
+    return frozenset(index for each in launches for index in each.stats.paths.values())
 
 
 def raise_first_error(trials: tuple[Trial, ...], where: str) -> None:

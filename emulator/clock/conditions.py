@@ -20,6 +20,8 @@ class Conditions:
     ghz: a fixed clock rate; None for the chip's own, which power limits.
     branches: the outcomes of branches that depend on comparisons of data: "assumed" if the comparisons are taken to be
     false, "executed" if one cluster is executed on the launch's inputs and all clusters branch as it did.
+    clusters: indices of clusters that are executed besides those with the most work. The launch takes as much longer as
+    the longest of them does.
     ranges: show the range of the time.
     """
 
@@ -27,6 +29,7 @@ class Conditions:
     data: Data = "random"
     ghz: float | None = None
     branches: Branches = "assumed"
+    clusters: frozenset[tuple[int, int, int]] = frozenset()
     ranges: bool = True
 
     def __post_init__(self) -> None:

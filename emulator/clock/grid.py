@@ -147,10 +147,13 @@ class Grid:
         self._warm, self._dirty = conditions.l2 == "warm", conditions.l2 == "dirty"
         self.outcomes: Outcomes | None = None
         """The outcomes of comparisons of data."""
-        if conditions.branches == "executed" and skeleton.decided:
-            self.outcomes = skeleton.recording.executed(launch)
         x, y, z = launch.grid_of_clusters
         self._indices: list[Dim3] = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
+        self._others: dict[Dim3, Outcomes | None] = dict.fromkeys(conditions.clusters & set(self._indices))
+        if conditions.branches == "executed" and skeleton.decided:
+            middle = self._indices[len(self._indices) // 2]
+            self.outcomes, *found = skeleton.recording.executed(launch, [middle, *self._others])
+            self._others = dict(zip(self._others, found, strict=True))
         self._size = prod(launch.cluster)
         self._misses: dict[int, float] = {}
         self._first_misses: dict[int, float] = {}
@@ -302,8 +305,12 @@ class Grid:
                 each[-left:] = [cycles * min(faster, 1.0) for cycles in each[-left:]]
         for (_, cluster, _), cycles in zip(executed, late, strict=True):
             cluster.waits_for_hbm(cycles)
-        found = _represented(executed, works, together)
-        return self._with_memory(GridTime(_scheduled(each, slots), occupancy, found), ghz)
+        found, longest = _represented(executed, works, together), max(times.values())
+        for index, outcomes in self._others.items():
+            timeline = Timeline(**self._sharing(count) | {"outcomes": outcomes}, ghz=ghz, has_code=count > slots)
+            longest = max(longest, _mean_times(timeline, index, together)[1])
+        cycles = _scheduled(each, slots) * longest / max(times.values())
+        return self._with_memory(GridTime(cycles, occupancy, found), ghz)
 
     @property
     def holds(self) -> bool:
@@ -568,7 +575,7 @@ class Grid:
         The resident clusters of one set of SMs process all the work that this set gets.
         """
         timeline = Timeline(**self._sharing(len(self._indices)), trace=trace, ghz=ghz)
-        mine = self._indices[:: occupancy.slots // occupancy.resident]
+        mine = [*dict.fromkeys((*self._indices[:: occupancy.slots // occupancy.resident], *self._others))]
         ran = timeline.run(mine, occupancy.resident)
         cycles = max(cluster.end for cluster in ran)
         executed = [Executed(ran[0], timeline.sms, len(mine), 1.0, 1.0)]
@@ -627,7 +634,7 @@ def _interpolated(times: dict[int, float], work: int) -> float:
     Below the smallest executed amount, cycles are proportional to work.
     """
     known = sorted(times)
-    if work in times or len(known) == 1:
+    if work in times or len(known) == 1 or work < known[0]:
         return times[work] if work in times else times[known[0]] * work / known[0]
     i = min(max(bisect_right(known, work), 1), len(known) - 1)
     low, high = known[i - 1], known[i]

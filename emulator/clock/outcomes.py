@@ -79,25 +79,25 @@ class Recording:
         labels = {name: moved[at] for name, at in self.kernel.labels.items()}
         return replace(self.kernel, instrs=tuple(instrs), labels=labels, locations=())
 
-    def executed(self, launch: Launch) -> Outcomes | None:
-        """Execute the middle cluster of a launch in a forked process, so that memory stays as it is.
+    def executed(self, launch: Launch, clusters: Sequence[Dim3]) -> list[Outcomes | None]:
+        """Execute clusters of a launch in a forked process, so that memory stays as it is.
 
-        Return None if no process can be forked, or if the cluster computed none of the predicates.
+        Return None for one that computed none of the predicates, and for all if no process can be forked.
         """
-        x, y, z = launch.grid_of_clusters
-        middle = x * y * z // 2
-        index = middle % x, middle // x % y, middle // (x * y)
-        recorded = in_child(partial(self._record, launch, index))
-        return Outcomes(recorded, index) if recorded else None
+        recorded = in_child(partial(self._record, launch, clusters)) or [{} for _ in clusters]
+        return [Outcomes(found, index) if found else None for index, found in zip(clusters, recorded, strict=True)]
 
-    def _record(self, launch: Launch, index: Dim3) -> Recorded:
-        """Execute a cluster; keep what it has computed when it fails or has spent its budget."""
-        kernel, recorded = self.instrumented(), Recorded()
-        alone = replace(launch, kernel=kernel, diagnostics="report")
+    def _record(self, launch: Launch, clusters: Sequence[Dim3]) -> list[Recorded]:
+        """Execute clusters; keep what each has computed when it fails or has spent its budget."""
+        kernel, found, recorded = self.instrumented(), list[Recorded](), Recorded()
         program = Program(kernel, self.variables, partial(_find, partial(_recording, recorded)))
-        with suppress(EmulatorError):
-            run(alone, program, RunOptions(budget=BUDGET), only=index)
-        return recorded
+        for index in clusters:
+            with suppress(EmulatorError):
+                alone = replace(launch, kernel=kernel, diagnostics="report")
+                run(alone, program, RunOptions(budget=BUDGET), only=index)
+            found.append({**recorded})
+            recorded.clear()
+        return found
 
 
 def _find(make: Callable[[Instr], Action], instr: Instr) -> Handler | Lowering:

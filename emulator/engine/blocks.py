@@ -297,8 +297,8 @@ def _to(block: int) -> str:
 
 
 def _counted(block: BasicBlock) -> list[str]:
-    """Count the instructions of a block that another block's function runs."""
-    return [f" w.executed += {block.end - block.start}"]
+    """Count a block that another block's function runs, and its instructions."""
+    return [f" w.executed += {block.end - block.start}; w.passed[{block.start}] += 1"]
 
 
 def _if(condition: str, body: Sequence[str], keyword: str = "if") -> list[str]:

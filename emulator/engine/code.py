@@ -59,7 +59,8 @@ class Code:
         chains = self._compile(layout, accesses)
         self.writer = writer(layout.flow, layout.fetcher, layout.segments, chains, runner(), instructions)
         self.counts = [block.end - block.start for block in layout.flow.blocks]
-        """The number of instructions of each block."""
+        self.starts = [block.start for block in layout.flow.blocks]
+        """The number of instructions of each block, and the index of its first one."""
         self.functions: list[BlockFunction | None] = [None] * len(layout.flow.blocks)
 
     def write(self, block: int) -> BlockFunction:

@@ -19,6 +19,7 @@ from ..native.memory_layout import COMPONENTS_MAX
 from ..ptx.syntax import Instr
 from .launch.launch import Dim3, Launch
 from .launch.special_registers import of_cta, of_warp
+from .launch.statistics import ASLEEP
 from .memory.collectors import Collectors
 from .memory.global_shadow import GlobalShadow
 from .memory.shared import SharedMemory
@@ -227,6 +228,8 @@ class Warp(Issuer):
         """Lanes (bits) that went on past the end of a branch while lanes of the other arm waited for them."""
         self.mask: np.ndarray | None = None
         self.yielded = False
+        self.passed: dict[int, int] = {}
+        """How often it ran each block, by the index of the block's first instruction."""
         self.executed = self.until = 0
         """Instructions executed, and the count at which the warp lets others run."""
         self.budget = sys.maxsize
@@ -291,6 +294,7 @@ class Warp(Issuer):
     def sleep(self, nanoseconds: int) -> None:
         """Execute nanosleep: let other warps run."""
         self.cta.launch.stats.slept_ns += nanoseconds
+        self.passed[ASLEEP] += nanoseconds
         self.progress = "slept"
         self.yielded = True
 

@@ -16,6 +16,7 @@ from remote.device import Emulated
 
 if TYPE_CHECKING:
     from stages.case import Case
+    from stages.verify import Trial
 
 
 def predicted(
@@ -26,13 +27,14 @@ def predicted(
     ranges: bool = False,
     ghz: float | None = None,
     branches: Literal["assumed", "executed"] = "assumed",
+    clusters: frozenset[tuple[int, int, int]] = frozenset(),
 ) -> list[Any]:
     """Return the clock's prediction of each launch that `launches` makes. `mbarriers` are names for the report.
 
     ghz: a fixed clock rate; None for the chip's own. branches: "executed" if the inputs are those of the prediction, so
-    that a cluster may be executed to see how comparisons of data decide.
+    that a cluster may be executed to see how comparisons of data decide. clusters: see emulator/clock/conditions.py.
     """
-    with device.timing(device.chip, mbarriers, trace, ranges, ghz, branches) as emulated:
+    with device.timing(device.chip, mbarriers, trace, ranges, ghz, branches, clusters) as emulated:
         launches()
     done: Any = emulated
     return [launched.prediction for launched in done.launches]
@@ -61,21 +63,19 @@ def launching(case: Case, seed: int = 1) -> Callable[[], object]:
     return partial(launch, case, draw(case, seed), "cpu")
 
 
-def timed(case: Case, device: Emulated, seed: int, done: Mapping[str, int], trace: bool = False) -> list[Any]:
+def timed(case: Case, device: Emulated, seed: int, done: Trial, trace: bool = False) -> list[Any]:
     """Return the predictions of a case's launches on the inputs of `seed`: inputs that a kernel cannot know.
 
-    done: the work of an ordinary launch on these inputs. A clock takes floating-point comparisons to be false, and
-    counts cycles while a launch runs: code that depends on either could leave work out where its time counts. So the
-    prediction must have the work; one that branches as a cluster did on these inputs if it lacks some. Raises
-    UnseenWork.
+    done: an ordinary launch on these inputs. A clock takes floating-point comparisons to be false, and counts cycles
+    while a launch runs: code that depends on either could leave work out where its time counts. So a prediction times
+    one cluster of each kind that the launch had, and another one branches as each of them did on these inputs. One of
+    both must have the work, and the second may not be much longer. Raises UnseenWork.
     """
     launches, mbarriers = launching(case, seed), _mbarriers(case)
-    found = predicted(device, launches, mbarriers, trace)
-    if not lacking(done, found):
-        return found
-    taken = predicted(device, launches, mbarriers, branches="executed")
+    found = predicted(device, launches, mbarriers, trace, clusters=done.clusters)
+    taken = predicted(device, launches, mbarriers, branches="executed", clusters=done.clusters)
     fix = "let no branch depend on a floating-point comparison, the time, or what an earlier launch left"
-    if what := lacking(done, taken):
+    if lacking(done.work, found) and (what := lacking(done.work, taken)):
         raise UnseenWork(f"{case} seed={seed}: its launches do {what}; {fix}")
     longer, assumed = (sum(each.cycles for each in predictions) for predictions in (taken, found))
     if longer > MOST_LONGER * assumed:
@@ -102,10 +102,10 @@ def may_be_slow(done: Mapping[str, int], most: float) -> bool:
     return bool(done.get(SLEPT) or done.get(GAVE_UP)) or done.get(LONGEST, 0) > most
 
 
-def predict(case: Case, device: Emulated, seed: int, done: Mapping[str, int], most: float) -> tuple[Prediction, bytes]:
+def predict(case: Case, device: Emulated, seed: int, done: Trial, most: float) -> tuple[Prediction, bytes]:
     """Return the prediction of a case with its pin `most`, and a PNG of its longest launch.
 
-    done: the work of an ordinary launch on these inputs. Raises UnseenWork.
+    done: an ordinary launch on these inputs. Raises UnseenWork.
     """
     found = timed(case, device, seed, done, trace=True)
     longest = max(found, key=lambda each: each.cycles)

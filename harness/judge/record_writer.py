@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from harness.report import record
 
 if TYPE_CHECKING:
     from stages.check import Figure
-    from stages.verify import Result
+    from stages.verify import Result, Trial
 
 TIMELINE = "timeline.png"
 
@@ -32,8 +31,8 @@ class RecordWriter:
         self.record = opened
         self.fresh_seed = fresh_seed
         self.last_result: Result | None = None
-        self.work: dict[str, Counter[str]] = {}
-        """The work of the first launch of each case with the fresh seed."""
+        self.launched: dict[str, Trial] = {}
+        """The first launch of each case with the fresh seed."""
         self._save()
 
     @contextmanager
@@ -76,7 +75,7 @@ class RecordWriter:
         case.launches = [record.Launch(each.mode, each.seconds, str(each.error or "")) for each in result.trials]
         case.figures = [_figure(each) for each in result.figures]
         if case.fresh and result.trials:
-            self.work[case.name] = result.trials[0].work
+            self.launched[case.name] = result.trials[0]
         self._save()
 
     def negative_control(self, name: str, rejected_by: tuple[Figure, ...]) -> None:

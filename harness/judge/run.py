@@ -213,17 +213,17 @@ def time_cases(milestone: Milestone, device: Emulated, recorder: RecordWriter) -
     from emulator.clock.uncertainty import mean_error
     from harness.judge.predict import UnseenWork, may_be_slow, predict, timed
 
-    seed, work = recorder.fresh_seed, recorder.work
+    seed, launched = recorder.fresh_seed, recorder.launched
     try:
         with recorder.phase("clock"):
             first, *others = milestone.load().CASES
             most = most_cycles(milestone.id, [first, *others], mean_error(device.chip), device.chip)
             recorder.record.most_cycles = most
-            recorder.predicted(*predict(first, device, seed, work[str(first)], most[str(first)]))
-            slow = [case for case in others if may_be_slow(work[str(case)], most.get(str(case), math.inf))]
+            recorder.predicted(*predict(first, device, seed, launched[str(first)], most[str(first)]))
+            slow = [case for case in others if may_be_slow(launched[str(case)].work, most.get(str(case), math.inf))]
             rest = [case for case in random.Random(seed).sample(others, len(others)) if case not in slow]
             for case in chain(slow, in_time(rest, recorder)):
-                recorder.cycles(case.name, timed(case, device, seed, work[str(case)]))
+                recorder.cycles(case.name, timed(case, device, seed, launched[str(case)]))
     except UnseenWork as error:
         return rejected(milestone), str(error)
     except Exception as error:

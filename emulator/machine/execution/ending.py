@@ -49,6 +49,7 @@ def _count(cluster: Cluster) -> None:
     stats = cluster.launch.stats
     for warp in cluster.warps:
         stats.add_warp(warp.index, warp.executed, [barrier.order for barrier in warp.phases])
+    stats.add_path(cluster.index, [warp.passed for warp in cluster.warps])
     for cta in cluster.ctas:
         for barrier in (*cta.smem.retired, *cta.smem.mbarriers.values()):
             stats.add_mbarrier(barrier.order, barrier.offset, barrier.waits, barrier.phase)

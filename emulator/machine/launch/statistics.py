@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from hashlib import blake2b
 
 import numpy as np
 
@@ -25,6 +26,8 @@ KINDS = (
 )
 """Kinds of work, beside the opcodes of operations."""
 
+ASLEEP = -1
+"""Stands for a block of a warp's `passed`: the nanoseconds that it slept are the number of times."""
 Shape = tuple[int, bytes]
 """The shape of a shared-memory access: bytes per lane, and the lanes' offsets from the first lane's wavefront."""
 
@@ -52,6 +55,7 @@ class Stats:
     - `mma_flops`: 2 M N K of every tcgen05.mma, a 2-CTA MMA once.
     - `slept_ns`: the nanoseconds that each executed nanosleep asked for.
     - `gave_up`: waits for mbarriers that returned false after their time limit.
+    - `paths`: a cluster of each kind. Warps of clusters of a kind ran the same blocks equally often, and slept as long.
     - `operations`: executed warp-instructions by opcode, of those that act on the machine. Polls of mbarriers are left
       out, and ordinary loads and stores.
     - `shared_accesses`: ordinary loads and stores of shared memory, one per warp; an atomic is one of each.
@@ -79,6 +83,7 @@ class Stats:
     shared_conflicts: int = 0
     swizzle_mismatches: int = 0
     first_swizzle_mismatch: str = ""
+    paths: dict[bytes, tuple[int, int, int]] = field(default_factory=dict, repr=False, compare=False)
     _patterns: dict[Shape, int] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -122,6 +127,11 @@ class Stats:
         self.swizzle_mismatches += pieces
         self.first_swizzle_mismatch = self.first_swizzle_mismatch or who
 
+    def add_path(self, cluster: tuple[int, int, int], passed: Iterable[Mapping[int, int]]) -> None:
+        """Add the path of a cluster. passed: by warp, how often it ran each block."""
+        path = repr([sorted(blocks.items()) for blocks in passed])
+        self.paths.setdefault(blake2b(path.encode()).digest(), cluster)
+
     def count_operation(self, opcode: str, times: int = 1) -> None:
         """Count an executed instruction that acts on the machine."""
         self.operations[opcode] = self.operations.get(opcode, 0) + times
@@ -150,6 +160,7 @@ class Stats:
     def add(self, other: Stats) -> None:
         """Add the counts of other CTAs of the launch."""
         longest = max(self.longest_warp, other.longest_warp)
+        self.paths = other.paths | self.paths
         for warp, executed in other.by_warp.items():
             self.add_warp(warp, executed, other.waits_on.get(warp, ()))
         for order, use in other.mbarriers.items():

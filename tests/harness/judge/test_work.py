@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,7 @@ from harness.report.record import Phase, Prediction, Record, Tree
 from lab import clock as bench
 from remote.device import Emulated
 from stages.catalog import GATE, find
-from stages.verify import total
+from stages.verify import Trial, launched_clusters, total
 
 #: Does something in the CTAs for which a comparison holds.
 HIDDEN = """
@@ -57,6 +57,11 @@ BODIES = [
     ("waits for mbarriers that gave up", GIVES_UP),
     ("waits for mbarriers that gave up", UNREAD),
 ]
+#: Of equal numbers of instructions: those that wait for the one before them, or sleep longer, and others.
+TWINS = [
+    ("mul.lo.u32 %r3, %r3, %r3;" * 200, "".join(f"mul.lo.u32 %r{8 + i % 8}, %r3, %r3;" for i in range(200))),
+    ("nanosleep.u32 1300;", "nanosleep.u32 1000;"),
+]
 CASE = find("D1.2").load().CASES[0]
 
 
@@ -65,7 +70,7 @@ class Hiding:
     """A kernel that hides something from a prediction, and what its launch does."""
 
     device: Emulated
-    done: Counter[str]
+    done: Trial
 
 
 @pytest.fixture
@@ -85,9 +90,17 @@ def hiding(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hiding]:
             launches()
         monkeypatch.setattr(predict, "launching", lambda case, seed: launches)
         monkeypatch.setattr(predict, "_mbarriers", lambda case: {})
-        return Hiding(device, total(ran.launches))  # type: ignore[attr-defined]
+        done: Any = ran.launches  # type: ignore[attr-defined]
+        return Hiding(device, Trial("eager", 0.0, None, None, total(done), launched_clusters(done)))
 
     return launched
+
+
+def timed_alone(launched: Hiding) -> float:
+    """Return the predicted cycles of the kernel's only launch."""
+    (found,) = timed(CASE, launched.device, 1, launched.done)
+    cycles: float = found.cycles
+    return cycles
 
 
 @pytest.mark.parametrize(("kind", "body"), BODIES)
@@ -95,7 +108,7 @@ def test_work_that_one_cluster_does_not_do_is_missed(kind: str, body: str, hidin
     """All comparisons are taken to be false, and the executed cluster is the only one that does not do the work."""
     launched = hiding(body)
     with pytest.raises(UnseenWork, match=rf"its launches do [0-9,]+ {kind}, its prediction has [0-9,]+ of them"):
-        timed(CASE, launched.device, 1, {kind: launched.done[kind]})
+        timed(CASE, launched.device, 1, replace(launched.done, work=Counter({kind: launched.done.work[kind]})))
 
 
 @pytest.mark.parametrize("comparison", [THE_FIRST, OF_DATA], ids=["of its number", "of data"])
@@ -111,6 +124,16 @@ def test_a_millisecond_in_one_of_many_ctas_is_missed(
     launched = hiding(body, comparison, times, grid=100)
     with pytest.raises(UnseenWork, match="its launches do"):
         timed(CASE, launched.device, 1, launched.done)
+
+
+@pytest.mark.parametrize(("slow", "fast"), TWINS, ids=["waits for results", "sleeps"])
+def test_a_cluster_that_takes_longer_for_equal_work_is_timed(
+    slow: str, fast: str, hiding: Callable[..., Hiding]
+) -> None:
+    """The last of three clusters is slow. Its sums are those of the others, or few among those of all."""
+    twins = "setp.eq.u32 %p1, %r1, 2; @%p1 bra SLOW; {} bra.uni END; SLOW: {} bra.uni END; END:"
+    alike, differing = (timed_alone(hiding(twins.format(fast, last))) for last in (fast, slow))
+    assert differing > 1.2 * alike
 
 
 def test_the_work_of_a_right_kernel_is_not_missed(hiding: Callable[..., Hiding]) -> None:
@@ -184,7 +207,10 @@ def test_a_case_that_may_be_slow_is_predicted_in_every_run(
     recorder: Any = SimpleNamespace(
         record=timed_record(),
         fresh_seed=7,
-        work={"first": {}, "second": done, "third": {"instructions of the longest warp": 206}},
+        launched={
+            name: SimpleNamespace(work=work)
+            for name, work in [("first", {}), ("second", done), ("third", {"instructions of the longest warp": 206})]
+        },
         phase=lambda name: nullcontext(),
         predicted=lambda: None,
         cycles=lambda *_: None,

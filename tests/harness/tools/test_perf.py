@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,8 +34,8 @@ def test_the_pin_of_one_milestone_leaves_the_others_as_they_are(
     file = tmp_path / "cycles.toml"
     file.write_text('# Why.\n\n"D1.1" = [1]\n"D3" = [3]\n')
     monkeypatch.setattr(perf, "cycles_file", lambda chip: file)
-    monkeypatch.setattr(perf, "predicted", lambda device, launches: [SimpleNamespace(cycles=7.2)])
-    monkeypatch.setattr(perf, "launching", lambda case, seed: case)
+    monkeypatch.setattr(perf, "predicted", lambda *_, **__: [SimpleNamespace(cycles=7.2)])
+    monkeypatch.setattr(perf, "launching", lambda case, seed: lambda: None)
     count = len(find("D2").load().CASES)
     assert [line.split("  ")[:2] for line in perf.pin(Emulated(), [find("D2")])] == [["D2", "none -> 7"]] * count
     assert file.read_text() == f'# Why.\n\n"D1.1" = [1]\n"D2" = {[7] * count}\n"D3" = [3]\n'
@@ -47,7 +48,11 @@ def test_a_pin_is_the_most_over_seeds_if_seeds_make_a_difference(
     file = tmp_path / "cycles.toml"
     file.write_text('# Why.\n\n"D1.1" = [1]\n')
     monkeypatch.setattr(perf, "cycles_file", lambda chip: file)
-    monkeypatch.setattr(perf, "launching", lambda case, seed: seed)
-    monkeypatch.setattr(perf, "predicted", lambda device, seed: [SimpleNamespace(cycles=cycles[seed - 1])])
+    monkeypatch.setattr(perf, "launching", lambda case, seed: lambda: seed)
+
+    def predicted(device: Emulated, launches: Callable[[], int], clusters: object) -> list[SimpleNamespace]:
+        return [SimpleNamespace(cycles=cycles[launches() - 1])]
+
+    monkeypatch.setattr(perf, "predicted", predicted)
     list(perf.pin(Emulated(), [GATE]))
     assert file.read_text() == f'# Why.\n\n"D1.1" = {[most] * len(GATE.load().CASES)}\n'
