@@ -46,16 +46,20 @@ class Milestone:
         return list(dict.fromkeys((*module.CASES, *getattr(module, "TWINS", ()))))
 
     def beside(self, others: Sequence[str]) -> list[Any]:
-        """Return the cases of other milestones that its run has too.
+        """Return the cases of other milestones that its run has too. others: milestones, and names as of `name_of`.
 
         The gate has those of stages/gate.py, others all cases of the milestone that they need, and the first of others.
         """
         from stages.gate import in_gate  # not at the top: a client has no torch
 
-        cases = {other: list(find(other).load().CASES) for other in others}
-        if self is GATE:
-            return [case for each in cases.values() for case in each if in_gate(case)]
-        return [case for other, each in cases.items() for case in each[: None if other == self.needs else 1]]
+        found: list[Any] = []
+        for other, _, drawn in (each.partition(" ") for each in others):
+            cases = find(other).load().CASES
+            if drawn or self is GATE:
+                found += [case for case in cases if (case.name == drawn if drawn else in_gate(case))]
+            else:
+                found += cases[: None if other == self.needs else 1]
+        return found
 
     def prerequisites(self) -> list[str]:
         """Return the milestones that it builds on, the one that it needs first."""

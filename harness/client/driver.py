@@ -317,7 +317,8 @@ class Driver:
         accepted = [each.id for each in CATALOG if each.built and each.id in held]
         judged = acceptance.judged_on(self.repository, about.commit, about.target).items()
         here = frozenset((*(name for name, (_, same) in judged if same), *about.milestones, GATE.id))
-        return Planner(about.milestones, entry.run, host.python, self.limits, accepted, here)
+        listed = self.repository.git("show", f"{about.commit}:stages/cases.toml")
+        return Planner(about.milestones, entry.run, host.python, self.limits, accepted, here, listed)
 
     def _job(self, entry: Entry, host: Host, phases: Plan, lock: str) -> Job:
         return Job(

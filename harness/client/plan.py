@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -36,6 +37,7 @@ class Planner:
     """Plans the runs of `milestones` with the id `run` and a target's interpreter `python`.
 
     accepted: milestones that were accepted before. judged: those that were judged on this tree, or will be in this run.
+    listed: the text of the commit's stages/cases.toml.
     """
 
     milestones: Sequence[str]
@@ -44,6 +46,7 @@ class Planner:
     limits: TimeLimits
     accepted: Sequence[str] = ()
     judged: frozenset[str] = frozenset()
+    listed: str = ""
 
     def judging(self, target: str, device: str) -> Plan:
         """Return the phases of a verdict, gate first. Each of several milestones has its own folder of results."""
@@ -111,10 +114,22 @@ class Planner:
     def _beside(self, milestone: str) -> list[str]:
         """Return the milestones of which a run of this one launches cases too.
 
-        The gate has cases of all that were accepted before, others those of the ones that they build on.
+        The gate has cases of all that were accepted before, and one of theirs that it does not have in every run.
+        Others have those of the ones that they build on.
         """
         wanted = self.accepted if milestone == GATE.id else find(milestone).prerequisites()
-        return [each for each in wanted if each not in self.judged]
+        others = [each for each in wanted if each not in self.judged]
+        return [*others, *self._drawn(others)] if milestone == GATE.id else others
+
+    def _drawn(self, others: Sequence[str]) -> list[str]:
+        """Draw a case of head dim 64, with its milestone: each acceptance tries another one. [] if there is none."""
+        named = tomllib.loads(self.listed)
+        always = named.get(f"{GATE.id} beside", {})
+        each = ((other, name) for other in others for name in named.get(other, ()))
+        left = [
+            f"{other} {name}" for other, name in each if name.startswith("hd=64 ") and name not in always.get(other, ())
+        ]
+        return [secrets.choice(left)] if left else []
 
     def _compile(self, milestone: str) -> Step:
         record = f"compile-{milestone}"

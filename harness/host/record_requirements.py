@@ -105,7 +105,7 @@ class Requirements:
 def read(stages: Path, milestone: str, gpu: bool = False, beside: Sequence[str] = ()) -> Requirements:
     """Read the requirements of a milestone in the folder `stages` of a checkout, for a GPU or the emulated device.
 
-    beside: other milestones, of which its run has cases too. Raises RequirementsError.
+    beside: other milestones, of which its run has cases too, and names of such cases. Raises RequirementsError.
     """
     module = stages / f"{milestone.lower().replace('.', '_')}.py"
     try:
@@ -114,9 +114,9 @@ def read(stages: Path, milestone: str, gpu: bool = False, beside: Sequence[str] 
         cases = _pinned(named[milestone], table, milestone, gpu)
         some, needed = named.get(f"{milestone} beside"), named.get("needs", {}).get(milestone)
         others: dict[str, Pins] = {}
-        for other in beside:
+        for other, _, drawn in (each.partition(" ") for each in beside):
             wanted = list(named[other])[: None if other == needed else 1] if some is None else some.get(other, [])
-            chosen = {name: of for name, of in named[other].items() if name in wanted}
+            chosen = {name: of for name, of in named[other].items() if name in ([drawn] if drawn else wanted)}
             others |= {f"{other} {name}": pins for name, pins in _pinned(chosen, table, other, gpu).items()}
         added_up = float(table["every_seed"]["z_factor"])
         seeds = _seeds(ast.parse(module.read_text()))

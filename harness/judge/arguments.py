@@ -5,7 +5,10 @@ import argparse
 from stages.catalog import Milestone, NotBuilt, UnknownMilestone, runnable
 
 #: The help text of --beside.
-BESIDE = "milestones whose cases are launched as well, once for the fresh seed (of the gate: those of stages/gate.py)"
+BESIDE = (
+    "milestones whose cases are launched as well, once for the fresh seed (of the gate: those of stages/gate.py), and "
+    "names of such cases, with their milestone"
+)
 
 
 def milestone(text: str) -> Milestone:

@@ -55,7 +55,7 @@ def replayed(folder: Path, before: Record) -> Record:
         shutil.copy2(folder / record.RECORD_NAME, out)
         argv = ["--device", "emulator", "--target", before.target, "--out", str(out)]
         argv += ["--seed", str(fresh), "--commit", before.tree.commit]
-        beside = [each.id for each in CATALOG if any(case.name.startswith(f"{each.id} ") for case in before.cases)]
+        beside = [case.name for case in before.cases if case.name.split()[0] in {each.id for each in CATALOG}]
         argv += ["--beside", *beside] if beside else []
         chip = before.prediction.chip.lower() if before.prediction else ""
         env = kept_environment() | ({"EMULATOR_DEVICE": chip} if chip else {})

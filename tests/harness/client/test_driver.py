@@ -30,6 +30,9 @@ from remote.faulty import Faulty
 from remote.local import Local
 from remote.ssh import Ssh
 from remote.target import Target
+from stages.catalog import CATALOG, GATE
+from stages.gate import in_gate
+from stages.listing import listing
 from tests.conftest import Project, tolerances
 
 
@@ -150,6 +153,17 @@ def test_a_run_judges_cases_of_all_that_its_milestone_builds_on(judged, beside):
     steps = {step.milestone: step for step in planner.judging("sim", "emulator").steps if step.milestone}
     assert steps["D1.5"].beside == beside and steps["D1.1"].beside == []
     assert " ".join(["--beside", *beside, "--out"]) in " ".join(steps["D1.5"].argv)
+
+
+def test_the_gate_draws_a_case_that_it_does_not_have_in_every_run():
+    """From milestones that were accepted before, and not judged on this tree."""
+    accepted = [each.id for each in CATALOG]
+    planner = Planner(["D1.1"], "run", "python", TimeLimits(), accepted, frozenset(["D1.1", "D4"]), listing())
+    drawn = {tuple(planner._beside("D1.1")) for _ in range(50)}
+    assert {each[:-1] for each in drawn} == {tuple(each for each in accepted if each not in ("D1.1", "D4"))}
+    (one, *more) = (case for *others, name in drawn for case in GATE.beside([name]))
+    assert more and all(each.head_dim == 64 and each.milestone != "D4" and not in_gate(each) for each in (one, *more))
+    assert Planner(["D1.1"], "run", "python", TimeLimits(), [], frozenset(), listing())._beside("D1.1") == []
 
 
 def test_reject_keeps_candidate_and_note_and_touches_nothing(used):
