@@ -1,4 +1,4 @@
-"""What L2 and shared memory take for atomics, by which words the lanes of a warp update.
+"""Times of atomics in L2 and in shared memory, by the words that the lanes of a warp update.
 
 All figures: atomics of an H200, 2026-11-30, 1 to 1,056 CTAs, chosen and random words.
 """
