@@ -3,14 +3,13 @@
 import math
 from dataclasses import replace
 
-import torch
+import pytest
 
 from stages import d6c
 from stages.caches import Paged, Served
 from stages.case import Case
 from stages.device import Device
-from stages.inputs import draw
-from stages.verify import launched
+from stages.verify import check_every_code, check_nan_codes
 
 
 def quantised(case: Case) -> Case:
@@ -34,17 +33,22 @@ CASES = (
     paged(128, 2, 2, Paged(20, 64, 0, lens=(300, 1), gap=128, window=128), sms=2),
 )
 SEEDS = (1,)
-#: Every code and every scale that is finite: the only key of a token is its output.
-EVERY_CODE = Case(
-    "D6d", 512, 0, 1, 40, 1, None, True, False, served=Served((Paged(20, 2, 1, layout="v4"),), codes=True), sms=2
+KEYS = Paged(20, 2, 1, layout="v4")
+#: Every code and every scale that is finite: the only key of a token is its output. By each kernel.
+EVERY_CODE = tuple(
+    Case("D6d", 512, 0, heads, tokens, 1, None, True, False, served=Served((KEYS,), codes=True), sms=2)
+    for heads, tokens in ((1, 40), (64, 6), (128, 6))
 )
-TWINS = (EVERY_CODE,)
+TWINS = EVERY_CODE
 
 
-def test_every_code_and_scale_is_exact(device: Device) -> None:
+@pytest.mark.parametrize("case", EVERY_CODE, ids=str)
+def test_every_code_and_scale_is_exact(case: Case, device: Device) -> None:
     """The output of a token that lists one key is that key, bit for bit, with codes times scales rounded once."""
-    o = launched(EVERY_CODE, 1, device).o[0, :, 0].cpu()
-    keys = draw(EVERY_CODE, 1).caches[0].keys
-    differs = (o.double() != keys.double()).nonzero()
-    assert torch.isfinite(keys.double()).all()
-    assert not len(differs), f"{len(differs)} of {keys.numel()} elements differ, first {differs[:1].tolist()}"
+    check_every_code(case, device)
+
+
+@pytest.mark.parametrize("case", EVERY_CODE, ids=str)
+def test_a_code_of_nan_gives_nan(case: Case, device: Device) -> None:
+    """A token that lists a key with a code of NaN gets NaN, and no other token does."""
+    check_nan_codes(case, device)

@@ -2,13 +2,12 @@
 
 import math
 
-import torch
+import pytest
 
 from stages.caches import Paged, Served
 from stages.case import Case
 from stages.device import Device
-from stages.inputs import draw
-from stages.verify import launched
+from stages.verify import check_every_code, check_nan_codes
 
 SINKS = (0.0, 4.0, -math.inf, -4.0, math.inf, -80.0)
 
@@ -48,15 +47,18 @@ CASES = (
     wide(8, 1, 16, Paged(4, 61, 200), splits=2, peak=128),
 )
 SEEDS = (1,)
-#: Every code, and scales of all magnitudes: the only key of a token is its output.
-EVERY_CODE = wide(1, 1, 40, v32(20, 2, 1), codes=True, sms=2)
-TWINS = (EVERY_CODE,)
+#: Every code, and scales of all magnitudes: the only key of a token is its output. By each kernel.
+EVERY_CODE = tuple(wide(*shape, v32(20, 2, 1), codes=True, sms=2) for shape in ((1, 1, 40), (64, 1, 6), (128, 1, 6)))
+TWINS = EVERY_CODE
 
 
-def test_every_code_is_exact(device: Device) -> None:
+@pytest.mark.parametrize("case", EVERY_CODE, ids=str)
+def test_every_code_is_exact(case: Case, device: Device) -> None:
     """The output of a token that lists one key is that key, bit for bit, with codes times fp32 scales rounded once."""
-    o = launched(EVERY_CODE, 1, device).o[0, :, 0].cpu()
-    keys = draw(EVERY_CODE, 1).caches[0].keys[:, : EVERY_CODE.value_dim]
-    differs = (o.double() != keys.double()).nonzero()
-    assert torch.isfinite(keys.double()).all()
-    assert not len(differs), f"{len(differs)} of {keys.numel()} elements differ, first {differs[:1].tolist()}"
+    check_every_code(case, device)
+
+
+@pytest.mark.parametrize("case", EVERY_CODE, ids=str)
+def test_a_code_of_nan_gives_nan(case: Case, device: Device) -> None:
+    """A token that lists a key with a code of NaN gets NaN, and no other token does."""
+    check_nan_codes(case, device)

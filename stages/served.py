@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -37,6 +37,18 @@ class CacheInputs:
         """Return which indices count and name a key, bool [batch, tokens, topk]."""
         counts = torch.arange(self.indices.shape[2]) < self.counts[..., None]
         return counts & (self.indices >= 0) & (self.indices < self.paged.keys)
+
+
+def with_nan_codes(cache: CacheInputs) -> CacheInputs:
+    """Return a cache whose odd keys have a code of NaN, each in another column; in FP4, which has none, a scale."""
+    layout = LAYOUTS[cache.paged.layout]
+    assert not isinstance(layout, Bf16)
+    first, count = (
+        (layout.codes // 2, layout.codes // layout.group) if "fp4" in cache.paged.layout else (0, layout.codes)
+    )
+    rows, odd = cache.rows.clone(), torch.arange(1, len(cache.rows), 2)
+    rows[odd, first + odd * 97 % count] = torch.where(odd % 4 == 1, 0x7F, 0xFF).to(torch.uint8)
+    return replace(cache, rows=rows)
 
 
 def draw_caches(case: Case, q: torch.Tensor, size: float, generator: torch.Generator) -> tuple[CacheInputs, ...]:
