@@ -140,7 +140,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _conditions(options: argparse.Namespace) -> Conditions:
     """Conditions of the launches. Raises InvalidInput for an invalid one."""
     try:
-        return Conditions(options.l2, options.data, options.ghz, options.branches, options.ranges)
+        return Conditions(options.l2, options.data, options.ghz, options.branches, ranges=options.ranges)
     except ValueError as why:
         raise InvalidInput(f"time: {why}") from why
 
