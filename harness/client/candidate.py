@@ -16,6 +16,7 @@ from pathlib import Path
 from harness.host.protected import PROTECTION, Protection, under
 from harness.host.repository import ACCEPTED, GitError, Repository
 
+CANDIDATES = "refs/candidates"
 #: The folders whose code a run executes.
 PACKAGES = ("emulator", "harness", "kernel", "remote", "stages")
 
@@ -58,7 +59,7 @@ def user_name() -> str:
 
 def candidate_ref(run: str) -> str:
     """Return the ref of a run's candidate."""
-    return f"refs/candidates/{user_name()}/{run}"
+    return f"{CANDIDATES}/{user_name()}/{run}"
 
 
 def find(folder: Path) -> Repository:

@@ -1,18 +1,19 @@
 """The accepted commit and the notes that vouch for it. `accepted` counts only if its tip has a note of an ACCEPT.
 
 A candidate's process runs as the user, and could move the ref. Notes of this clone lie in `NOTES`, those that were
-fetched with the `accepted` of a shared target or of a remote below `FETCHED`.
+fetched with the `accepted` of a shared target or of a remote below `FETCHED`. A fetch of somebody's notes may overwrite
+the former: there an ACCEPT counts only beside the candidate of its run, which each run of this clone leaves.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from harness.client.candidate import CandidateError, identity, user_name
+from harness.client.candidate import CANDIDATES, CandidateError, identity, user_name
 from harness.host.journal import now
 from harness.host.protected import PROTECTION
 from harness.host.repository import ACCEPTED, NOTES, GitError, Repository
@@ -58,7 +59,9 @@ def notes(repository: Repository, commit: str) -> list[dict[str, Any]]:
     """
     found: dict[str, dict[str, Any]] = {}
     revoked: dict[str, str] = {}
-    for ref, state in note_refs(repository).items():
+    refs = _refs(repository)
+    own = {ref.rsplit("/", 1)[1] for ref, at in refs.items() if ref.startswith(CANDIDATES) and at == commit}
+    for ref, state in note_refs(refs).items():
         try:
             text = _note(repository, ref, state, commit)
         except GitError:
@@ -68,7 +71,7 @@ def notes(repository: Repository, commit: str) -> list[dict[str, Any]]:
                 known = json.loads(line)
                 if "revokes" in known:
                     revoked[known["revokes"]] = f"revoked by {known['user']}: {known['because']}"
-                else:
+                elif ref != NOTES or known["verdict"] != Verdict.ACCEPT.name or known["run"] in own:
                     found.setdefault(known["run"], known)
     for run in revoked.keys() & found.keys():
         found[run] |= {"verdict": REVOKED, "reason": revoked[run]}
@@ -129,15 +132,20 @@ def append(repository: Repository, commit: str, line: dict[str, Any]) -> None:
 
 def commits_with_notes(repository: Repository) -> set[str]:
     """Return the commits that have notes."""
-    lists = (repository.git("notes", f"--ref={ref}", "list").splitlines() for ref in note_refs(repository))
+    refs = note_refs(_refs(repository))
+    lists = (repository.git("notes", f"--ref={ref}", "list").splitlines() for ref in refs)
     return {row.split()[1] for rows in lists for row in rows}
 
 
-def note_refs(repository: Repository) -> dict[str, str]:
+def note_refs(refs: Mapping[str, str]) -> dict[str, str]:
     """Return the refs of notes with the ids of their commits, this clone's own first."""
-    listed = repository.git("for-each-ref", "--format=%(refname) %(objectname)", NOTES, FETCHED).splitlines()
-    found = dict(row.split(" ") for row in listed)
-    return {ref: found[ref] for ref in sorted(found, key=lambda ref: ref != NOTES)}
+    return {ref: refs[ref] for ref in sorted(refs, key=lambda ref: ref != NOTES) if not ref.startswith(CANDIDATES)}
+
+
+def _refs(repository: Repository) -> dict[str, str]:
+    """Return the refs of notes and of this clone's candidates with the ids of their commits."""
+    command = ("for-each-ref", "--format=%(refname) %(objectname)", NOTES, FETCHED, CANDIDATES)
+    return dict(row.split(" ") for row in repository.git(*command).splitlines())
 
 
 def is_vouched(repository: Repository, commit: str) -> bool:

@@ -166,6 +166,18 @@ def test_the_gate_draws_a_case_that_it_does_not_have_in_every_run():
     assert Planner(["D1.1"], "run", "python", TimeLimits(), [], frozenset(), listing())._beside("D1.1") == []
 
 
+def test_a_note_that_a_fetch_brought_vouches_for_nothing(used):
+    """No run of this clone made it. One of the remote that is trusted counts among what was fetched of it."""
+    repository, project = used.repository, used.project
+    commit, tip = project.git("commit-tree", "-p", "HEAD", "-m", "by hand", "HEAD^{tree}"), repository.resolve(ACCEPTED)
+    assert tip is not None
+    (line,) = vouched.notes(repository, tip)
+    vouched.append(repository, commit, line)
+    assert vouched.is_vouched(repository, tip) and not vouched.is_vouched(repository, commit)
+    project.git("update-ref", f"{vouched.FETCHED}/origin/verdicts", "refs/notes/verdicts")
+    assert vouched.is_vouched(repository, commit)
+
+
 def test_reject_keeps_candidate_and_note_and_touches_nothing(used):
     used.project.kernel(cosine=0.3)
     before, accepted = used.project.state(), used.project.git("rev-parse", "accepted")
