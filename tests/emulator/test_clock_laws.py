@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_cp_async_bulk_tensor import tensor_map
 
 from emulator import emulate, launch, machine_code
 from emulator.clock.chips import Chip, chip
 from emulator.clock.conditions import Conditions
-from emulator.clock.operations.in_memory import PARTIAL
 from emulator.clock.prediction import Prediction
-from emulator.clock.reuse import Loads, reused
 from emulator.clock.timeline import Timeline
 from emulator.errors import UnknownInstruction
 from lab import clock as bench
@@ -155,15 +152,6 @@ def test_a_faster_part_makes_gathers_faster(part: str) -> None:
     assert max(found) <= 1.02 and min(found) < 0.98, found
 
 
-def test_stores_of_all_sms_take_what_l2_takes() -> None:
-    row = {"target": "L2", "ctas": "132", "box_columns": "32", "box_rows": "128", "stages": "4"}
-    half, whole = (
-        bench.round_cycles(microbenchmarks.tma_store(row), replace(H200, l2_store_bytes_per_us=rate))
-        for rate in (2.5e6, 5e6)
-    )
-    assert half == pytest.approx(2 * whole, rel=0.01)
-
-
 @pytest.mark.parametrize("misses", [0.0, 0.25, 1.0])
 def test_no_part_is_busy_for_longer_than_the_launch(misses: float) -> None:
     timeline = pipeline(6, 96, 64, misses={bench.TENSOR: misses})
@@ -276,65 +264,6 @@ def test_a_cta_between_two_that_are_alike_decides_if_it_loads_the_most() -> None
     """Its second warp loads 50 times, the first as often as in the others."""
     few, most = (predicted(BETWEEN, [rounds, np.zeros(256, np.float32)], 3, 64).cycles for rounds in (1, 50))
     assert most > 20 * few
-
-
-STREAM = bench.copy_program(16, 16).replace(
-    "mov.b64 %d1, 4096;",
-    "ld.param.u64 %d1, [data]; mov.u32 %r6, %ctaid.x; mad.lo.u32 %r6, %r6, 128, %r1; mad.wide.u32 %d1, %r6, 16, %d1;",
-)
-STREAM = STREAM.replace("cp.async.commit_group;", "add.u64 %d1, %d1, 303104; cp.async.commit_group;")
-STREAM = STREAM.replace(".param .u32 rounds", ".param .u32 rounds, .param .u64 data")
-
-
-@pytest.mark.parametrize(("rounds", "fits"), [(100, True), pytest.param(600, False, marks=pytest.mark.long)])
-def test_a_warm_l2_serves_what_fits(rounds: int, fits: bool) -> None:
-    data = np.zeros(rounds * 303104, np.uint8)
-    cold, warm = (predicted(STREAM, [rounds, data], 148, 128, l2=state) for state in ("cold", "warm"))
-    assert cold.busy["HBM"] > 0.5
-    assert (warm.busy["HBM"] == 0 and warm.cycles < 0.7 * cold.cycles) if fits else warm.cycles == cold.cycles
-
-
-UNUSED = ".global .align 16 .b8 unused[134217728];"
-PASS_OVER = bench.entry(
-    "u64 data,u32 stride",
-    """
-ld.param.u64 %d1, [data]; ld.param.u32 %r4, [stride]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.b32 %r3, 256;
-mad.wide.u32 %d1, %r1, 16, %d1; mad.wide.u32 %d1, %r2, %r4, %d1;
-NEXT: ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%d1]; STORE
-add.u64 %d1, %d1, 4096; sub.u32 %r3, %r3, 1; setp.ne.u32 %p1, %r3, 0; @%p1 bra NEXT;
-ret;""",
-)
-"""Each CTA of 256 threads passes over 1 MiB."""
-
-
-@pytest.mark.parametrize(
-    ("text", "mebibytes", "stride", "fits"),
-    [
-        (PASS_OVER.replace("STORE", "").replace(".visible", f"{UNUSED}\n.visible"), 1, 0, True),
-        (PASS_OVER.replace("STORE", "st.global.v4.u32 [%d1], {%r10, %r11, %r12, %r13};"), 80, 1 << 20, True),
-        (PASS_OVER.replace("STORE", ""), 160, 1 << 20, False),
-    ],
-    ids=["another array is larger than L2", "loaded and stored", "larger than L2"],
-)
-def test_a_warm_l2_holds_the_memory_of_a_launch_if_that_fits(
-    text: str, mebibytes: int, stride: int, fits: bool
-) -> None:
-    ctas = mebibytes if stride else 148
-    found = predicted(text, [np.zeros(mebibytes << 20, np.uint8), stride], ctas, 256, l2="warm")
-    assert (found.busy["HBM"] == 0) == fits
-    assert any("L2 is cold" in text for text in found.assumptions) != fits
-
-
-def test_loads_of_warps_come_sooner_from_a_warm_l2_and_from_l1() -> None:
-    """A chain of four loads in a large array, and in one word that L1 has after the first."""
-    chained = "".join("ld.global.u64 %d2, [%d1]; add.u64 %d1, %d2, %d1;" for _ in range(4))
-    text = bench.entry("u64 data", f"ld.param.u64 %d1, [data]; {chained} st.global.u64 [%d1], %d2; ret;")
-    far, warm, near = (
-        predicted(text, [np.zeros(words, np.uint64)], 1, l2=state).cycles
-        for words, state in ((4096, "cold"), (4096, "warm"), (1, "cold"))
-    )
-    assert far - warm == pytest.approx(4 * (B200.global_latency - B200.l2_latency), rel=0.02)
-    assert near < warm
 
 
 @pytest.mark.parametrize(("side", "batched"), [("", True), ("mov.u32 %r9, 1; " * 17, False)])
@@ -482,77 +411,6 @@ def test_an_estimate_of_registers_keeps_to_what_the_kernel_allows(monkeypatch: p
         assert found.registers is not None and found.registers.count == pytest.approx(count, abs=4)
 
 
-def test_bytes_that_another_sm_is_fetching_come_no_sooner_than_from_hbm() -> None:
-    """L2 saves its latency only for bytes that it holds already."""
-    given: list[int | bytes] = [bench.tensor_map(32, 1 << 20, (32, 4)), 512, 8]
-
-    def cycles(missed: float, merged: float) -> float:
-        shares: dict[str, Any] = {"misses": {bench.TENSOR: missed}, "merged": {bench.TENSOR: merged}}
-        return bench.end(bench.cycles(bench.ring_program(1), given, threads=32, **shares))
-
-    alone, together, held = cycles(1.0, 0.0), cycles(0.25, 0.75), cycles(0.0, 0.0)
-    assert together == pytest.approx(alone, rel=0.02)
-    assert alone - held == pytest.approx(9 * B200.tma_l2_saving, rel=0.1)
-
-
-PANELS, PANEL_ROWS = 37, 128
-
-
-def panels(panel: str) -> str:
-    """Return a kernel whose CTA loads one panel of a tensor, a box at a time. panel: computes its number, %r20."""
-    text = bench.ring_program(1).replace(".param .align 64 .b8 map[128]", ".param .u64 map")
-    text = text.replace("mov.b64 %d1, map; cvta.param.u64 %d0, %d1;", "ld.param.u64 %d0, [map];")
-    text = text.replace(
-        "bar.sync 0;", f"mov.u32 %r20, %ctaid.x; {panel} mul.lo.u32 %r21, %r20, {PANEL_ROWS}; bar.sync 0;"
-    )
-    text = text.replace("{%r10, %r10}]", "{%r10, %r21}]").replace("sub.u32 %r3", "add.u32 %r10, %r10, 32; sub.u32 %r3")
-    return text.replace(".shared .align 8 .b8 bar[64];", ".shared .align 8 .b8 bar[64]; .shared .b8 pool[120000];")
-
-
-def test_what_an_earlier_wave_loaded_comes_from_l2() -> None:
-    """A panel that eight CTAs load is fetched once. If they are of one wave they all wait for HBM."""
-    loads, count = 64, 8 * PANELS
-    data = np.zeros((PANELS * PANEL_ROWS, 32 * (loads + 1)), np.float32)
-    raw = np.frombuffer(bytearray(tensor_map(data, (32, PANEL_ROWS), 0)), np.uint8)
-    given = [raw, 4 * 32 * PANEL_ROWS, loads]
-    near = predicted(panels("shr.u32 %r20, %r20, 3;"), given, count)
-    far = predicted(panels(f"rem.u32 %r20, %r20, {PANELS};"), given, count)
-    assert (near.resident, near.waves) == (far.resident, far.waves) == (1, 2.0)
-    assert near.busy["HBM"] * near.cycles == pytest.approx(far.busy["HBM"] * far.cycles)
-    saved = loads * (B200.tma_l2_saving - B200.l2_box_cycles)
-    assert near.cycles - far.cycles == pytest.approx(saved * (1 - 1 / 8), rel=0.1)
-
-
-@pytest.mark.parametrize(("loads", "held"), [(32, True), (64, False)])
-def test_boxes_that_a_persistent_cta_loads_again_come_from_l2_if_that_holds_them(loads: int, held: bool) -> None:
-    """Also if nobody else loads them. All panels are 74 and 148 MiB; L2 has 126."""
-    data = np.zeros((148 * PANEL_ROWS, 32 * loads), np.float32)
-    raw = np.frombuffer(bytearray(tensor_map(data, (32, PANEL_ROWS), 0)), np.uint8)
-    again = panels("").replace(
-        "add.u32 %r10, %r10, 32;", f"add.u32 %r10, %r10, 32; and.b32 %r10, %r10, {32 * loads - 1};"
-    )
-    once, twice = (predicted(again, [raw, 4 * 32 * PANEL_ROWS, n], 148) for n in (loads, 2 * loads))
-    read = (each.busy["HBM"] * each.pace.cycles / each.ghz for each in (twice, once))
-    assert next(read) / next(read) == pytest.approx(1 if held else 2, rel=0.02)
-    least = 0.9 * loads * (B200.tma_l2_saving - B200.l2_box_cycles)
-    assert (once.cycles - (twice.cycles - once.cycles) >= least) == held
-
-
-def test_order_decides_what_a_small_l2_holds() -> None:
-    """Columns of tiles in groups of rows are read again before L2 has dropped them; in order of rows they are not."""
-    columns, slots, panel = 32, 32, 1.0
-
-    def fetched(group: int) -> float:
-        tiles = [(i // (group * columns) * group + i % group, i % (group * columns) // group) for i in range(1024)]
-        loads = [Loads(i // slots, {0: [(row,)], 1: [(column,)]}) for i, (row, column) in enumerate(tiles)]
-        found = reused(loads[:576], loads[576:608], {0: panel, 1: panel}, 0.0, capacity=24 * panel)
-        return sum(each.fetched for each in found.values()) / 2
-
-    in_rows, grouped = fetched(1), fetched(8)
-    assert in_rows == pytest.approx((1 / 32 + 1) / 2)
-    assert grouped == pytest.approx((0 + 1 / 8) / 2)
-
-
 @pytest.mark.parametrize(("columns", "operands"), [(64, 48), (128, 64), (256, 96)])
 @pytest.mark.parametrize("stages", [3, 6])
 def test_the_port_of_shared_memory_moves_no_more_bytes_than_it_can(columns: int, operands: int, stages: int) -> None:
@@ -607,126 +465,3 @@ DONE: ret;""",
     assert three - two == pytest.approx(two - one, rel=0.02)
     assert two - one > 200
     assert counter[0] == 0
-
-
-def storing(stride: int, address: str = "global") -> str:
-    """Return a kernel that stores 4 bytes per lane, `stride` bytes apart. address: "" for generic ones."""
-    space = "." * bool(address) + address
-    store = "".join(f"st{space}.u32 [%d3+{32 * stride * i}], %r1;" for i in range(64))
-    return bench.entry(
-        "u64 to",
-        f"""ld.param.u64 %d1, [to]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, {64 * 32}, %r1;
-mul.wide.u32 %d2, %r3, {stride}; add.u64 %d3, %d1, %d2; {store} ret;""",
-    )
-
-
-def test_scattered_stores_cost_whole_sectors_of_l2() -> None:
-    data = np.zeros(148 * 64 * 32 * 128, np.uint8)
-    dense, spread, far = (predicted(storing(stride), [data], 148) for stride in (4, 32, 128))
-    moved = [found.busy["L2"] * found.cycles for found in (dense, spread, far)]
-    assert moved[1] == pytest.approx(8 * PARTIAL * moved[0], rel=0.01) and moved[2] == pytest.approx(moved[1], rel=0.01)
-    assert far.cycles >= spread.cycles >= 2 * (dense.cycles - B200.cta_launch)
-
-
-def test_stores_to_generic_addresses_cost_what_global_ones_cost() -> None:
-    data = np.zeros(148 * 64 * 32 * 4, np.uint8)
-    named, generic = (predicted(storing(4, address), [data], 148) for address in ("global", ""))
-    assert (generic.cycles, generic.busy) == (named.cycles, named.busy)
-    assert generic.busy["L2"] > 0
-
-
-def streamed(ctas: int, table: bool = False, chain: int = 0) -> Prediction:
-    """Predict CTAs of 1,024 threads that each load 64 KiB, and as much of a table, and store it.
-
-    chain: of dependent products of a warp between barriers of all, before the stores, of which there is then one. All
-    warps then wait for what they load before the first barrier.
-    """
-    pieces = [(n, 16384 * n) for n in range(4)]
-
-    def registers(first: int) -> str:
-        return "{" + ", ".join(f"%r{first + i}" for i in range(4)) + "}"
-
-    loads = [f"ld.global.v4.u32 {registers(4 + 4 * n)}, [%d1+{at}];" for n, at in pieces]
-    loads += [f"ld.global.v4.u32 {registers(20 + 4 * n)}, [%d3+{at}];" for n, at in pieces if table]
-    waits = "".join(f"add.u32 %r3, %r3, %r{4 + 4 * n};" for n, _ in pieces) if chain else ""
-    stores = [f"st.global.v4.u32 [%d2+{at}], {registers(4 + 4 * n)};" for n, at in pieces]
-    text = bench.entry(
-        "u64 from,u64 to,u64 table",
-        "ld.param.u64 %d1, [from]; ld.param.u64 %d2, [to]; ld.param.u64 %d3, [table]; mov.u32 %r1, %ctaid.x; "
-        "mov.u32 %r2, %tid.x; mul.wide.u32 %d4, %r1, 65536; mul.wide.u32 %d5, %r2, 16; add.u64 %d4, %d4, %d5; "
-        "add.u64 %d1, %d1, %d4; add.u64 %d2, %d2, %d4; add.u64 %d3, %d3, %d5;"
-        f"{''.join(loads)} {waits} bar.sync 0; setp.ge.u32 %p1, %r2, 32; @%p1 bra LAST; "
-        f"{'mad.lo.u32 %r4, %r4, %r4, %r4;' * chain} LAST: bar.sync 0; "
-        f"{''.join(stores[: 1 if chain else None])} ret;",
-    )
-    arrays = [np.zeros(size << 16, np.uint8) for size in (ctas, ctas, 1)]
-    return predicted(text, [*arrays], ctas, 1024)
-
-
-def test_each_array_is_read_from_hbm_once() -> None:
-    """A table that all CTAs read costs no HBM bandwidth, and an array that is only stored is not read."""
-    without, beside = streamed(148 * 6), streamed(148 * 6, table=True)
-    without_bytes, beside_bytes = (each.busy["HBM"] * each.cycles for each in (without, beside))
-    assert without.busy["HBM"] > 0.9
-    role = without.roles[0]
-    assert (role.stalls["long scoreboard"] + role.stalls["stores"]) / role.cycles > 0.7  # HBM bounds them
-    assert role.running + sum(role.stalls.values()) == pytest.approx(role.cycles, rel=0.1)
-    assert sum(line.share for line in without.lines) == pytest.approx(1, rel=0.1)
-    assert beside_bytes == pytest.approx(without_bytes, rel=0.02)
-    assert beside.cycles < 1.1 * without.cycles  # its loads take time, but not of HBM
-
-
-def test_sms_share_hbm_as_each_needs_it_after_the_first_wave() -> None:
-    """Computation of one SM overlaps with loads of others, once they are out of step."""
-    one, many = streamed(148 * 2, chain=700), streamed(148 * 16, chain=700)
-    assert one.waves <= 1 < many.waves
-    assert one.busy["HBM"] + 0.12 < many.busy["HBM"]
-
-
-WINDOW = """
-    ld.param.u64 %d1, [data]; ld.param.u64 %d3, [bytes]; ld.param.u32 %r5, [lanes]; mov.u32 %r1, %tid.x;
-    and.b32 %r4, %r1, 31; setp.lt.u32 %p1, %r4, %r5; mul.wide.u32 %d2, %r1, 16; add.u64 %d1, %d1, %d2;
-    mov.u32 %r3, %ctaid.x; cvt.u64.u32 %d5, %r3; mul.lo.u64 %d5, %d5, %d3; add.u64 %d1, %d1, %d5;
-    mov.u64 %d4, %d3; mov.u64 %d6, %d1; mov.b32 %r2, 0; mov.b32 %r10, 0;
-    LOOP: @%p1 ld.global.v4.u32 {%r11, %r12, %r13, %r14}, [%d6]; add.u32 %r10, %r10, %r11;
-    add.u64 %d6, %d6, 16384; sub.u64 %d4, %d4, 16384; setp.ne.u64 %p2, %d4, 0; @%p2 bra LOOP;
-    mov.u64 %d4, %d3; mov.u64 %d6, %d1; add.u32 %r2, %r2, 1; setp.lt.u32 %p3, %r2, 8; @%p3 bra LOOP;
-    st.shared.u32 [0], %r10; ret;"""
-"""1,024 threads read a window of their CTA eight times, those of a warp's lanes that are below `lanes`."""
-
-
-def l2_bytes(kibibytes: int, lanes: int = 32) -> float:
-    """Return the bytes that L2 sends each SM for a window, over the window's."""
-    text = bench.entry("u64 data,u64 bytes,u32 lanes", WINDOW)
-    size = kibibytes << 10
-    found = predicted(text, [np.zeros(148 * size, np.uint8), size, lanes], 148, 1024)
-    return found.busy["L2"] * found.pace.cycles * B200.l2_share(148) / size
-
-
-@pytest.mark.parametrize(("kibibytes", "times"), [(64, 1), (192, 1), (320, 3.65), (512, 6.57)])
-def test_l1_holds_a_window_that_is_not_larger(kibibytes: int, times: float) -> None:
-    """It drops random lines, so it holds a part of a larger window.
-
-    A line survives a round of m misses with probability exp(-m / lines): 0.81 of the lines of 512 KiB are missed again.
-    """
-    assert l2_bytes(kibibytes) == pytest.approx(times, rel=0.02)
-
-
-@pytest.mark.parametrize("lanes", [8, 16])
-def test_lanes_that_a_guard_switches_off_load_nothing(lanes: int) -> None:
-    assert l2_bytes(64, lanes) == pytest.approx(lanes / 32, rel=0.02)
-
-
-@pytest.mark.parametrize("stride", [4, 8, 32, 128])
-def test_lanes_load_whole_sectors_whatever_the_stride(stride: int) -> None:
-    """The stride is an argument, so that only the launch knows the sectors."""
-    text = bench.entry(
-        "u64 data,u64 stride",
-        "ld.param.u64 %d1, [data]; ld.param.u64 %d2, [stride]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; "
-        "mad.lo.u32 %r1, %r2, 256, %r1; cvt.u64.u32 %d3, %r1; mad.lo.u64 %d1, %d3, %d2, %d1; "
-        "ld.global.u32 %r3, [%d1]; st.shared.u32 [0], %r3; ret;",
-    )
-    ctas = 4096
-    found = predicted(text, [np.zeros(ctas * 256 * stride, np.uint8), stride], ctas, 256)
-    sectors = found.busy["L2"] * found.pace.cycles * B200.l2_share(148) * 148 / 32
-    assert sectors == pytest.approx(ctas * 256 * min(stride, 32) / 32, rel=0.02)

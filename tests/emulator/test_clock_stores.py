@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import numpy as np
+import pytest
+from test_clock_laws import B200, predicted
+
+from emulator.clock.operations.in_memory import PARTIAL
 from emulator.clock.warps import Sm, Tensor
 from lab import clock as bench
+from lab import microbenchmarks
 
 H200 = bench.H200
 NOTHING = bench.entry("", "ret;")
@@ -35,3 +41,38 @@ def test_a_cluster_barrier_waits_for_earlier_stores_unless_it_is_relaxed(arrive:
         for body in (store.rpartition("st.")[0], store)
     )
     assert (behind - without > H200.global_latency) == waits, (without, behind)
+
+
+def test_stores_of_all_sms_take_what_l2_takes() -> None:
+    row = {"target": "L2", "ctas": "132", "box_columns": "32", "box_rows": "128", "stages": "4"}
+    half, whole = (
+        bench.round_cycles(microbenchmarks.tma_store(row), replace(H200, l2_store_bytes_per_us=rate))
+        for rate in (2.5e6, 5e6)
+    )
+    assert half == pytest.approx(2 * whole, rel=0.01)
+
+
+def storing(stride: int, address: str = "global") -> str:
+    """Return a kernel that stores 4 bytes per lane, `stride` bytes apart. address: "" for generic ones."""
+    space = "." * bool(address) + address
+    store = "".join(f"st{space}.u32 [%d3+{32 * stride * i}], %r1;" for i in range(64))
+    return bench.entry(
+        "u64 to",
+        f"""ld.param.u64 %d1, [to]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, {64 * 32}, %r1;
+mul.wide.u32 %d2, %r3, {stride}; add.u64 %d3, %d1, %d2; {store} ret;""",
+    )
+
+
+def test_scattered_stores_cost_whole_sectors_of_l2() -> None:
+    data = np.zeros(148 * 64 * 32 * 128, np.uint8)
+    dense, spread, far = (predicted(storing(stride), [data], 148) for stride in (4, 32, 128))
+    moved = [found.busy["L2"] * found.cycles for found in (dense, spread, far)]
+    assert moved[1] == pytest.approx(8 * PARTIAL * moved[0], rel=0.01) and moved[2] == pytest.approx(moved[1], rel=0.01)
+    assert far.cycles >= spread.cycles >= 2 * (dense.cycles - B200.cta_launch)
+
+
+def test_stores_to_generic_addresses_cost_what_global_ones_cost() -> None:
+    data = np.zeros(148 * 64 * 32 * 4, np.uint8)
+    named, generic = (predicted(storing(4, address), [data], 148) for address in ("global", ""))
+    assert (generic.cycles, generic.busy) == (named.cycles, named.busy)
+    assert generic.busy["L2"] > 0

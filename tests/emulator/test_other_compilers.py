@@ -236,16 +236,21 @@ def test_a_fault_in_cuda_is_located(planted: Planted, nvcc: Sequence[str], tmp_p
     planted.is_located(tmp_path / program.stem, "want.bin")
 
 
+@pytest.fixture(scope="module")
+def gemm(nvcc: Sequence[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("gemm") / "gemm"
+    subprocess.run([*nvcc, "-o", program, str(PROGRAMS / "gemm.cu")], check=True)
+    return program
+
+
 @pytest.mark.parametrize("completion", ["lazy", "eager", "random"])
-def test_cuda(completion: str, nvcc: Sequence[str], tmp_path: Path) -> None:
-    subprocess.run([*nvcc, "-o", "gemm", str(PROGRAMS / "gemm.cu")], cwd=tmp_path, check=True)
-    done = run(tmp_path / "gemm", tmp_path, "--completion", completion)
+def test_cuda(completion: str, gemm: Path, tmp_path: Path) -> None:
+    done = run(gemm, tmp_path, "--completion", completion)
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
 
 
-def test_a_program_is_predicted(nvcc: Sequence[str], tmp_path: Path) -> None:
-    subprocess.run([*nvcc, "-o", "gemm", str(PROGRAMS / "gemm.cu")], cwd=tmp_path, check=True)
-    command = [sys.executable, "-m", "emulator", "time", str(tmp_path / "gemm")]
+def test_a_program_is_predicted(gemm: Path) -> None:
+    command = [sys.executable, "-m", "emulator", "time", str(gemm)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert "on a B200 (nothing was measured)" in done.stdout, done.stderr
 

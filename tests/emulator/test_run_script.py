@@ -12,15 +12,12 @@ from typing import Any
 import pytest
 
 import emulator
-from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
 from emulator.commands.main import main
 from emulator.commands.run import REPORT_EXIT
-from emulator.commands.sarif import sarif
 from emulator.errors import EmulatorError
 from emulator.leniency import Leniency
 
 ROOT = Path(__file__).parents[2]
-
 PRELUDE = """
     import sys
     import torch
@@ -63,6 +60,8 @@ def run(tmp_path, capsys, monkeypatch):
     """Return a function that runs a script after PRELUDE in this process, as the command would."""
 
     def run(body, *options, script_args=()):
+        if "tvm-ffi" in body or "tvm_ffi" in body:
+            pytest.importorskip("tvm_ffi")
         script = tmp_path / "script.py"
         script.write_text(textwrap.dedent(PRELUDE) + textwrap.dedent(body))
         monkeypatch.setattr(sys, "argv", list(sys.argv))
@@ -91,7 +90,12 @@ CHECK = """
     torch.testing.assert_close(c, a + b)
     print("PASS")
 """
-
+TVM_FFI = """
+    fake = [make_fake_compact_tensor(cutlass.Float32, (100,)) for _ in range(3)]
+    compiled = cute.compile(
+        add_on, *fake, make_fake_stream(use_tvm_ffi_env_stream=True), options="--enable-tvm-ffi"
+    )
+"""
 LAUNCHES = {
     "compiled": "cute.compile(add, from_dlpack(a), from_dlpack(b), from_dlpack(c))(*map(from_dlpack, (a, b, c)))",
     "called": "add(from_dlpack(a), from_dlpack(b), from_dlpack(c))",
@@ -132,42 +136,16 @@ LAUNCHES = {
                 warmup_iterations=1, iterations=2, use_cuda_graphs=graphs,
             ) > 0
     """,
-}
-
-
-@pytest.mark.parametrize("launch", LAUNCHES.values(), ids=LAUNCHES)
-def test_every_way_to_launch(passes, launch):
-    passes(textwrap.indent(textwrap.dedent(launch), "    ") + CHECK)
-
-
-TVM_FFI = """
-    fake = [make_fake_compact_tensor(cutlass.Float32, (100,)) for _ in range(3)]
-    compiled = cute.compile(
-        add_on, *fake, make_fake_stream(use_tvm_ffi_env_stream=True), options="--enable-tvm-ffi"
-    )
-"""
-
-
-def test_tvm_ffi_takes_torch_tensors(passes):
-    pytest.importorskip("tvm_ffi")
-    passes(TVM_FFI + "    compiled(a, b, c)" + CHECK)
-
-
-def test_tvm_ffi_goes_to_torchs_stream(passes):
-    pytest.importorskip("tvm_ffi")
-    captured = """
+    "TVM-FFI, torch's tensors": TVM_FFI + "    compiled(a, b, c)",
+    "TVM-FFI, torch's stream": TVM_FFI
+    + """
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         compiled(a, b, c)
     assert c.isnan().all()
     graph.replay()
-"""
-    passes(TVM_FFI + captured + CHECK)
-
-
-def test_tvm_ffi_takes_named_tuples_of_tensors(passes):
-    pytest.importorskip("tvm_ffi")
-    pair = """
+    """,
+    "TVM-FFI, named tuples of tensors": """
     from typing import NamedTuple
 
     class Pair(NamedTuple):
@@ -180,12 +158,16 @@ def test_tvm_ffi_takes_named_tuples_of_tensors(passes):
 
     fake = [make_fake_compact_tensor(cutlass.Float32, (100,)) for _ in range(3)]
     cute.compile(add_pair, Pair(*fake[:2]), fake[2], options="--enable-tvm-ffi")(Pair(a, b), c)
-    """
-    passes(pair + CHECK)
+    """,
+}
+
+
+@pytest.mark.parametrize("launch", LAUNCHES.values(), ids=LAUNCHES)
+def test_every_way_to_launch(passes, launch):
+    passes(textwrap.indent(textwrap.dedent(launch), "    ") + CHECK)
 
 
 def test_tvm_ffi_functions_are_saved_and_loaded(passes, tmp_path):
-    pytest.importorskip("tvm_ffi")
     save = f"""
     compiled.export_to_c({str(tmp_path / "saved.o")!r}, function_name="add_there")
     """
@@ -199,7 +181,6 @@ def test_tvm_ffi_functions_are_saved_and_loaded(passes, tmp_path):
 
 
 def test_a_saved_function_without_ptx_is_refused(run, tmp_path):
-    pytest.importorskip("tvm_ffi")
     (tmp_path / "saved.o").write_bytes(b"\x7fELF")
     finished = run(f"    cute.runtime.load_module({str(tmp_path / 'saved.o')!r}, enable_tvm_ffi=True)")
     assert finished.returncode == REPORT_EXIT
@@ -208,7 +189,6 @@ def test_a_saved_function_without_ptx_is_refused(run, tmp_path):
 
 @pytest.mark.parametrize("wrong", ["c.cpu()", "torch.zeros(99, device='cuda')", "c.half()"])
 def test_tvm_ffi_checks_its_arguments(run, wrong):
-    pytest.importorskip("tvm_ffi")
     finished = run(TVM_FFI + f"    compiled(a, b, {wrong})")
     assert finished.returncode == 1 and "argument #2" in finished.stderr
 
@@ -264,7 +244,6 @@ def test_what_is_found_ends_the_script_with_its_report(run):
 
 
 def test_what_is_found_ends_a_tvm_ffi_call_too(run):
-    pytest.importorskip("tvm_ffi")
     call = """
     compiled = cute.compile(go, make_fake_compact_tensor(cutlass.Float32, (100,)), options="--enable-tvm-ffi")
     compiled(a)
@@ -347,8 +326,6 @@ UNORDERED = """
     exchange(from_dlpack(a))
     print("PASS")
 """
-
-
 CAUGHT = """
     import os, subprocess
     try:
@@ -552,29 +529,14 @@ def test_processes_share_a_launch(tmp_path):
     assert (finished.returncode, finished.stdout) == (0, "True 1\n"), finished.stderr
 
 
-@pytest.mark.parametrize("count", ["0", "-2", "1.5", "two"])
-def test_processes_are_a_number_from_1(run, count):
-    finished = run("    print('ran')", "--processes", count)
+NUMBERS = [("--processes", count, "an integer from 1") for count in ("0", "-2", "1.5", "two")]
+
+
+@pytest.mark.parametrize(("option", "value", "allowed"), [*NUMBERS, ("--html", "page.html", "a folder")])
+def test_an_option_with_a_wrong_value_is_refused(run, option, value, allowed):
+    finished = run("    print('ran')", option, value)
     assert (finished.returncode, finished.stdout) == (2, "")
-    assert f"argument --processes: '{count}' is not allowed; give an integer from 1" in finished.stderr
-
-
-def test_a_file_for_pages_is_refused(run):
-    finished = run("    print('ran')", "--html", "page.html")
-    assert (finished.returncode, finished.stdout) == (2, "")
-    assert "argument --html: 'page.html' is not allowed; give a folder" in finished.stderr
-
-
-def test_time_predicts_each_launch_and_computes_nothing(tmp_path, capsys, monkeypatch):
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(PRELUDE) + "add(*map(from_dlpack, (a, b, c)))\nprint(bool(c.isnan().all()))\n")
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    assert main(["time", "--trace", str(tmp_path / "traces"), str(script)]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("True\n")
-    assert "predicted" in said and "2 clusters" in said and "assumed:" in said
-    assert (tmp_path / "traces" / "1.json").is_file()
+    assert f"argument {option}: '{value}' is not allowed; give {allowed}" in finished.stderr
 
 
 @pytest.mark.parametrize(
@@ -588,33 +550,6 @@ def test_a_file_that_cannot_be_written_is_rejected_before_the_run(command, tmp_p
             main([*command, str(path), str(script)])
         said = capsys.readouterr()
         assert f"{str(path)!r} cannot be written" in said.err and said.out == ""
-
-
-def test_time_writes_into_a_new_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "script.py").write_text("")
-    assert main(["time", "--json", str(tmp_path / "new/found.json"), str(tmp_path / "script.py")]) == 0
-    assert json.loads((tmp_path / "new/found.json").read_text()) == []
-
-
-def test_time_names_its_chips(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["time", "--chip", "b400", "script.py"])
-    assert "argument --chip: invalid choice: 'b400'" in (said := capsys.readouterr().err)
-    assert all(name in said for name in ("b200", "b300", "gb300", "h100", "h200"))
-
-
-@pytest.mark.long
-def test_time_emulates_the_chip_that_it_predicts_for(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text("import torch\nprint(torch.cuda.get_device_name(), torch.cuda.get_device_capability())\n")
-    for options, environment in ((["--chip", "h200"], {}), ([], {"EMULATOR_DEVICE": "h200"})):
-        command = [sys.executable, "-m", "emulator", "time", *options, str(script)]
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=600, env=ORIGINAL_ENVIRONMENT | environment
-        )
-        assert done.returncode == 0 and "H200" in done.stdout and "(9, 0)" in done.stdout, done.stderr
 
 
 def test_the_command_and_its_help(tmp_path, capsys):
@@ -633,76 +568,6 @@ def test_the_command_and_its_help(tmp_path, capsys):
     assert "--completion {eager,lazy,random,all}" in said and "--processes N" in said
 
 
-@pytest.fixture
-def timed(tmp_path, capsys, monkeypatch):
-    """Return a function that runs a script under `time` in this process."""
-
-    def timed(body):
-        (tmp_path / "timed.py").write_text(body)
-        monkeypatch.setattr(sys, "argv", list(sys.argv))
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        return Finished(main(["time", str(tmp_path / "timed.py")]), *capsys.readouterr())
-
-    return timed
-
-
-ENTRY = '".version 8.8\\n.target sm_100a\\n.address_size 64\\n.entry k() {{ {} ret; }}"'
-
-
-def test_a_script_that_enters_a_device_itself_is_predicted(timed):
-    launch = ENTRY.format("bar.sync 0;")
-    done = timed(f"import emulator\nwith emulator.emulate() as device: emulator.launch({launch})")
-    assert (done.returncode, done.stdout.count("predicted")) == (0, 1), done.stderr
-
-
-def test_launches_on_cpu_tensors_in_a_device_that_a_script_enters_itself_are_predicted(timed):
-    body = """
-    import emulator
-
-    @cute.kernel
-    def meet(times: cute.Tensor):
-        for _ in cutlass.range(times[0]):
-            cute.arch.sync_threads()
-
-    @cute.jit
-    def go(times: cute.Tensor):
-        meet(times).launch(grid=(1, 1, 1), block=(64, 1, 1))
-
-    with emulator.emulate():
-        go(from_dlpack(torch.full((1,), 3, dtype=torch.int32, device="cpu")))
-    """
-    done = timed(textwrap.dedent(PRELUDE + body))
-    assert (done.returncode, done.stdout.count("predicted")) == (0, 1), done.stderr
-
-
-def test_a_launch_that_cannot_be_predicted_is_an_error_with_its_reason(timed):
-    launch = ENTRY.format("suld;")
-    body = f"import emulator\ntry: emulator.launch({launch})\nexcept emulator.EmulatorError: pass"
-    done = timed(body)
-    assert (done.returncode, done.stdout) == (REPORT_EXIT, "") and done.stderr, done.stdout
-
-
-def test_an_error_of_a_launch_that_ends_the_script_is_reported_once(timed):
-    done = timed(f"import emulator\nemulator.launch({ENTRY.format('suld;')})")
-    assert (done.returncode, done.stdout) == (REPORT_EXIT, "")
-    assert done.stderr.startswith("UnknownInstruction: ") and "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("check", ["assert False, 'wrong results'", "raise SystemExit(1)", "raise ValueError"])
-def test_a_script_whose_check_fails_after_its_launches_gets_its_predictions_and_a_message(timed, capsys, check):
-    with pytest.raises((AssertionError, SystemExit, ValueError)):
-        timed(f"import emulator\nemulator.launch({ENTRY.format('bar.sync 0;')})\n{check}")
-    said = capsys.readouterr()
-    assert said.out.count("predicted") == 1
-    assert "SCRIPT failed with exit code 1; launches predicted above: 1." in said.err
-    assert "compute no outputs" in said.err
-
-
-def test_a_script_that_launches_nothing_gets_a_message(timed):
-    done = timed("pass")
-    assert done.returncode == 0 and "nothing was launched" in done.stderr and "child processes" in done.stderr
-
-
 def test_the_report_as_sarif(run, tmp_path):
     """Each finding is a result at its source line, with the other access beside it."""
     path = tmp_path / "report.sarif"
@@ -716,21 +581,3 @@ def test_the_report_as_sarif(run, tmp_path):
     script = (tmp_path / "script.py").read_text().splitlines()
     assert place["artifactLocation"]["uri"].endswith("script.py")
     assert "shared[63 - thread]" in script[place["region"]["startLine"] - 1]
-
-
-def test_clean_and_other_reports_are_sarif_too():
-    """PTX without source lines has logical locations; a deadlock, which has no instruction, has none."""
-    clean = {"verdict": "clean", "findings": []}
-    assert sarif(clean)["runs"][0]["results"] == []
-    stopped = {"class": "Deadlock", "level": "fault", "message": "deadlock", "kernel": "k", "times": 1}
-    raced = {"class": "DataRace", "level": "formal", "message": "race", "kernel": "k", "times": 3, "ptx_line": 7}
-    raced |= {"source": None, "instruction": "ld.shared.b32 %r1, [%r2]", "missing": "bar.sync", "other_places": []}
-    children = [{"verdict": "formal", "findings": [raced]}]
-    log = sarif({"verdict": "fault", "findings": [stopped], "children": children})
-    first, second = log["runs"][0]["results"]
-    assert "locations" not in first and first["level"] == "error"
-    assert second["locations"] == [
-        {"logicalLocations": [{"name": "PTX line 7", "decoratedName": raced["instruction"]}]}
-    ]
-    assert (second["level"], second["occurrenceCount"]) == ("warning", 3)
-    assert second["message"]["text"] == "race\nmissing: bar.sync"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.commands.sarif import SCHEMA, as_text
+from emulator.commands.sarif import SCHEMA, as_text, sarif
 
 ROOT = Path(__file__).parents[2]
 VALIDATE = """
@@ -84,3 +84,21 @@ def test_reports_are_valid(tmp_path: Path) -> None:
     assert schema == SCHEMA
     assert [json.loads(each) for each in answers[:3]] == [[], [], []]
     assert "'tool' is a required property" in answers[3]
+
+
+def test_clean_and_other_reports_are_sarif_too():
+    """PTX without source lines has logical locations; a deadlock, which has no instruction, has none."""
+    clean = {"verdict": "clean", "findings": []}
+    assert sarif(clean)["runs"][0]["results"] == []
+    stopped = {"class": "Deadlock", "level": "fault", "message": "deadlock", "kernel": "k", "times": 1}
+    raced = {"class": "DataRace", "level": "formal", "message": "race", "kernel": "k", "times": 3, "ptx_line": 7}
+    raced |= {"source": None, "instruction": "ld.shared.b32 %r1, [%r2]", "missing": "bar.sync", "other_places": []}
+    children = [{"verdict": "formal", "findings": [raced]}]
+    log = sarif({"verdict": "fault", "findings": [stopped], "children": children})
+    first, second = log["runs"][0]["results"]
+    assert "locations" not in first and first["level"] == "error"
+    assert second["locations"] == [
+        {"logicalLocations": [{"name": "PTX line 7", "decoratedName": raced["instruction"]}]}
+    ]
+    assert (second["level"], second["occurrenceCount"]) == ("warning", 3)
+    assert second["message"]["text"] == "race\nmissing: bar.sync"

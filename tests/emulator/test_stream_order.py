@@ -6,31 +6,21 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator
 from functools import partial
-from mmap import PAGESIZE, mmap
 
-import cuda.bindings.runtime as runtime
 import pytest
 from ptx_launch import kernel
 
 import emulator
 from emulator import NotEmulated
-from emulator.errors import DataRace, EmulatorError, MissingProxyFence, StreamRace, UseAfterFree
+from emulator.errors import DataRace, EmulatorError, StreamRace, UseAfterFree
 from emulator.host.session import emulated_host
 
 N = 64
 LONG = ctypes.c_uint64
-PUBLISHED = "bar.sync 0; griddepcontrol.launch_dependents;"
 TRIGGER, WAIT = "griddepcontrol.launch_dependents;", "griddepcontrol.wait;"
 USE = "setp.eq.u32 %p, %v, 99; @%p ret;"
 LOAD, STORE = f"ld.global.u32 %v, [%x]; {USE}", "st.global.u32 [%x], %v;"
 LOAD_FLAG, STORE_FLAG = f"ld.relaxed.gpu.global.u32 %v, [%x]; {USE}", "st.relaxed.gpu.global.u32 [%x], %v;"
-ADD = f"atom.global.add.u32 %w, [%x], 1; red.relaxed.gpu.global.add.u32 [%x], 1; {STORE_FLAG}"
-COPY = """
-.shared .align 16 .b8 tile[256]; .shared .b64 full;
-mbarrier.init.shared.b64 [full], 1; {fence} mbarrier.arrive.expect_tx.shared.b64 _, [full], 256;
-cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [tile], [%start], 256, [full];
-W: mbarrier.try_wait.parity.shared.b64 %p, [full], 0; @!%p bra W;
-"""
 
 
 def ptx(body: str) -> bytes:
@@ -93,11 +83,12 @@ class Gpu:
     def fill(self, stream: int) -> None:
         self.call("cuMemsetD32Async", self.x, 0, N, stream)
 
-    def order(self, first: int, second: int) -> None:
+    def order(self, first: int, second: int, waits: bool = True) -> None:
         """Let a stream wait for what another one has been given so far."""
         event = self.new("cuEventCreate", 0)
         self.call("cuEventRecord", event, first)
-        self.call("cuStreamWaitEvent", second, event, 0)
+        if waits:
+            self.call("cuStreamWaitEvent", second, event, 0)
 
     def graph(self, stream: int, work: Callable[[], None]) -> int:
         self.call("cuStreamBeginCapture_v2", stream, 0)
@@ -144,8 +135,7 @@ def recorded_early(gpu: Gpu) -> None:
 def overwritten(gpu: Gpu, ordered: bool) -> None:
     one, two = gpu.stream(), gpu.stream()
     gpu.run(LOAD, one)
-    if ordered:
-        gpu.order(one, two)
+    gpu.order(one, two, ordered)
     gpu.fill(two)
 
 
@@ -170,8 +160,7 @@ def branches(gpu: Gpu, joined_between: bool) -> None:
     def capture() -> None:
         gpu.order(one, two)
         gpu.fill(one)
-        if joined_between:
-            gpu.order(one, two)
+        gpu.order(one, two, joined_between)
         gpu.run(STORE, two)
         gpu.order(two, one)
 
@@ -184,8 +173,7 @@ def graph_beside(gpu: Gpu, ordered: bool) -> None:
     one, two = gpu.stream(), gpu.stream()
     graph = gpu.graph(one, lambda: gpu.fill(one))
     gpu.call("cuGraphLaunch", graph, one)
-    if ordered:
-        gpu.order(one, two)
+    gpu.order(one, two, ordered)
     gpu.run(LOAD, two)
 
 
@@ -209,8 +197,6 @@ SYNCHRONISED: dict[str, Callable[[Gpu, int, int], None]] = {
     "device": lambda gpu, one, two: gpu.call("cuCtxSynchronize"),
     "free": lambda gpu, one, two: gpu.call("cuMemFree_v2", gpu.allocate()),
 }
-
-
 FIRST = "setp.ne.u32 %p, %i, 0; @%p ret;"
 SPIN = "W: ld.{}.global.u32 %w, [%x]; setp.ne.u32 %p, %w, 7; @%p bra W;"
 
@@ -259,6 +245,9 @@ def written_words(gpu: Gpu, stream: int, at: int) -> None:
     gpu.call("cuStreamBatchMemOp_v2", stream, 2, given, 0)
 
 
+NO_FENCE = partial(written_word, flags=1)
+
+
 def word_of_a_kernel(gpu: Gpu, stream: int, at: int, store: str = "volatile") -> None:
     gpu.run(f"{FIRST} fence.acq_rel.sys; st.{store}.global.u32 [%x], %v;", stream, at)
 
@@ -299,12 +288,8 @@ NOT_IN_ORDER: dict[str, tuple[Callable[[Gpu], None], type[EmulatorError], str]] 
     "parts": (lambda gpu: parts(gpu, 15), DataRace, "which wrote it"),
     "flag": (lambda gpu: flag(gpu, "relaxed", "acquire"), DataRace, "which wrote it"),
     "no wait for a word": (lambda gpu: word(gpu, written_word, waits=False), DataRace, "st.global of kernel k"),
-    "word without a fence": (lambda gpu: word(gpu, partial(written_word, flags=1)), DataRace, "st.global of kernel k"),
-    "polled word without a fence": (
-        lambda gpu: word(gpu, partial(written_word, flags=1), polls=True),
-        DataRace,
-        "st.global of kernel k",
-    ),
+    "word without a fence": (lambda gpu: word(gpu, NO_FENCE), DataRace, "st.global of kernel k"),
+    "polled word, no fence": (lambda gpu: word(gpu, NO_FENCE, polls=True), DataRace, "st.global of kernel k"),
 }
 
 
@@ -351,139 +336,11 @@ def test_the_condition_of_a_wait_for_a_word(name: str, gpu: Gpu, device: emulato
     assert len(found(device)) == 1
 
 
-def written_by(copied: bool, gpu: Gpu, host: int, stream: int) -> None:
-    """Let a copy, or a kernel, write pinned memory."""
-    if copied:
-        gpu.call("cuMemcpyDtoHAsync_v2", host, gpu.x, 4 * N, stream)
-    else:
-        gpu.run(STORE, stream, host)
-
-
-def by_the_host(device: emulator.EmulatedDevice) -> list[str]:
-    return [str(error).partition(" memory")[0].removeprefix("an access on the host ") for error in found(device)]
-
-
-@pytest.mark.parametrize("allocate", ["cuMemHostAlloc", "cuMemAllocManaged", "cuMemAllocHost_v2"])
-@pytest.mark.parametrize("waits", [False, True])
-@pytest.mark.parametrize("copied", [False, True])
-def test_the_hosts_own_code_reads_pinned_memory(
-    allocate: str, waits: bool, copied: bool, gpu: Gpu, device: emulator.EmulatedDevice
-) -> None:
-    host, stream = gpu.new(allocate, 4 * N, 1), gpu.stream()
-    written_by(copied, gpu, host, stream)
-    if waits:
-        gpu.call("cuStreamSynchronize", stream)
-    ctypes.string_at(host + 8, 4)
-    assert by_the_host(device) == ["reads"] * (not waits)
-
-
-@pytest.mark.parametrize("waits", [False, True])
-def test_the_hosts_own_code_writes_pinned_memory(waits: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
-    host, stream = gpu.new("cuMemHostAlloc", 4 * N, 0), gpu.stream()
-    gpu.call("cuMemcpyHtoDAsync_v2", gpu.x, host, 4 * N, stream)
-    ctypes.string_at(host, 4)  # two reads
-    if waits:
-        gpu.call("cuStreamSynchronize", stream)
-    ctypes.memset(host, 0, 4)
-    assert by_the_host(device) == ["writes"] * (not waits)
-
-
-CALLED, CALLED_BACK = ctypes.CFUNCTYPE(None, LONG), ctypes.CFUNCTYPE(None, LONG, ctypes.c_int, LONG)
-ACCESSES = {"reads": lambda data: ctypes.string_at(data, 4), "writes": lambda data: ctypes.memset(data, 0, 4)}
-
-
-@pytest.mark.parametrize("waits", [False, True])
-def test_the_host_writes_pinned_memory_of_cuda_bindings(waits: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
-    (_, host), (_, stream) = runtime.cudaMallocHost(4 * N), runtime.cudaStreamCreateWithFlags(1)
-    runtime.cudaMemcpyAsync(gpu.x, host, 4 * N, runtime.cudaMemcpyKind.cudaMemcpyHostToDevice, stream)
-    if waits:
-        runtime.cudaStreamSynchronize(stream)
-    ctypes.memset(int(host), 0, 4)
-    assert by_the_host(device) == ["writes"] * (not waits)
-
-
-def test_an_error_of_a_kernel_stays_for_cuda_bindings(gpu: Gpu, device: emulator.EmulatedDevice) -> None:
-    assert runtime.cudaMemset(1, 0, 4)[0] == 1
-    assert [int(runtime.cudaGetLastError()[0]) for _ in range(2)] == [1, 0]
-    gpu.run("add.u64 %x, %x, 1048576; st.global.u32 [%x], %v;", 0)
-    assert len(found(device)) == 1
-    answers = runtime.cudaGetLastError(), runtime.cudaMalloc(4), runtime.cudaStreamSynchronize(0)
-    assert [int(answer[0]) for answer in answers] == [700] * 3
-
-
-@pytest.mark.parametrize("wrote", [False, True])
-@pytest.mark.parametrize("does", ACCESSES)
-@pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize("old", [False, True])
-def test_functions_that_a_stream_calls(
-    old: bool, ordered: bool, does: str, wrote: bool, gpu: Gpu, device: emulator.EmulatedDevice
-) -> None:
-    host, one, two = gpu.new("cuMemHostAlloc", 4 * N, 0), gpu.stream(), gpu.stream()
-    run = CALLED_BACK(lambda stream, error, data: ACCESSES[does](data)) if old else CALLED(ACCESSES[does])
-    call = partial(gpu.call, "cuStreamAddCallback" if old else "cuLaunchHostFunc")
-    copy = partial(
-        gpu.call, *(("cuMemcpyDtoHAsync_v2", host, gpu.x) if wrote else ("cuMemcpyHtoDAsync_v2", gpu.x, host))
-    )
-    copy(4 * N, one)
-    if ordered:
-        gpu.order(one, two)
-    call(two, run, host, 0)
-    assert bool(found(device)) == (not ordered and (wrote or does == "writes"))
-    gpu.call("cuCtxSynchronize")
-    device.failures.clear()
-    call(two, run, host, 0)
-    if ordered:
-        gpu.order(two, one)
-    copy(4 * N, one)
-    assert bool(found(device)) == (not ordered and (wrote or does == "writes"))
-
-
-@pytest.mark.parametrize("ordered", [False, True])
-def test_the_host_reads_what_a_function_wrote(ordered: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
-    host, stream = gpu.new("cuMemHostAlloc", 4 * N, 0), gpu.stream()
-    run = CALLED(ACCESSES["writes"])
-    gpu.call("cuLaunchHostFunc", stream, run, host)
-    if ordered:
-        gpu.call("cuStreamSynchronize", stream)
-    ctypes.string_at(host, 4)
-    assert by_the_host(device) == ["reads"] * (not ordered)
-
-
-@pytest.mark.parametrize("ordered", [False, True])
-def test_registered_memory(ordered: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
-    pages, stream = mmap(-1, 3 * PAGESIZE), gpu.stream()
-    host = ctypes.addressof(ctypes.c_char.from_buffer(pages))
-    gpu.call("cuMemHostRegister_v2", host + 64, 2 * PAGESIZE, 0)
-    gpu.call("cuMemcpyDtoHAsync_v2", host + PAGESIZE, gpu.x, 4 * N, stream)
-    ctypes.memset(host, 0, 4)  # on a page that is not registered as a whole
-    if ordered:
-        gpu.call("cuStreamSynchronize", stream)
-    ctypes.memset(host + PAGESIZE, 0, 4)
-    assert by_the_host(device) == ["writes"] * (not ordered)
-    gpu.call("cuMemHostUnregister", host + 64)
-
-
-@pytest.mark.parametrize("streams", [1, 2])
-@pytest.mark.parametrize(("store", "races"), [("volatile", False), ("release.sys", False), ("relaxed.gpu", True)])
-def test_the_host_polls_a_flag(
-    store: str, races: bool, streams: int, gpu: Gpu, device: emulator.EmulatedDevice
-) -> None:
-    data, flag = (gpu.new("cuMemHostAlloc", 4 * N, 2) for _ in range(2))
-    ctypes.memset(flag, 0, 4)
-    to = f"add.u64 %x, %start, {flag - data}; setp.ne.u32 %p, %i, 0; @%p ret;"
-    gpu.run(
-        f"{STORE} fence.acq_rel.sys; bar.sync 0; {to} st.{store}.global.u32 [%x], %v;", gpu.stream(2 - streams), data
-    )
-    assert ctypes.c_uint32.from_address(flag).value == 7 == ctypes.c_uint32.from_address(data).value
-    assert bool(found(device)) == races
-
-
 @pytest.mark.parametrize("ordered", [False, True])
 def test_memory_exists_in_the_order_of_its_stream(ordered: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
     one, two = gpu.stream(), gpu.stream()
     x = gpu.new("cuMemAllocAsync", 4 * N, one)
-    if ordered:
-        gpu.order(one, two)
+    gpu.order(one, two, ordered)
     gpu.run(STORE, two, x)
     assert [str(error).count("after cudaMallocAsync on stream") for error in found(device)] == [1] * (not ordered)
 
@@ -495,11 +352,9 @@ def test_memory_of_a_graph(freed_early: bool, gpu: Gpu, device: emulator.Emulate
     def capture() -> None:
         x = gpu.new("cuMemAllocAsync", 4 * N, stream)
         gpu.run(STORE, stream, x)
-        if freed_early:
-            gpu.call("cuMemFreeAsync", x, stream)
-        gpu.run(LOAD, stream, x)
-        if not freed_early:
-            gpu.call("cuMemFreeAsync", x, stream)
+        last = [lambda: gpu.run(LOAD, stream, x), lambda: gpu.call("cuMemFreeAsync", x, stream)]
+        for step in reversed(last) if freed_early else last:
+            step()
 
     graph = gpu.graph(stream, capture)
     for _ in range(2):
@@ -546,8 +401,7 @@ def test_a_copy_to_a_variable(space: str, ordered: bool, gpu: Gpu, device: emula
     table, size, given = LONG(), LONG(), (ctypes.POINTER(LONG) * 1)(ctypes.pointer(LONG(gpu.x)))
     gpu.call("cuModuleGetGlobal_v2", ctypes.byref(table), ctypes.byref(size), module, b"table")
     gpu.call("cuMemcpyHtoDAsync_v2", table.value, gpu.new("cuMemHostAlloc", 16, 0), 16, one)
-    if ordered:
-        gpu.order(one, two)
+    gpu.order(one, two, ordered)
     gpu.call("cuLaunchKernel", gpu.new("cuModuleGetFunction", module, b"k"), 1, 1, 1, N, 1, 1, 0, two, given, None)
     assert [str(error).count("of table") for error in found(device)] == [1] * (not ordered)
 
@@ -558,138 +412,28 @@ def test_a_fill_of_rows(ordered: bool, gpu: Gpu, device: emulator.EmulatedDevice
     gpu.call("cuMemsetD2D32Async", gpu.x, 64, 99, 4, 4, one)  # the first 16 bytes of each 64
     gpu.call("cuMemsetD2D32Async", gpu.x + 16, 64, 98, 12, 4, two)
     assert not found(device)
-    if ordered:
-        gpu.order(one, two)
+    gpu.order(one, two, ordered)
     gpu.call("cuMemsetD2D8Async", gpu.x + 63, 64, 0, 2, 3, two)  # the first byte of each row but one
     assert bool(found(device)) != ordered
 
 
-FENCED, UNFENCED = (COPY.format(fence=fence) for fence in ("fence.proxy.async;", ""))
+PER_THREAD: dict[str, Callable[[Gpu], object]] = {
+    "the per-thread default stream, which wrote it": lambda gpu: gpu.run(STORE, 2),
+    "cudaMemsetAsync on the per-thread default stream": lambda gpu: ctypes.CDLL("libcudart.so.13").cudaMemsetAsync_ptsz(
+        LONG(gpu.x), 0, LONG(4 * N), None
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("bodies", "said"),
-    [
-        ((TRIGGER + STORE, WAIT + LOAD), ""),
-        ((TRIGGER + STORE, LOAD + WAIT), "griddepcontrol.wait before PTX line"),
-        ((TRIGGER + STORE, LOAD), "griddepcontrol.wait before PTX line"),
-        ((TRIGGER + LOAD, STORE + WAIT), "which reads it"),
-        ((TRIGGER + LOAD, LOAD + WAIT), ""),
-        ((STORE + PUBLISHED, LOAD), ""),
-        ((STORE + TRIGGER, LOAD), "griddepcontrol.wait before PTX line"),  # the other warp may not have stored yet
-        ((STORE, LOAD), "griddepcontrol.wait before PTX line"),  # the implicit trigger at its end makes nothing visible
-        ((STORE, WAIT + LOAD), ""),
-        ((LOAD, STORE), ""),
-        ((TRIGGER + STORE, WAIT + UNFENCED), ""),
-        ((TRIGGER + STORE, UNFENCED), "griddepcontrol.wait before PTX line"),
-        ((STORE + PUBLISHED, UNFENCED), "fence.proxy.async"),
-        ((STORE + PUBLISHED, FENCED), ""),
-        ((TRIGGER + STORE_FLAG, LOAD_FLAG), ""),
-        ((TRIGGER + STORE, WAIT + ADD), ""),
-        ((TRIGGER + STORE, ADD + WAIT), "griddepcontrol.wait before PTX line"),
-        ((TRIGGER + LOAD + ADD, WAIT + ADD, WAIT + ADD + LOAD), ""),
-        # The launch between the two: its wait orders what comes after its trigger, its end, or nothing.
-        ((TRIGGER + STORE, WAIT + TRIGGER, LOAD), ""),
-        ((TRIGGER + STORE, TRIGGER + WAIT, LOAD), "griddepcontrol.wait before PTX line"),
-        ((TRIGGER + STORE, TRIGGER + WAIT, WAIT + LOAD), ""),
-        ((TRIGGER + STORE, TRIGGER, WAIT + LOAD), "griddepcontrol.wait in the launch between"),
-    ],
-)
-@pytest.mark.parametrize("captured", [False, True])
-def test_programmatic_dependents(
-    bodies: tuple[str, ...], said: str, captured: bool, gpu: Gpu, device: emulator.EmulatedDevice
-) -> None:
-    stream = gpu.stream()
-
-    def launches() -> None:
-        for i, body in enumerate(bodies):
-            gpu.run(body, stream, after=i > 0)
-
-    if captured:
-        gpu.call("cuGraphLaunch", gpu.graph(stream, launches), stream)
-    else:
-        launches()
-    gpu.run(LOAD, stream)  # an ordinary launch comes after all of them
-    errors = found(device)
-    assert [type(error) for error in errors] == ([] if not said else [type(errors[0])])
-    assert all(said in str(error) for error in errors)
-    assert said != "fence.proxy.async" or isinstance(errors[0], MissingProxyFence)
-
-
-@pytest.mark.parametrize("ctas", [1, 2])
-def test_a_trigger_before_the_wait_of_its_cta(ctas: int, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
-    """An earlier wait of another CTA does not order it."""
-    stream = gpu.stream()
-    for i, body in enumerate((TRIGGER + STORE, TRIGGER + WAIT, LOAD)):
-        gpu.run(body, stream, after=i > 0, ctas=ctas)
-    assert "griddepcontrol.wait before PTX line" in str(found(device)[0])
-
-
-@pytest.mark.parametrize(
-    ("body", "at_start", "reader", "said"),
-    [
-        (TRIGGER + STORE, False, LOAD, "griddepcontrol.wait before PTX line"),
-        (TRIGGER + STORE, False, WAIT + LOAD, ""),
-        (STORE + PUBLISHED, False, LOAD, ""),
-        (STORE + PUBLISHED, True, LOAD, "griddepcontrol.wait before PTX line"),
-        (STORE + PUBLISHED, True, WAIT + LOAD, ""),
-        (STORE + TRIGGER, False, LOAD, "griddepcontrol.wait before PTX line"),
-        (STORE, False, LOAD, "griddepcontrol.wait before PTX line"),
-        (LOAD, False, STORE, ""),
-    ],
-)
-@pytest.mark.parametrize("captured", [False, True])
-def test_a_programmatic_event(
-    body: str, at_start: bool, reader: str, said: str, captured: bool, gpu: Gpu, device: emulator.EmulatedDevice
-) -> None:
-    """Record an event when a kernel triggers, or when its CTAs start. Let another stream wait for it."""
-    one, two, event = gpu.stream(), gpu.stream(), gpu.new("cuEventCreate", 2)
-
-    def launches() -> None:
-        gpu.run(body, one, event=event, at_start=at_start)
-        gpu.call("cuStreamWaitEvent", two, event, 0)
-        gpu.run(reader, two)
-        gpu.order(two, one)
-
-    if captured:
-        gpu.call("cuGraphLaunch", gpu.graph(one, launches), one)
-    else:
-        launches()
-    errors = found(device)
-    assert bool(errors) == (bool(said) and not (captured and at_start))  # in a graph the trigger counts, see limits.md
-    assert all(said in str(error) for error in errors)
-
-
-def test_the_default_stream_of_a_thread(gpu: Gpu, device: emulator.EmulatedDevice) -> None:
+@pytest.mark.parametrize("said", PER_THREAD)
+def test_the_default_stream_of_a_thread(said: str, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
     """It waits for the legacy stream, and not for other blocking streams."""
-    per_thread, other = 2, gpu.stream(0)
-    gpu.run(STORE, per_thread)
+    PER_THREAD[said](gpu)
     gpu.run(LOAD, 0)
-    gpu.run(STORE, per_thread)
-    assert not found(device)
-    gpu.run(LOAD, other)
-    assert "the per-thread default stream, which wrote it" in str(found(device)[0])
-
-
-def test_functions_of_the_per_thread_option(gpu: Gpu, device: emulator.EmulatedDevice) -> None:
-    runtime = ctypes.CDLL("libcudart.so.13")
-    runtime.cudaMemsetAsync_ptsz(LONG(gpu.x), 0, LONG(4 * N), None)
-    gpu.run(LOAD, 0)
-    runtime.cudaMemsetAsync_ptsz(LONG(gpu.x), 0, LONG(4 * N), None)
+    PER_THREAD[said](gpu)
     assert not found(device)
     gpu.run(LOAD, gpu.stream(0))
-    assert "cudaMemsetAsync on the per-thread default stream" in str(found(device)[0])
-
-
-@pytest.mark.parametrize("wait", [True, False])
-def test_managed_memory_that_is_filled(wait: bool, gpu: Gpu, device: emulator.EmulatedDevice) -> None:
-    memory, stream = gpu.new("cuMemAllocManaged", 4 * N, 1), gpu.stream()
-    gpu.call("cuMemsetD32Async", memory, 3, N, stream)
-    if wait:
-        gpu.call("cuStreamSynchronize", stream)
-    assert ctypes.c_uint32.from_address(memory).value == 3
-    gpu.call("cuCtxSynchronize")
-    assert isinstance(device.error, StreamRace) != wait
+    assert said in str(found(device)[0])
 
 
 def test_a_copy_from_pinned_memory_that_was_freed(gpu: Gpu, device: emulator.EmulatedDevice) -> None:
@@ -723,8 +467,7 @@ def test_a_tensor_map_that_another_stream_changes(
     ]
     second = 1 if first == "load" else 0
     work[1 - second]()
-    if ordered:
-        gpu.order(streams[1 - second], streams[second])
+    gpu.order(streams[1 - second], streams[second], ordered)
     work[second]()
     assert [type(error) for error in found(device)] == ([] if ordered else [StreamRace if second else DataRace])
 
