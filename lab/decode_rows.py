@@ -1,6 +1,6 @@
 """Decode on a Hopper GPU by this checkout's kernel, by another checkout's, and by FlashMLA, alternately in one process.
 
-`python -m lab.decode_rows BEFORE [--flashmla LIBRARY] [--shape GLOB]... [--write FILE]`: BEFORE is a checkout of
+`python -m lab.decode_rows [BEFORE] [--flashmla LIBRARY] [--shape GLOB]... [--write FILE]`: BEFORE is a checkout of
 another commit, LIBRARY is compiled by `python -m lab.flashmla_gpu --build`. It prints microseconds of each shape, L2
 cold, then each goal with the ratio that was reached. `--write` writes the times as CSV.
 """
@@ -107,10 +107,12 @@ def call(name: str) -> Callable[[], object] | None:
     return launch
 
 
-def calls(name: str, before: Path, library: Path | None) -> dict[str, Callable[[], object]]:
+def calls(name: str, before: Path | None, library: Path | None) -> dict[str, Callable[[], object]]:
     """Return the calls of each kernel that computes a shape."""
-    with importing(before):
-        found = {BEFORE: call(name)}
+    found = {}
+    if before is not None:
+        with importing(before):
+            found[BEFORE] = call(name)
     found[NOW] = call(name)
     if library is not None:
         for _, _, launch in flashmla_gpu.works(flashmla_gpu.Library(library), name):
@@ -139,12 +141,12 @@ def names(patterns: Iterable[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line that the module's docstring describes. Return 1 if a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m lab.decode_rows", description=__doc__)
-    parser.add_argument("before", type=Path, metavar="BEFORE")
+    parser.add_argument("before", type=Path, nargs="?", metavar="BEFORE")
     parser.add_argument("--flashmla", type=Path, metavar="LIBRARY")
     parser.add_argument("--shape", action="append", metavar="GLOB")
     parser.add_argument("--write", type=Path, metavar="FILE")
     args = parser.parse_args(arguments)
-    if not (args.before / "stages" / "shapes.py").is_file():
+    if args.before is not None and not (args.before / "stages" / "shapes.py").is_file():
         parser.error(f"{args.before} is no checkout of this repository: make one by git worktree add")
     times: Times = {}
     for name in names(args.shape or ROWS):

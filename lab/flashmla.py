@@ -28,6 +28,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain
@@ -107,9 +108,12 @@ class Verdict:
 
 
 def verdicts(
-    tests: Path, part: int, parts: int, tiles: int, peak: int, library: Path | None = None
+    tests: Path, part: int, parts: int, tiles: int, peak: int, only: str = "*", library: Path | None = None
 ) -> Iterator[Verdict]:
-    """Run every `parts`-th case from number `part` on, in this process. library: FlashMLA's own kernels."""
+    """Run every `parts`-th case from number `part` on, in this process.
+
+    only: a glob of the files' names. library: FlashMLA's own kernels, of the prefill.
+    """
     import torch
 
     sys.path.insert(0, str(tests))
@@ -117,11 +121,11 @@ def verdicts(
     torch.set_default_dtype(torch.bfloat16)
     torch.set_default_device("cuda:0")
     torch.set_float32_matmul_precision("high")
-    suites: tuple[Suite, ...] = SUITES
+    suites = [suite for suite in SUITES if fnmatchcase(suite.file, only)]
     if library is not None:
         from lab.flashmla_gpu import Library, sparse_fwd
 
-        suites = tuple(suite for suite in SUITES if "prefill" in suite.file)
+        suites = [suite for suite in suites if "prefill" in suite.file]
         lib.flash_mla.flash_mla_sparse_fwd = partial(sparse_fwd, Library(library))
     for suite in suites:
         setattr(lib, suite.drawn, multiplied(getattr(lib, suite.drawn), peak))
@@ -163,12 +167,14 @@ def verdict(suite: Suite, module: ModuleType, case: Any, name: str) -> Verdict:
     return Verdict(name, "passed" if passed else "failed", time.perf_counter() - start, said)
 
 
-def run(tests: Path, jobs: int, tiles: int, peak: int, gpu: bool, library: Path | None = None) -> list[Verdict]:
-    """Run all cases in `jobs` processes, and print each that fails."""
+def run(
+    tests: Path, jobs: int, tiles: int, peak: int, gpu: bool, only: str = "*", library: Path | None = None
+) -> list[Verdict]:
+    """Run all cases in `jobs` processes, and print each that fails. only, library: as of `verdicts`."""
     emulated = [] if gpu else ["-m", "emulator", "run", "--processes", "1"]
     command = [sys.executable, *emulated, __file__, str(tests.parent)]
     command += [] if library is None else ["--gpu", "--library", str(library.resolve())]
-    command += ["--jobs", str(jobs), "--tiles", str(tiles), "--peak", str(peak), "--part"]
+    command += ["--jobs", str(jobs), "--tiles", str(tiles), "--peak", str(peak), "--only", only, "--part"]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     }
@@ -250,6 +256,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peak", type=int, default=1, help="multiply the queries by this (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="number of processes (default: %(default)s)")
     parser.add_argument("--gpu", action="store_true", help="run on this machine's GPU, not on the emulated B200")
+    parser.add_argument("--only", default="*", metavar="GLOB", help="files of tests (default: all)")
     parser.add_argument("--library", type=Path, help="with --gpu: FlashMLA's own kernels, by lab.flashmla_gpu --build")
     parser.add_argument("--write", action="store_true", help="write the counts to lab/data/flashmla.csv")
     parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
@@ -272,10 +279,10 @@ def main() -> int:
     given = arguments()
     tests = given.checkout.resolve() / "tests"
     if given.part is not None:
-        for each in verdicts(tests, given.part, given.jobs, given.tiles, given.peak, given.library):
+        for each in verdicts(tests, given.part, given.jobs, given.tiles, given.peak, given.only, given.library):
             print(json.dumps(asdict(each)), flush=True)
         return 0
-    found = run(tests, given.jobs, given.tiles, given.peak, given.gpu, given.library)
+    found = run(tests, given.jobs, given.tiles, given.peak, given.gpu, given.only, given.library)
     on = device(given.gpu) + ", FlashMLA's kernel" * (given.library is not None)
     lines = table(found, given.tiles, given.peak, on)
     print("\n".join(" | ".join(row[name] for name in HEAD) for row in [dict(zip(HEAD, HEAD, strict=True)), *lines]))

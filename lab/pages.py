@@ -310,17 +310,23 @@ def h200_flashmla() -> Lines:
 
 def h200_decode_rows() -> Lines:
     """Yield times of FlashMLA's kernels, of this kernel, and of it before a change, with the goal of each ratio."""
-    from lab.decode_rows import FLASHMLA, GOALS
+    from lab.decode_rows import FLASHMLA
 
     body: list[tuple[str, ...]] = []
     for row in rows(ON_H200 / "decode.csv"):
         problem, before, ours, theirs = row.values()
-        goals = [goal for goal in GOALS if goal.other == FLASHMLA and fnmatchcase(problem, goal.shapes)]
-        ratio = float(theirs) / float(ours)
-        verdict = "missed" if any(ratio < goal.ratio for goal in goals) else "reached" if goals else ""
-        wanted = "".join(f"{goal.ratio:.2f}" for goal in goals)
-        body.append((problem, before, ours, theirs, f"{ratio:.2f}", wanted, verdict))
+        reached = judged(problem, FLASHMLA, float(theirs) / float(ours))
+        body.append((problem, before, ours, theirs, *reached))
     yield from markdown(("problem", "before, us", "this kernel, us", "FlashMLA, us", "ratio", "goal", ""), body)
+
+
+def judged(problem: str, other: str, ratio: float) -> tuple[str, str, str]:
+    """Return the ratio of another time to a problem's, the goal of it, and whether it was reached."""
+    from lab.decode_rows import GOALS
+
+    goals = [goal for goal in GOALS if goal.other == other and fnmatchcase(problem, goal.shapes)]
+    verdict = "missed" if any(ratio < goal.ratio for goal in goals) else "reached" if goals else ""
+    return f"{ratio:.2f}", "".join(f"{goal.ratio:.2f}" for goal in goals), verdict
 
 
 def h200_decode_summary() -> Lines:
@@ -346,9 +352,15 @@ def unchanged(head: tuple[str, ...], path: Path) -> Lines:
 
 
 def h200_caches() -> Lines:
-    """Yield the measured times of decode over caches of each layout."""
-    head = ("heads", "sequences", "bf16", "V4", "V4.1")
-    return unchanged(head, ON_H200 / "caches.csv")
+    """Yield the measured times of decode over caches of each layout, with the goals of their ratios."""
+    times = {row["problem"]: float(row["now us"]) for row in rows(ON_H200 / "caches.csv")}
+    body: list[tuple[str, ...]] = []
+    for name in dict.fromkeys(problem.rpartition("-")[0] for problem in times):
+        bf16, v4, v41 = (times[f"{name}-{layout}"] for layout in ("bf16", "v4", "v41"))
+        of_v4, of_v41 = judged(f"{name}-v4", "bf16", bf16 / v4), judged(f"{name}-v41", "v4", v4 / v41)
+        body.append((name, *(f"{us:.2f}" for us in (bf16, v4, v41)), *of_v4, *of_v41))
+    ratios = "bf16 / V4", "goal", "", "V4 / V4.1", "goal", ""
+    yield from markdown(("problem", "bf16, us", "V4, us", "V4.1, us", *ratios), body)
 
 
 def h200_counters() -> Lines:

@@ -70,6 +70,7 @@ class ConvertingWarp(GatherWarp):
     prefetches = False  # to L2, the keys of the warp's next tile
     turns = 1  # groups of warps that take the KV tiles in turn
     copies_others = False  # columns in bf16 are copied to shared memory, not through registers
+    packs_scales = False  # a lane keeps no scales of columns that other lanes of its key convert
     ahead: int | None = None  # chunks that are loaded ahead; None: all of a tile's
 
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
@@ -276,6 +277,7 @@ class Key(LoopInvariant):
         self.exists = place != 0
         self.place, scales = (cutlass.select_(self.exists, each, tiles.caches[0].base) for each in (place, scales))
         moved = part.moved * (CHUNK * layout.scale_size // layout.scale_columns)
+        self.packed = warp.packs_scales and layout.scale_columns < CHUNK
         self.scales = self.loaded_scales(scales + Int64(self.first_scale * layout.scale_size) + Int64(moved))
         bits = CODE_BITS[layout.code]
         self.first = self.place + Int64(self.unit * (CODES * bits // 8)) + Int64(part.moved * (CHUNK * bits // 8))
@@ -330,6 +332,8 @@ class Key(LoopInvariant):
         width = min(size, VECTOR_BYTES)
         parts = [loaded(address + Int64(at), width // WORD_BYTES) for at in range(0, size, width)]
         words: list[Any] = [part[w] for part in parts for w in range(width // WORD_BYTES)]
+        if self.packed:
+            words, count = self.own_scales(words), len(self.chunks)
         if layout.scale == "ue8m0":
             bits = Int32(0)
             for w, word in enumerate(words):
@@ -342,6 +346,14 @@ class Key(LoopInvariant):
             powers = [(each & 0x7FFFFF == 0) & (each <= MAX_FAST) for each in magnitudes]
             self.fast = cute.arch.vote_all_sync(functools.reduce(operator.and_, powers))
         return words
+
+    def own_scales(self, words: list[Any]) -> list[Int32]:
+        """Return the scales of the lane's columns, one of each chunk, packed into words."""
+        if self.layout.scale_columns == CHUNK // 2:
+            selector = 0x6420 + self.unit // 2 * 0x1111
+            return [selected(*words[w : w + 2], selector) for w in range(0, len(words), 2)]
+        pairs = [selected(*words[w : w + 2], 0x40 + self.unit * 0x11) for w in range(0, len(words), 2)]
+        return [selected(*pairs[w : w + 2], 0x5410) for w in range(0, len(pairs), 2)]
 
     def or_zeros(self, words: cute.Tensor) -> cute.Tensor:
         """Return the words, or zeros if the key does not exist."""
@@ -376,7 +388,8 @@ class Key(LoopInvariant):
     def factor(self, chunk: int) -> Int32:
         """Return the factor of the lane's codes of a chunk, a pair of bf16: the scale, for e4m3 codes times 2^120."""
         if self.layout.scale == "e4m3":
-            scale = permuted(self.scales[chunk - self.chunks.start], self.unit * 0x1111)
+            word, byte = self.place_of_scale(chunk)
+            scale = permuted(self.scales[word], byte * 0x1111)
             if self.finds_nan:
                 self.marks[0] = marked(self.marks[0], scale)
             return bf16_of_e4m3(scale)
@@ -389,8 +402,15 @@ class Key(LoopInvariant):
             scales = cutlass.select_(self.large, Int32(UE8M0_ONES), scales)
         return normal_ue8m0(scales, 0x4040 + byte * 0x0101)
 
-    def place_of_scale(self, chunk: int) -> tuple[int, Int32]:
-        """Return the numbers of the word, and for ue8m0 of its byte, with the scale of the lane's codes of a chunk."""
+    def place_of_scale(self, chunk: int) -> tuple[int, Any]:
+        """Return the numbers of the word, and of a byte in it, with the scale of the lane's codes of a chunk.
+
+        Of fp32 the byte counts for nothing.
+        """
+        if self.packed:
+            return divmod(chunk - self.chunks.start, WORD_BYTES)
+        if self.layout.scale == "e4m3":
+            return chunk - self.chunks.start, self.unit
         first = chunk * CHUNK // self.layout.scale_columns - self.first_scale
         second_half = self.layout.scale_columns < CHUNK
         return first * self.layout.scale_size // WORD_BYTES, first % WORD_BYTES + (
@@ -528,6 +548,12 @@ def bf16x2_of(word: Int32, *, loc: Any = None, ip: Any = None) -> Int32:
 def permuted(word: Int32, selector: Any, *, loc: Any = None, ip: Any = None) -> Int32:
     """Return the bytes of a word that a selector names, four bits each."""
     return _words("prmt.b32 $0, $1, 0, $2;", 1, (word, selector), loc, ip)
+
+
+@dsl_user_op
+def selected(word: Int32, other: Int32, selector: Any, *, loc: Any = None, ip: Any = None) -> Int32:
+    """Return the bytes of two words that a selector names, four bits each."""
+    return _words("prmt.b32 $0, $1, $2, $3;", 1, (word, other, selector), loc, ip)
 
 
 def _words(code: str, results: int, operands: tuple[Int32, ...], loc: Any, ip: Any) -> Any:

@@ -10,7 +10,7 @@ from kernel.errors import ArgumentError
 from kernel.hardware import BF16_BYTES, SMEM_ALIGN, SMEM_BYTES, SWIZZLE_BYTES, WARP, WARPGROUP
 from kernel.problem import SPLITS
 
-TWO_PRODUCERS = {("v32",), ("v4", "v4")}  # layouts of caches
+TWO_PRODUCERS = {("v32",), ("v4", "v4"), ("v41", "v41_fp4")}  # layouts of caches
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,16 @@ class HopperConfig(DeviceConfig):
     def producers(self) -> int:
         """Producer warpgroups: two where pairs convert keys. While one waits for codes, the other converts.
 
-        Elsewhere registers would spill: with split keys, a block table, other layouts.
+        Elsewhere registers would spill: with split keys, a block table, lengths of two layouts, other layouts.
         """
-        simple = self.splits == 1 and self.loading_ctas > 1 and not any(each.table for each in self.caches)
+        spills = self.splits > 1 or any(each.table or (each.lens and not self.one_layout) for each in self.caches)
+        simple = self.loading_ctas > 1 and not spills
         return 2 if simple and tuple(each.layout for each in self.caches) in TWO_PRODUCERS else 1
+
+    @property
+    def keeps_number(self) -> bool:
+        """True if a load warp keeps the number of its row tile in shared memory: ptxas would spill it."""
+        return self.producers == 2 and not self.one_layout
 
     @property
     def copies_pairs(self) -> bool:

@@ -54,7 +54,7 @@ class SharingWarp(ConvertingWarp):
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
         """Bind warp `warp` of a ring to a row tile. A group's warps of the second CTA follow those of the first."""
         ctas, self.turns = cta.config.loading_ctas, cta.config.producers
-        self.prefetches, self.ahead = self.turns == 1, 4 if self.turns > 1 else None
+        self.prefetches, self.packs_scales, self.ahead = self.turns == 1, self.turns > 1, 4 if self.turns > 1 else None
         group, rank = len(ring.warps) // self.turns, cute.arch.block_idx_in_cluster() % ctas
         super().__init__(cta, ring, (warp // group * ctas + rank) * group + warp % group)
 

@@ -112,11 +112,18 @@ class Hopper(Fmha):
         number = Int32(first)
         while number < cta.row_tile_range[1]:
             at = cta.at_row_tile(number, kv_done)
+            if const_expr(self.config.keeps_number):
+                cute.arch.sync_warp()
+                with cute.arch.elect_one():
+                    cta.smem.sNumber[warp] = number
             if const_expr(ring.name == "k") and warp == 0:
                 load_q(at, Int32(q_odd))
             tail_loads = load_role(self.config)(at, ring, warp).run(tail_loads)
             kv_done += at.kv_tiles.count
             q_odd = q_odd ^ (at.kv_tiles.count > 0)
+            if const_expr(self.config.keeps_number):
+                cute.arch.sync_warp()
+                number = cta.smem.sNumber[warp]
             number += step
 
     @cute.jit

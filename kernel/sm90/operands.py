@@ -28,6 +28,8 @@ class Smem(Buffers):
         if config.variant.shares_rows:  # the exchange between consumers of the same rows: (row, warpgroup)
             exchange = cute.make_layout((config.tile_m, 2))
             self.sMax, self.sSum = (self.allocator.allocate_tensor(Float32, exchange, 16) for _ in range(2))
+        if config.keeps_number:  # of each load warp
+            self.sNumber = self.allocator.allocate_tensor(Int32, cute.make_layout(len(config.roles.load)), 16)
         self.allocate_operands(config)
         self.sP = self.bf16(config.smem.p_bytes) if config.smem.p_bytes else None
         self.sO = self.sP if config.smem.stages_o_in_p else self.bf16(config.smem.o_bytes)

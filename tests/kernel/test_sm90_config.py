@@ -30,6 +30,7 @@ def every() -> list[HopperConfig]:
         HopperConfig(head_dim=64, warpgroups=3),
         *adjacent(),
         converting(),
+        HopperConfig(head_dim=512, **SERVED, caches=(CacheKind("v41"), CacheKind("v41_fp4")), adjacent_ctas=2),
         *(replace(served(4), row_parts=parts) for parts in (2, 4)),
         *(served(*each) for each in product((1, 16), (0, 64))),
     ]
