@@ -48,6 +48,10 @@ BF16_BITS: Final = 16
 OPERAND_BITS: Final = {"tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 """The bits of an operand of mma.sync in registers, by its type; 16 for the others."""
 MATRIX_ACCESSES: Final = frozenset({Kind.MATRIX_LOAD, Kind.MATRIX_STORE})
+FRAGMENT_ACCESSES: Final = frozenset({"wmma.load", "wmma.store"})
+FRAGMENT_BYTES_PER_CYCLE: Final = 16
+"""The LSU's rate for these in global memory: four or eight loads, each of a few words of eight or four rows. An H200
+takes 68 cycles for both fragments of m16n16k16, 184 for five."""
 MATRIX_ROWS, MATRIX_ROW_BYTES = 8, 16
 """The rows of a matrix of ldmatrix, and the bytes of one."""
 LONG_SCOREBOARD: Final = "long scoreboard"
@@ -375,6 +379,11 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
         cycles, loop = of_shared(instr, addresses)
         return LSU, cycles, loop or cycles + chip.shared_latency * (instr.kind is Kind.ATOMIC)
     local = not OWN_SPACES.isdisjoint(instr.modifiers)
+    if instr.opcode in FRAGMENT_ACCESSES:
+        size = _fragment_bytes(instr)
+        cycles = size / (chip.smem_bytes_per_cycle if near else FRAGMENT_BYTES_PER_CYCLE)
+        loads = instr.opcode == "wmma.load"
+        return LSU, cycles, cycles + loads * (chip.shared_latency if near else chip.global_latency)
     if not near and not local and (addresses := lanes.of_lines(addressed)) is not None:
         cycles = max(cycles, float(lines(addresses, count * width)))
         if instr.kind is Kind.LOAD:
@@ -386,6 +395,14 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
         return LSU, cycles, chip.peer_latency
     latency = chip.shared_latency if near or local else chip.global_latency
     return LSU, cycles, latency + max(cycles - least, 0.0)
+
+
+def _fragment_bytes(instr: Instr) -> float:
+    """Return the bytes of a matrix that wmma.load or wmma.store accesses."""
+    shape = next(m for m in instr.modifiers if m[0] == "m" and "n" in m and "k" in m)
+    m, n, k = (int(size) for size in shape[1:].replace("n", "k").split("k"))
+    rows, columns = {"a": (m, k), "b": (k, n)}.get(instr.modifiers[0], (m, n))
+    return rows * columns * OPERAND_BITS.get(instr.modifiers[-1], 32 if "32" in instr.modifiers[-1] else BF16_BITS) / 8
 
 
 def is_global_load(instr: Instr, lanes: LaneAddresses) -> bool:

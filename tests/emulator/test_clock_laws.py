@@ -465,3 +465,21 @@ DONE: ret;""",
     assert three - two == pytest.approx(two - one, rel=0.02)
     assert two - one > 200
     assert counter[0] == 0
+
+
+def fragments(space: str) -> float:
+    """Return the LSU's cycles for a fragment of 16x16 in f16 that a warp loads."""
+    registers = ", ".join(f"%r{10 + i}" for i in range(8))
+    load = f"wmma.load.a.sync.aligned.row.m16n16k16.{space}.f16 {{{registers}}}, [%d1], %r3;"
+    text = bench.entry(
+        "u64 data,u32 stride,u32 rounds",
+        f".shared .align 16 .b8 tile[40960]; ld.param.u64 %d1, [data]; ld.param.u32 %r3, [stride];"
+        f"{'mov.u64 %d1, tile;' * (space == 'shared')} {load * 8} ret;",
+    )
+    found = predicted(text, [np.zeros(1 << 20, np.uint8), 1024, 1], 148)
+    return found.busy["shared memory"] * found.cycles / 8
+
+
+def test_a_fragment_from_global_memory_is_loaded_by_words_of_rows() -> None:
+    assert fragments("shared") == pytest.approx(4, rel=0.3)
+    assert fragments("global") == pytest.approx(32, rel=0.3)
