@@ -122,6 +122,7 @@ class Prediction:
     def as_json(self) -> dict[str, Any]:
         """Return the prediction as JSON's types, without its trace."""
         found = asdict(replace(self, trace=None))
+        found["conditions"]["clusters"] = sorted(self.conditions.clusters)
         del found["trace"]
         count, how = (None, None) if self.registers is None else (self.registers.count, self.registers.how)
         found |= {"registers": count, "registers_from": how, "ghz": self.ghz, "seconds": self.seconds}
