@@ -182,11 +182,14 @@ def _spans(found: Sequence[Effect], sites: Collection[int], launch: Launch) -> M
 
 
 def _with_reductions(kernel: Kernel, found: Sequence[Effect]) -> Kernel:
-    """Return a kernel with `red` for each `atom` whose result nothing reads, as ptxas has it."""
+    """Return a kernel with `red` for each `atom` outside shared memory whose result nothing reads, as ptxas has it.
+
+    The skeleton executes an `atom` of shared memory if another warp reads what it wrote.
+    """
     read = {register for effect in found for register in effect.reads}
 
     def reduced(effect: Effect, instr: Instr) -> Instr:
-        unread = instr.kind is Kind.ATOMIC and read.isdisjoint(effect.writes)
+        unread = instr.kind is Kind.ATOMIC and _space(instr) != "shared" and read.isdisjoint(effect.writes)
         if not unread or not NO_REDUCTIONS.isdisjoint(instr.modifiers):
             return instr
         return replace(instr, opcode="red", operands=instr.operands[1:])
