@@ -298,16 +298,6 @@ def h200_decode() -> Lines:
     yield from markdown(("problem", "us", "MB", "TB/s", "its keys alone, us", "ratio"), body)
 
 
-def h200_flashmla() -> Lines:
-    """Yield the measured times of FlashMLA's kernels and of this kernel, in the same process."""
-    body: list[tuple[str, ...]] = []
-    for row in rows(ON_H200 / "flashmla.csv"):
-        ratio = f"{float(row['us']) / float(row['ours us']):.2f}"
-        body.append((row["problem"], row["ours us"], row["us"], row["tflops"], row["sm_mhz"], ratio))
-    head = ("problem", "this kernel, us", "FlashMLA, us", "its TFLOP/s", "its MHz", "ratio")
-    yield from markdown(head, body)
-
-
 def h200_decode_rows() -> Lines:
     """Yield times of FlashMLA's kernels, of this kernel, and of it before a change, with the goal of each ratio."""
     from lab.decode_rows import FLASHMLA
@@ -463,7 +453,6 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
         "h200-summary": h200_summary,
         "h200-decode": h200_decode,
         "h200-caches": h200_caches,
-        "h200-flashmla": h200_flashmla,
         "h200-host": partial(whole, "h200/host_time.csv"),
         "h200-decode-rows": h200_decode_rows,
         "h200-decode-summary": h200_decode_summary,
