@@ -28,10 +28,12 @@ def timed(tmp_path, capsys, monkeypatch):
 
 def test_time_predicts_each_launch_and_computes_nothing(timed, tmp_path):
     body = textwrap.dedent(PRELUDE) + "add(*map(from_dlpack, (a, b, c)))\nprint(bool(c.isnan().all()))\n"
-    done = timed(body, "--trace", str(tmp_path / "traces"))
+    done = timed(body, "--trace", str(tmp_path / "traces"), "--json", str(tmp_path / "found.json"))
     assert done.returncode == 0 and done.stdout.startswith("True\n")
     assert "predicted" in done.stdout and "2 clusters" in done.stdout and "assumed:" in done.stdout
     assert (tmp_path / "traces" / "1.json").is_file()
+    (found,) = json.loads((tmp_path / "found.json").read_text())
+    assert found["cycles"] > 0 and found["conditions"]["clusters"] == []
 
 
 def test_time_writes_into_a_new_folder(timed, tmp_path):
