@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.client import acceptance, results, vouched
-from harness.client.candidate import CandidateError
+from harness.client.candidate import CandidateError, candidate_ref
 from harness.client.doctor import examine
 from harness.client.driver import DEFAULT_LIMITS, Driver, NothingToDo
 from harness.client.plan import Planner, TimeLimits
@@ -357,6 +357,7 @@ def test_others_accepting_meanwhile_makes_the_change_stale_then_merged(bench):
     other = bench.repository.git("commit-tree", tree, "-p", base, "-m", "other", env=env)
     ruled = decode((bench.driver.store.folder(bench.first.run) / RULING_NAME).read_bytes(), bench.first.run, base)
     elsewhere = replace(ruled.subject, run=ruled.subject.run[:-6] + "abcdef", commit=other)
+    bench.repository.git("update-ref", candidate_ref(elsewhere.run), other)
     acceptance.add_note(bench.repository, replace(ruled, subject=elsewhere))
     bench.repository.move(ACCEPTED, other, base, "by another")
     worker.join()
