@@ -258,9 +258,14 @@ def _is_product(instr: Instr) -> bool:
 
 
 def _flops(instr: Instr) -> float:
-    """Return the flops of an mma.sync."""
-    shape = next(m for m in instr.modifiers if m[0] == "m" and "n" in m and "k" in m)
-    return 2.0 * prod(int(size) for size in shape[1:].replace("n", "k").split("k"))
+    """Return the flops of an mma.sync or wmma.mma."""
+    return 2.0 * prod(_shape_of_product(instr))
+
+
+def _shape_of_product(instr: Instr) -> tuple[int, ...]:
+    """Return m, n and k of an instruction with a modifier such as m16n8k16."""
+    shape = next(each for each in instr.modifiers if each[0] == "m" and "n" in each and "k" in each)
+    return tuple(map(int, shape[1:].replace("n", "k").split("k")))
 
 
 def _timing(effect: Effect) -> Timing | None:
@@ -374,7 +379,7 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
             cycles = float(wavefronts(addresses[: MATRIX_ROWS * count], MATRIX_ROW_BYTES))
         else:
             cycles = float(wavefronts(addresses, count * width))
-    updates = near and not peer and instr.kind in (Kind.ATOMIC, Kind.REDUCTION)
+    updates = near and not peer and instr.kind.is_read_modify_write
     if updates and (addresses := lanes.of_lines(addressed)) is not None:
         cycles, loop = of_shared(instr, addresses)
         return LSU, cycles, loop or cycles + chip.shared_latency * (instr.kind is Kind.ATOMIC)
@@ -399,8 +404,7 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
 
 def _fragment_bytes(instr: Instr) -> float:
     """Return the bytes of a matrix that wmma.load or wmma.store accesses."""
-    shape = next(m for m in instr.modifiers if m[0] == "m" and "n" in m and "k" in m)
-    m, n, k = (int(size) for size in shape[1:].replace("n", "k").split("k"))
+    m, n, k = _shape_of_product(instr)
     rows, columns = {"a": (m, k), "b": (k, n)}.get(instr.modifiers[0], (m, n))
     return rows * columns * OPERAND_BITS.get(instr.modifiers[-1], 32 if "32" in instr.modifiers[-1] else BF16_BITS) / 8
 
@@ -412,7 +416,7 @@ def is_global_load(instr: Instr, lanes: LaneAddresses) -> bool:
 
 def is_global_atomic(instr: Instr, lanes: LaneAddresses) -> bool:
     """Return True for an atomic of global memory, as far as the PTX shows it."""
-    return instr.kind in (Kind.ATOMIC, Kind.REDUCTION) and _is_global(instr, lanes)
+    return instr.kind.is_read_modify_write and _is_global(instr, lanes)
 
 
 def _is_global(instr: Instr, lanes: LaneAddresses) -> bool:

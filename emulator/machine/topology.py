@@ -229,7 +229,7 @@ class Warp(Issuer):
         self.mask: np.ndarray | None = None
         self.yielded = False
         self.passed: dict[int, int] = {}
-        """How often it ran each block, by the index of the block's first instruction."""
+        """The number of runs of each block, by the index of its first instruction, and the nanoseconds ASLEEP."""
         self.executed = self.until = 0
         """Instructions executed, and the count at which the warp lets others run."""
         self.budget = sys.maxsize
