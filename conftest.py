@@ -3,7 +3,8 @@
 import gc
 import itertools
 import os
-from collections.abc import Generator
+import threading
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if os.environ.get("FMHA_NO_SKIPS"):
                 pytest.fail(reason)
             pytest.skip(reason)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    """Wait until the threads of a module's tests have ended. A process with a second one does not fork for a launch."""
+    yield
+    for thread in set(threading.enumerate()) - {threading.current_thread()}:
+        thread.join(60)
+        assert not thread.is_alive(), f"{thread} outlives the tests of its module"
 
 
 @pytest.fixture

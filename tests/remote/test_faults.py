@@ -76,8 +76,10 @@ class Liar:
 
     def stop(self):
         self.server.close()
+        self.on_loop(self.loop.shutdown_default_executor())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(5)
+        self.thread.join()
+        self.loop.close()
 
 
 async def pump(source, sink):
