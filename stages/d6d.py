@@ -3,13 +3,9 @@
 import math
 from dataclasses import replace
 
-import pytest
-
 from stages import d6c
 from stages.caches import Paged, Served
 from stages.case import Case
-from stages.device import Device
-from stages.verify import check_every_code, check_nan_codes
 
 
 def quantised(case: Case) -> Case:
@@ -40,15 +36,3 @@ EVERY_CODE = tuple(
     for heads, tokens in ((1, 40), (64, 6), (128, 6))
 )
 TWINS = EVERY_CODE
-
-
-@pytest.mark.parametrize("case", EVERY_CODE, ids=str)
-def test_every_code_and_scale_is_exact(case: Case, device: Device) -> None:
-    """The output of a token that lists one key is that key, bit for bit, with codes times scales rounded once."""
-    check_every_code(case, device)
-
-
-@pytest.mark.parametrize("case", EVERY_CODE, ids=str)
-def test_a_code_of_nan_gives_nan(case: Case, device: Device) -> None:
-    """A token that lists a key with a code of NaN gets NaN, and no other token does."""
-    check_nan_codes(case, device)

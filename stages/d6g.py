@@ -3,12 +3,8 @@
 import math
 from dataclasses import replace
 
-import pytest
-
 from stages.caches import Paged, Served
 from stages.case import Case
-from stages.device import Device
-from stages.verify import check_every_code, check_nan_codes
 
 SINKS = (0.0, 4.0, -math.inf, -4.0, math.inf, -80.0)
 OPTIONS = ("maxima", "ascending", "empty_lse", "twice", "codes")  # of Served
@@ -84,15 +80,3 @@ EVERY_CODE = (
     ),
 )
 TWINS = EVERY_CODE
-
-
-@pytest.mark.parametrize("case", EVERY_CODE, ids=str)
-def test_every_code_and_scale_is_exact(case: Case, device: Device) -> None:
-    """The output of a token that lists one key is that key, bit for bit, with codes times scales rounded once."""
-    check_every_code(case, device)
-
-
-@pytest.mark.parametrize("case", EVERY_CODE, ids=str)
-def test_a_code_of_nan_gives_nan(case: Case, device: Device) -> None:
-    """A token that lists a key with a code of NaN gets NaN, and no other token does."""
-    check_nan_codes(case, device)

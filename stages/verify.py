@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -23,7 +23,6 @@ from stages.inputs import POISONS, Inputs, Poison, draw
 from stages.launch import Order, launch
 from stages.locate import describe_errors
 from stages.negative_controls import negative_controls, stored
-from stages.served import with_nan_codes
 
 #: Tensors of kernel.Attention.
 NAMES = ("o", "u", "lse", "m")
@@ -178,25 +177,6 @@ def launched(case: Case, seed: int, device: Device, inputs: Inputs | None = None
     callers[-1].compile_s(case)
     with device.running(device.modes[0], seed):
         return launch(case, draw(case, seed) if inputs is None else inputs, device.torch_device)
-
-
-def check_every_code(case: Case, device: Device) -> None:
-    """Check that the output of a token that lists one key is that key, bit for bit. Raises AssertionError."""
-    o = launched(case, 1, device).o[0].cpu().double()
-    keys = draw(case, 1).caches[0].keys[: case.tokens, None, : case.value_dim].double().expand_as(o)
-    differs = (o != keys).nonzero()
-    assert torch.isfinite(keys).all()
-    assert not len(differs), f"{len(differs)} of {keys.numel()} elements differ, first {differs[:1].tolist()}"
-
-
-def check_nan_codes(case: Case, device: Device) -> None:
-    """Check that tokens which list a key with a code of NaN get NaN, and no others. Raises AssertionError."""
-    inputs = draw(case, 1)
-    changed = replace(inputs, caches=tuple(with_nan_codes(each) for each in inputs.caches))
-    nan = launched(case, 1, device, changed).o[0].cpu().isnan()
-    expected = (torch.arange(case.tokens) % 2 == 1)[:, None, None].expand_as(nan)
-    wrong = (nan != expected).nonzero()
-    assert not len(wrong), f"{len(wrong)} elements are NaN or not against their key, first {wrong[:1].tolist()}"
 
 
 def _try(

@@ -60,6 +60,8 @@ class MilestonePlugin:
         named = metafunc.definition.iter_markers("parametrize")
         if "case" in metafunc.fixturenames and not any(mark.args[0] == "case" for mark in named):
             metafunc.parametrize("case", self._module.CASES, ids=str, scope="module")
+        if "code" in metafunc.fixturenames:
+            metafunc.parametrize("code", self._module.EVERY_CODE, ids=str)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
@@ -103,10 +105,11 @@ class MilestonePlugin:
 
         The word "holds" is dropped; a case of another milestone has that milestone's id before its name.
         """
-        if (other := _params(item).get("other")) is not None:
+        params = _params(item)
+        if (other := params.get("other")) is not None:
             return self._milestone.name_of(other)
         test = getattr(item, "originalname", item.name).removeprefix("test_").removeprefix("holds")
-        return f"{test.replace('_', ' ')} {_params(item).get('case', '')}".strip()
+        return f"{test.replace('_', ' ')} {params.get('case', params.get('code', ''))}".strip()
 
 
 def _params(item: pytest.Item) -> dict[str, Any]:

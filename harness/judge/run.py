@@ -244,19 +244,21 @@ def in_time(cases: Sequence[Case], recorder: RecordWriter) -> Iterator[Case]:
 
 
 def run_cases(milestone: Milestone, device: Device, recorder: RecordWriter, beside: Sequence[Case]) -> int:
-    """Run `stages.every`, the milestone's module and `stages.beside` in pytest, without the user's options.
+    """Run `stages.every`, the milestone's module, and `stages.codes` and `stages.beside` if there are cases for them.
 
-    Return pytest's exit code.
+    They run in pytest, without the user's options. Return pytest's exit code.
     """
     import pytest
 
     from harness.judge.plugin import MilestonePlugin
     from stages import beside as others
-    from stages import every
+    from stages import codes, every
 
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    options = [*QUIET, *OPTIONS, every.__file__, str(milestone.module), *([others.__file__] if beside else [])]
+    needed = {codes.__file__: hasattr(milestone.load(), "EVERY_CODE"), others.__file__: bool(beside)}
+    files = [every.__file__, str(milestone.module), *(file for file, asked in needed.items() if asked)]
+    options = [*QUIET, *OPTIONS, *files]
     return int(pytest.main(options, [MilestonePlugin(milestone, recorder, device, beside)]))
 
 

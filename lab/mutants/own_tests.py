@@ -11,7 +11,7 @@ import pytest
 
 from harness.paths import ROOT
 from remote.device import Emulated
-from stages import every
+from stages import codes, every
 from stages.catalog import find
 
 OPTIONS = ("-q", "-x", "--noconftest", "-p", "no:cacheprovider", "-o", "addopts=", f"--rootdir={ROOT}")
@@ -27,8 +27,10 @@ def run(milestone: str, only: Sequence[str] = (), ended: Ended = lambda test, se
     ended: receives the name of each test function that ended, and its seconds.
     """
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    plugin = _Plugin(find(milestone).load(), only, ended)
-    pytest.main([*OPTIONS, every.__file__, str(find(milestone).module)], [plugin])
+    module = find(milestone).load()
+    plugin = _Plugin(module, only, ended)
+    coded = [codes.__file__] if hasattr(module, "EVERY_CODE") else []
+    pytest.main([*OPTIONS, every.__file__, str(find(milestone).module), *coded], [plugin])
     return plugin.failed
 
 
@@ -41,7 +43,11 @@ class _Plugin:
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         given = {"seed": self._module.SEEDS, "case": self._module.CASES, "device": [Emulated()]}
-        given |= {"recorder": [_Recorder()], "seeds": [tuple(self._module.SEEDS)]}
+        given |= {
+            "code": getattr(self._module, "EVERY_CODE", ()),
+            "recorder": [_Recorder()],
+            "seeds": [tuple(self._module.SEEDS)],
+        }
         named = {mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")}
         for name, values in given.items():
             if name in metafunc.fixturenames and name not in named:
