@@ -59,13 +59,13 @@ class Lowered:
     def _of_instructions(self, flow: Flow, liveness: Liveness, published: Mapping[int, Published]) -> Instructions:
         unread = liveness.unread_waits(flow)
         handlers = {id(e): _made(e, e.entry, id(e) not in unread) for e in self.effects if isinstance(e.entry, Handler)}
-        for each in self.effects:
+        for at, each in enumerate(self.effects):
             if each.entry is None or each.entry is not registry.HANDLERS.get(each.instr.opcode):
                 continue  # machine code, or the clock's
             if (them := published.get(id(each))) is not None:
                 handlers[id(each)] = _publishing(each, handlers[id(each)], them)
             if each.instr.kind not in NOT_COUNTED:
-                handlers[id(each)] = _counted(each.instr.opcode, handlers[id(each)])
+                handlers[id(each)] = _counted(each.instr.opcode, at, handlers[id(each)])
         for number, (effect, step) in enumerate(self.accesses.steps.items()):
             instr, _ = self.accesses.instrs[number]
             handlers[effect] = recording(handlers[effect], instr, number, step.operation.uniform)
@@ -94,13 +94,15 @@ def _made(effect: Effect, handler: Handler, read: bool) -> Action:
     return _aligned(instr, action) if "aligned" in instr.modifiers else action
 
 
-def _counted(opcode: str, run: Action) -> Action:
-    """Make the action of an instruction, which also counts how often warps execute it."""
+def _counted(opcode: str, at: int, run: Action) -> Action:
+    """Make the action of the instruction `at` a place in the kernel, which also counts how often warps execute it."""
 
     def count_and_run(warp: Any, mask: Any, *operands: Any) -> Any:
         result = run(warp, mask, *operands)
         if result is not BLOCK:
-            warp.cta.launch.stats.count_operation(opcode)
+            stats = warp.cta.launch.stats
+            stats.count_operation(opcode)
+            stats.acted.add(at)
         return result
 
     return count_and_run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
@@ -33,6 +33,7 @@ class Trial:
     """One launch: its completion mode, wall seconds, and result or error.
 
     Of an emulated launch, work: by kind. clusters: one of those that ran the same blocks equally often, of each kind.
+    acted: by launch, the places of the operations that it executed (`Stats.acted`).
     """
 
     mode: str
@@ -41,6 +42,7 @@ class Trial:
     error: Exception | None = None
     work: Counter[str] = field(default_factory=Counter)
     clusters: frozenset[tuple[int, int, int]] = frozenset()
+    acted: tuple[Set[int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -189,8 +191,8 @@ def _try(
     except Exception as error:
         return Trial(mode, time.perf_counter() - started, None, error)
     launched = getattr(ran, "launches", ())
-    seconds = time.perf_counter() - started
-    return Trial(mode, seconds, attention, work=total(launched), clusters=launched_clusters(launched))
+    seconds, acted = time.perf_counter() - started, tuple(each.stats.acted for each in launched)
+    return Trial(mode, seconds, attention, None, total(launched), launched_clusters(launched), acted)
 
 
 def total(launches: Iterable[Any]) -> Counter[str]:

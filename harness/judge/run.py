@@ -172,30 +172,37 @@ def run(
         return rejected(milestone), str(error)
     callers.append(replayed)
     with recorder.phase("stage") as phase:
-        if reason := unproven(milestone, replayed, recorder.record, beside):
+        every = [*milestone.launched(), *beside]
+        if reason := unproven(milestone, replayed, recorder, every):
             phase.outcome = "failed"
             return rejected(milestone), reason
         code = run_cases(milestone, device, recorder, beside)
         phase.outcome = "failed" if code else "passed"
     verdict, reason = verdict_of(milestone, recorder.record, code)
     if verdict is Verdict.ACCEPT and isinstance(device, Emulated):
+        if reason := unproven(milestone, replayed, recorder, every):
+            return rejected(milestone), f"{reason}; only instructions that the judged launch executed count"
         return time_cases(milestone, device, recorder)
     return verdict, reason
 
 
-def unproven(milestone: Milestone, replayed: Replayed, done: record.Record, beside: Sequence[Case]) -> str:
-    """Record the features that the recordings of a milestone's cases show. Return which one is missing, or "".
+def unproven(milestone: Milestone, replayed: Replayed, recorder: RecordWriter, cases: Sequence[Case]) -> str:
+    """Record the features that the recordings of cases show. Return which one is missing, or "".
 
-    Calls that were not recorded are left to the tests, which fail with the error of each.
+    Of a case that was launched, only the executed instructions count, if it has keys. Calls that were not recorded are
+    left to the tests, which fail with the error of each.
     """
     from emulator.recordings import NotRecordable, RecordingError
     from harness.judge.shown import shown
     from stages.proofs import Unproven, proven
 
-    missing = []
-    for case in (*milestone.launched(), *beside):
+    missing, done = [], recorder.record
+    for case in cases:
+        name = milestone.name_of(case)
+        attends = case.keys or case.compressed or case.served
+        acted = recorder.launched[name].acted if attends and name in recorder.launched else None
         try:
-            done.proven[milestone.name_of(case)], reasons = proven(case, *shown(replayed.recording(case)))
+            done.proven[name], reasons = proven(case, *shown(replayed.recording(case), acted))
             done.not_asked |= reasons
         except Unproven as error:
             missing.append(one_line(str(error)))

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from emulator.errors import EmulatorError
 from emulator.machine.formats.descriptors import KINDS, InstructionDescriptor
-from emulator.modules import load
+from emulator.modules import LoadedModule, load
 from emulator.ptx.syntax import Address, Dual, GlobalVariable, Imm, Instr, Kernel, Operand, Reg, Special, Vector, atoms
 from emulator.recordings.format import Launched, Recording
 from stages.proofs import Chip, Shown, Unproven
@@ -38,20 +39,27 @@ class Product(NamedTuple):
     accumulator: str
 
 
-def shown(recording: Recording) -> tuple[Chip, list[Shown]]:
-    """Return the chip that a recording's kernels are compiled for, and what its launches show. Raises Unproven."""
+def shown(recording: Recording, acted: Sequence[Collection[int]] | None = None) -> tuple[Chip, list[Shown]]:
+    """Return the chip that a recording's kernels are compiled for, and what its launches show. Raises Unproven.
+
+    acted: by launch, the places of the instructions that count; by default all do.
+    """
     if not recording.launches:
         raise Unproven(f"{recording.name}: the call launches nothing")
     launches, targets = [], set()
-    for launched in recording.launches:
+    for number, launched in enumerate(recording.launches):
         try:
             module = load(recording.modules[launched.module].ptx)
-            kernel = module.kernel(launched.kernel)
-            launches.append(_shown(launched, kernel, list(recording.tensors)))
+            kernel, products, undetermined = _read(module, launched.kernel)
+            places = range(len(kernel.instrs)) if acted is None else acted[number]
         except (EmulatorError, LookupError, ValueError, StopIteration) as error:
             raise Unproven(f"{recording.name}: the PTX of {launched.kernel} cannot be read: {error}") from error
-        if read := _undetermined(kernel, module.syntax.variables):
-            raise Unproven(f"{recording.name}: {launched.kernel} {read}")
+        if undetermined:
+            raise Unproven(f"{recording.name}: {launched.kernel} {undetermined}")
+        counted = [products[at] for at in places if at in products]
+        launches.append(
+            _shown(launched, kernel, list(recording.tensors), [kernel.instrs[at] for at in places], counted)
+        )
         targets.add(module.syntax.target)
     chips = {found[1] for each in targets if (found := TARGET.fullmatch(each))}
     if len(targets) != 1 or not chips:
@@ -70,10 +78,17 @@ def _undetermined(kernel: Kernel, variables: Iterable[GlobalVariable]) -> str:
     return ""
 
 
-def _shown(launched: Launched, kernel: Kernel, names: list[str]) -> Shown:
-    """Return what a launch shows. names: those of the call's tensors, which are its first values."""
+@lru_cache(maxsize=64)
+def _read(module: LoadedModule, name: str) -> tuple[Kernel, dict[int, Product], str]:
+    """Return a kernel, its products by their places, and how it could tell the judge's launches from others, or ""."""
+    kernel = module.kernel(name)
     written = _written(kernel)
-    products = [each for instr in kernel.instrs if (each := _product(instr, written)) is not None]
+    products = {at: each for at, instr in enumerate(kernel.instrs) if (each := _product(instr, written)) is not None}
+    return kernel, products, _undetermined(kernel, module.syntax.variables)
+
+
+def _shown(launched: Launched, kernel: Kernel, names: list[str], instrs: list[Instr], products: list[Product]) -> Shown:
+    """Return what a launch shows by some instructions. names: of the call's tensors, which are its first values."""
     of_v = [each for each in products if each.v]
     return Shown(
         ctas=math.prod(launched.grid),
@@ -83,9 +98,9 @@ def _shown(launched: Launched, kernel: Kernel, names: list[str]) -> Shown:
         mma_ctas=frozenset(each.ctas for each in products),
         accumulators=len({each.accumulator for each in of_v}),
         columns=frozenset(each.columns for each in products) if any(each.v == "a" for each in of_v) else frozenset(),
-        copies=frozenset(filter(None, map(_copy, kernel.instrs))),
+        copies=frozenset(filter(None, map(_copy, instrs))),
         reads=frozenset(names[each.value] for each in launched.relocations if 0 <= each.value < len(names)),
-        exchanges=any(instr.opcode == "mapa" for instr in kernel.instrs),
+        exchanges=any(instr.opcode == "mapa" for instr in instrs),
     )
 
 

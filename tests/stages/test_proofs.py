@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,15 +13,20 @@ import pytest
 
 from emulator.recordings import Recording
 from harness.host.verdict import Verdict
-from harness.judge.recordings import record_case
+from harness.judge.recordings import Index, Replayed, keys, record_case, save
+from harness.judge.replay_on import launcher
 from harness.judge.shown import shown
-from harness.report.record import load
+from harness.report.record import Record, load
 from kernel.sm100.variants import VARIANTS
 from remote.device import Emulated
 from stages import d1_2, d1_3, d4, d5b, d6b, d6d, d6h
+from stages.calls import callers
 from stages.case import Case
 from stages.catalog import CATALOG
+from stages.inputs import draw
 from stages.proofs import FEATURES, Shown, Unproven, asked, proven
+from stages.verify import launch_in_modes
+from tests.harness.cheats.test_cheats import OTHER_PTX
 from tests.system import Checkout
 
 #: The feature that proves each row of the kernel's table of variants.
@@ -143,6 +149,36 @@ def test_what_tells_the_judge_from_others_is_refused(edit: tuple[str, str], said
         shown(changed)
 
 
+DECLARED = (r"\A([^{]*\{)", r"\1 .reg .pred %never;")
+#: Products of P and V, and before each another one in a second accumulator, which no launch executes.
+PRODUCT = r"(tcgen05\.mma\S+ \[%r\d+)(\], \[%r\d+\], %rd\d+, %r\d+,)"
+DEAD = {
+    "predicate": r"setp.eq.u32 %never, %nctaid.x, 77; @%never \1+256\2 %never; \1\2",
+    "branch": r"setp.ne.u32 %never, %nctaid.x, 77; @%never bra $on; \1+256\2 %never; $on: \1\2",
+}
+
+
+@pytest.mark.parametrize("code", DEAD.values(), ids=DEAD)
+def test_an_instruction_that_never_runs_proves_nothing(code: str, gate: Recording, tmp_path: Path) -> None:
+    case, name = Case("D1.1", head_dim=64, keys=128, batch=3), "two Q tiles: the number of PV's accumulators is 1"
+    two = next(case for case in d4.CASES if case.tokens * case.heads > 128)
+    (module,), (launch,) = gate.modules.values(), gate.launches
+    module = replace(module, ptx=re.sub(PRODUCT, code, re.sub(*DECLARED, module.ptx), count=1))
+    changed = replace(gate, modules={module.digest: module}, steps=(replace(launch, module=module.digest),))
+    proven(two, *shown(changed))
+    changed.save(tmp_path, "0.json")
+    save(Index(files={keys(case)[0]: "0.json"}), tmp_path)
+    device = Emulated()
+    callers.append(Replayed(tmp_path, launcher(device)))
+    try:
+        (trial,) = launch_in_modes(case, draw(case, 1), device, 1, once=True)
+    finally:
+        callers.pop()
+    assert trial.error is None and shown(changed, trial.acted) == shown(gate)
+    with pytest.raises(Unproven, match=name):
+        proven(two, *shown(changed, trial.acted))
+
+
 ON_HOPPER = """
 import sys
 from remote.device import Emulated
@@ -173,6 +209,26 @@ def test_a_feature_that_an_h200_does_not_have_is_named_with_the_reason() -> None
     assert done.stderr.splitlines()[-1].endswith("splits=2 does not show split keys: its clusters have 1 CTAs")
 
 
+def rejected(checkout: Checkout, milestone: str, out: Path, verdict: Verdict) -> Record:
+    """Judge a checkout on a milestone. Return the record, which must have the verdict."""
+    command = [sys.executable, "-m", "harness.judge.run", milestone, "--device", "emulator", "--target", "sim"]
+    command += ["--out", str(out)]
+    done = subprocess.run(command, cwd=checkout.path, capture_output=True, timeout=600, check=False)
+    record = load(out)
+    assert (done.returncode, record.verdict) == (verdict.exit_code, verdict.name), record.reason
+    return record
+
+
+@pytest.mark.long
+def test_a_kernel_with_a_feature_in_dead_code_is_rejected(checkout: Checkout, tmp_path: Path) -> None:
+    checkout.replace("stages/proofs.py", "return fits and case.splits == 1", "return True or fits and case.splits == 1")
+    with (checkout.path / "kernel/__init__.py").open("a") as file:
+        file.write(OTHER_PTX.format(replacements=[DECLARED, (PRODUCT, DEAD["predicate"])]))
+    record = rejected(checkout, "D1.1", tmp_path / "out", Verdict.REJECT_GATE)
+    said = "does not show two Q tiles: the number of PV's accumulators is 1 (and 1 more cases); only instructions that"
+    assert said in record.reason and "\n" not in record.reason and record.cases
+
+
 @pytest.mark.long
 def test_a_configuration_that_forgets_the_path_of_p_is_rejected(checkout: Checkout, tmp_path: Path) -> None:
     """D1.3's results are right without P in shared memory."""
@@ -181,11 +237,6 @@ def test_a_configuration_that_forgets_the_path_of_p_is_rejected(checkout: Checko
         'problem.features | {"p_path": auto if problem.p_path == "auto" else problem.p_path}',
         'problem.features | {"p_path": auto}',
     )
-    command = [sys.executable, "-m", "harness.judge.run", "D1.3", "--device", "emulator", "--target", "sim"]
-    done = subprocess.run(
-        [*command, "--out", str(tmp_path / "out")], cwd=checkout.path, capture_output=True, timeout=600, check=False
-    )
-    record = load(tmp_path / "out")
-    assert (done.returncode, record.verdict) == (Verdict.REJECT_STAGE.exit_code, "REJECT_STAGE"), record.reason
+    record = rejected(checkout, "D1.3", tmp_path / "out", Verdict.REJECT_STAGE)
     said = "hd=64 n=128 P in smem does not show P in shared memory: PV reads P from tensor memory (and 9 more cases)"
     assert record.reason == said and not record.cases

@@ -57,7 +57,7 @@ class Stats:
     - `gave_up`: waits for mbarriers that returned false after their time limit.
     - `paths`: a cluster of each kind. Warps of clusters of a kind ran the same blocks equally often, and slept as long.
     - `operations`: executed warp-instructions by opcode, of those that act on the machine. Polls of mbarriers are left
-      out, and ordinary loads and stores.
+      out, and ordinary loads and stores. `acted`: those instructions, by their place in the kernel.
     - `shared_accesses`: ordinary loads and stores of shared memory, one per warp; an atomic is one of each.
     - `shared_wavefronts`: their passes over the 32 banks of 4 bytes.
     - `shared_conflicts`: the passes caused by lanes that access different words of one bank.
@@ -78,6 +78,7 @@ class Stats:
     slept_ns: int = 0
     gave_up: int = 0
     operations: dict[str, int] = field(default_factory=dict)
+    acted: set[int] = field(default_factory=set, repr=False, compare=False)
     shared_accesses: int = 0
     shared_wavefronts: int = 0
     shared_conflicts: int = 0
@@ -160,7 +161,7 @@ class Stats:
     def add(self, other: Stats) -> None:
         """Add the counts of other CTAs of the launch."""
         longest = max(self.longest_warp, other.longest_warp)
-        self.paths = other.paths | self.paths
+        self.paths, self.acted = other.paths | self.paths, self.acted | other.acted
         for warp, executed in other.by_warp.items():
             self.add_warp(warp, executed, other.waits_on.get(warp, ()))
         for order, use in other.mbarriers.items():
