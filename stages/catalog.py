@@ -2,6 +2,7 @@
 
 import importlib
 import random
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 FOLDER = Path(__file__).parent
+FILE = FOLDER / "cases.toml"
 #: Cases of a milestone that a second process records. All would take a fifth of the time of all milestones, to compile
 #: 199 configurations, and show a process that differs by chance no more often: it differs in each case.
 SAMPLE = 2
@@ -48,15 +50,14 @@ class Milestone:
     def beside(self, others: Sequence[str]) -> list[Any]:
         """Return the cases of other milestones that its run has too. others: milestones, and names as of `name_of`.
 
-        The gate has those of stages/gate.py, others all cases of the milestone that they need, and the first of others.
+        The gate has those of `cases.toml`, others all cases of the milestone that they need, and the first of others.
         """
-        from stages.gate import in_gate  # not at the top: a client has no torch
-
+        always = tomllib.loads(FILE.read_text())[f"{GATE.id} beside"]
         found: list[Any] = []
         for other, _, drawn in (each.partition(" ") for each in others):
             cases = find(other).load().CASES
             if drawn or self is GATE:
-                found += [case for case in cases if (case.name == drawn if drawn else in_gate(case))]
+                found += [case for case in cases if case.name in ([drawn] if drawn else always.get(other, []))]
             else:
                 found += cases[: None if other == self.needs else 1]
         return found

@@ -114,22 +114,16 @@ class Planner:
     def _beside(self, milestone: str) -> list[str]:
         """Return the milestones of which a run of this one launches cases too.
 
-        The gate has cases of all that were accepted before, and one of theirs that it does not have in every run.
+        The gate has cases of all that were accepted before, and those of a further configuration, drawn for each run.
         Others have those of the ones that they build on.
         """
         wanted = self.accepted if milestone == GATE.id else find(milestone).prerequisites()
         others = [each for each in wanted if each not in self.judged]
-        return [*others, *self._drawn(others)] if milestone == GATE.id else others
-
-    def _drawn(self, others: Sequence[str]) -> list[str]:
-        """Draw a case of head dim 64, with its milestone: each acceptance tries another one. [] if there is none."""
-        named = tomllib.loads(self.listed)
-        always = named.get(f"{GATE.id} beside", {})
-        each = ((other, name) for other in others for name in named.get(other, ()))
-        left = [
-            f"{other} {name}" for other, name in each if name.startswith("hd=64 ") and name not in always.get(other, ())
-        ]
-        return [secrets.choice(left)] if left else []
+        if milestone != GATE.id:
+            return others
+        groups = tomllib.loads(self.listed).get(f"{GATE.id} drawn", {}).values()
+        left = [[name for name in group if name.split()[0] in others] for group in groups]
+        return [*others, *secrets.choice([group for group in left if group] or [[]])]
 
     def _compile(self, milestone: str) -> Step:
         record = f"compile-{milestone}"

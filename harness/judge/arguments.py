@@ -6,7 +6,7 @@ from stages.catalog import Milestone, NotBuilt, UnknownMilestone, runnable
 
 #: The help text of --beside.
 BESIDE = (
-    "milestones whose cases are launched as well, once for the fresh seed (of the gate: those of stages/gate.py), and "
+    "milestones whose cases are launched as well, once for the fresh seed (of the gate: those of cases.toml), and "
     "names of such cases, with their milestone"
 )
 

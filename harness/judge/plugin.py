@@ -71,7 +71,7 @@ class MilestonePlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
-        self, call: pytest.CallInfo[None]
+        self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Record the outcome of a case. A skipped case counts as failed."""
         report = yield
@@ -80,7 +80,8 @@ class MilestonePlugin:
             vars(report).pop("wasxfail", None)
         if report.failed or report.when == "call":
             result, picture = self._recorder.last_result, b""
-            if result is not None and result.got is not None and (report.failed or self._is_first_of_its_case()):
+            shown = report.failed or (self._is_first_of_its_case() and "other" not in _params(item))
+            if result is not None and result.got is not None and shown:
                 picture = error_picture(result.case, result.got, result.want)
             message = _message(report, call)
             timeline = self._timeline(message) if report.failed else b""
@@ -96,7 +97,7 @@ class MilestonePlugin:
         return over_time(result.case, self._device, map(int, PTX_LINE.findall(message)))
 
     def _is_first_of_its_case(self) -> bool:
-        """Return True if the open case is the first seed of its shape, the only one with a picture if it passes."""
+        """Return True if the open case is the first seed of its shape."""
         cases = self._recorder.record.cases
         return all(case.name != cases[-1].name for case in cases[:-1])
 

@@ -84,8 +84,8 @@ class Case(msgspec.Struct):
     """One test of a milestone's module. `figures` are those of the first launch that completed.
 
     `picture` and `timeline` are files in the record's folder. The first is a map of the error: a failed case has one,
-    and the first seed of each case. The second shows warps and barriers over time: the first case that the emulator
-    stopped has one.
+    and the first seed of each of the milestone's cases. The second shows warps and barriers over time: the first case
+    that the emulator stopped has one.
     """
 
     name: str

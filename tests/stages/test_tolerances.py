@@ -7,7 +7,7 @@ import pytest
 
 from stages.case import Case
 from stages.catalog import CATALOG
-from stages.listing import FILE as CASES_FILE
+from stages.catalog import FILE as CASES_FILE
 from stages.listing import listing
 from stages.metrics import METRICS
 from stages.tolerances import FILE, PinError, added_up, check, most_cycles, pins

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+import tomllib
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
@@ -30,8 +31,7 @@ from remote.faulty import Faulty
 from remote.local import Local
 from remote.ssh import Ssh
 from remote.target import Target
-from stages.catalog import CATALOG, GATE
-from stages.gate import in_gate
+from stages.catalog import CATALOG
 from stages.listing import listing
 from tests.conftest import Project, tolerances
 
@@ -155,14 +155,15 @@ def test_a_run_judges_cases_of_all_that_its_milestone_builds_on(judged, beside):
     assert " ".join(["--beside", *beside, "--out"]) in " ".join(steps["D1.5"].argv)
 
 
-def test_the_gate_draws_a_case_that_it_does_not_have_in_every_run():
-    """From milestones that were accepted before, and not judged on this tree."""
+def test_the_gate_draws_a_configuration_that_it_does_not_have_in_every_run():
+    """Its cases are of milestones that were accepted before, and not judged on this tree."""
     accepted = [each.id for each in CATALOG]
     planner = Planner(["D1.1"], "run", "python", TimeLimits(), accepted, frozenset(["D1.1", "D4"]), listing())
+    others = [each for each in accepted if each not in ("D1.1", "D4")]
     drawn = {tuple(planner._beside("D1.1")) for _ in range(50)}
-    assert {each[:-1] for each in drawn} == {tuple(each for each in accepted if each not in ("D1.1", "D4"))}
-    (one, *more) = (case for *others, name in drawn for case in GATE.beside([name]))
-    assert more and all(each.head_dim == 64 and each.milestone != "D4" and not in_gate(each) for each in (one, *more))
+    assert all(list(each[: len(others)]) == others for each in drawn)
+    groups, named = {each[len(others) :] for each in drawn}, tomllib.loads(listing())["D1.1 drawn"].values()
+    assert len(groups) > 1 and groups <= {tuple(e for e in each if not e.startswith("D4 ")) for each in named} - {()}
     assert Planner(["D1.1"], "run", "python", TimeLimits(), [], frozenset(), listing())._beside("D1.1") == []
 
 
