@@ -223,7 +223,7 @@ def _poison(tensor: torch.Tensor) -> Any:
 @contextmanager
 def _naming(device: Any, names: Mapping[int, str]) -> Iterator[None]:
     """Give a device the names of a launch's mbarriers while the context is open, shortened."""
-    short = {at: name[:LONGEST_NAME] for at, name in names.items()}
+    short = {at: "".join(filter(str.isprintable, name[:LONGEST_NAME])) for at, name in names.items()}
     before, device.names = device.names, lambda kernel: short
     try:
         yield

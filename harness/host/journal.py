@@ -30,6 +30,11 @@ def one_line(text: str, most: int = 300) -> str:
     return "".join(c if c.isprintable() else " " for c in text[: 4 * most]).rstrip()[:most]
 
 
+def printable(text: str) -> str:
+    """Return `text` without control characters and marks of direction, which could show a terminal something else."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
 class Journal:
     """Appends events to the file `path`: one JSON object per line, each line in one write."""
 

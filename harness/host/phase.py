@@ -62,7 +62,7 @@ class Stop(Enum):
 class Ended:
     """The end of a phase: exit `code` (negative: killed by that signal) and the reason for which it was stopped.
 
-    `stuck` is set if one of its processes could not be killed. `starved`: Linux may have killed it for its memory.
+    `stuck` is set if one of its processes could not be killed. `starved`: Linux may have killed it for others' memory.
     """
 
     code: int
@@ -123,7 +123,7 @@ def follow(
     To stop it, SIGTERM is sent, and SIGKILL after `grace_s` seconds. In any case, processes that it left running are
     killed, but for those of `waiting`.
     """
-    process, began, kills = started.process, time.monotonic(), _kills_for_memory()
+    process, began, kills, before = started.process, time.monotonic(), _kills_for_memory(), _largest_bytes()
     if process is None:
         return Ended(127, 0.0)
     spared = frozenset(each.process.pid for each in waiting if each.process is not None)
@@ -137,7 +137,8 @@ def follow(
             process.wait(grace_s)
     stuck = not _kill_all(process, spared)
     code = process.poll()
-    starved = kills is None or _kills_for_memory() != kills
+    own_fault = _largest_bytes() > max(before, MOST_BYTES / 2)
+    starved = (kills is None or _kills_for_memory() != kills) and not own_fault
     return Ended(-signal.SIGKILL if code is None else code, time.monotonic() - began, stop, stuck, starved)
 
 
@@ -249,6 +250,11 @@ class UsageWatch:
 def _shared_bytes() -> int:
     """Return the bytes of memory in files without a disk, of all processes: no resident size has them."""
     return (_said_of_system("meminfo", "Shmem:") or 0) << 10
+
+
+def _largest_bytes() -> int:
+    """Return the most memory that any one process has had, of all phases whose processes have ended."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
 
 
 def _kills_for_memory() -> int | None:

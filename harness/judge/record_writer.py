@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.host.files import write_atomically
+from harness.host.journal import printable
 from harness.host.verdict import Verdict
 from harness.report import record
 
@@ -72,7 +73,7 @@ class RecordWriter:
         """Record the launches and figures of the open case."""
         self.last_result = result
         case = self.record.cases[-1]
-        case.launches = [record.Launch(each.mode, each.seconds, str(each.error or "")) for each in result.trials]
+        case.launches = [record.Launch(t.mode, t.seconds, printable(str(t.error or ""))) for t in result.trials]
         case.figures = [_figure(each) for each in result.figures]
         if case.fresh and result.trials:
             self.launched[case.name] = result.trials[0]
@@ -92,7 +93,7 @@ class RecordWriter:
         if picture:
             case.picture = f"errors-{len(self.record.cases)}.png"
             write_atomically(self.folder / case.picture, picture)
-        case.outcome, case.seconds, case.message = "passed" if passed else "failed", seconds, message
+        case.outcome, case.seconds, case.message = "passed" if passed else "failed", seconds, printable(message)
         self._save()
 
     def predicted(self, prediction: record.Prediction, picture: bytes) -> None:
@@ -108,7 +109,7 @@ class RecordWriter:
 
     def finish(self, verdict: Verdict, reason: str) -> None:
         """Record the verdict."""
-        self.record.verdict, self.record.reason = verdict.name, reason
+        self.record.verdict, self.record.reason = verdict.name, printable(reason)
         self._save()
 
     def _save(self) -> None:

@@ -22,6 +22,7 @@ from emulator.recordings import NotRecordable, Recording, record, replay
 from emulator.recordings.format import RecordingError, load_file
 from emulator.recordings.replay import Launcher
 from harness.host.files import digest, open_plain, write_atomically
+from harness.host.journal import one_line
 from harness.judge.kept import KeptKernels
 from stages.calls import Outputs, Python, Tensors, Tiles, launches
 from stages.inputs import draw
@@ -160,7 +161,7 @@ class Replayed:
         """Return the names of the warps' roles, from the candidate's process."""
         said = self.recording(case).about.get("warps")
         named = said.items() if isinstance(said, dict) else ()
-        return {int(warp): str(name)[:40] for warp, name in named if str(warp).isdecimal()}
+        return {int(warp): one_line(str(name), 40) for warp, name in named if str(warp).isdecimal()}
 
     def mbarriers(self, case: Case) -> Mapping[int, str]:
         """Return {}: each launch of a recording has the names of its mbarriers."""

@@ -139,10 +139,13 @@ def record_here(milestone: Milestone, device: str, target: str, out: Path, besid
 def said_of_compiling(out: Path) -> tuple[list[record.Phase], list[record.Compile]]:
     """Return the phases and compiles that the candidate's process recorded. Its files must be in `out`."""
     said = record.load(out)
+    said.phases = said.phases[:1]  # a replay has the whole record of a run
+    if any(each.name != "compile" for each in said.phases):  # by their names the judge finds its own
+        raise record.RecordError(f"{out}: its phase is {said.phases[0].name}, not compile")
     for each in said.compiles:
         if not all("/" not in name and is_plain(name) for name in each.files):
             raise record.RecordError(f"{out}: the files of {each.name!r} do not lie beside the record")
-    return said.phases[:1], said.compiles
+    return said.phases, said.compiles
 
 
 def unlike(out: Path, again: Path, sample: Sequence[Case]) -> str:

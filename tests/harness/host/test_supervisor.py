@@ -437,6 +437,25 @@ def test_memory_in_files_without_a_disk_counts(tmp_path, monkeypatch):
         phase.end(started)
 
 
+ENDED_FOR_MEMORY = """
+import os, sys
+from pathlib import Path
+from harness.host import phase
+phase.MOST_BYTES, phase._kills_for_memory = 200 << 20, iter((0, 1)).__next__
+code = "import os; held = b'1' * (SIZE << 20); os.kill(os.getpid(), 9)".replace("SIZE", sys.argv[2])
+started = phase.start([sys.executable, "-c", code], Path(), os.environ, Path(sys.argv[1]))
+print(phase.follow(started, 0.1, lambda seconds: None).starved)
+"""
+
+
+@pytest.mark.parametrize(("size", "starved"), [(150, False), (1, True)])
+def test_what_ends_for_its_own_memory_is_not_the_machines_fault(size, starved, tmp_path):
+    """It may take the memory between two looks, and Linux then ends it."""
+    command = [sys.executable, "-c", ENDED_FOR_MEMORY, str(tmp_path / "log"), str(size)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{starved}\n", done.stderr
+
+
 def test_a_process_that_stops_itself_is_ended(tmp_path, monkeypatch):
     """A stopped process does not heed SIGTERM."""
     monkeypatch.setattr(phase, "IDLE_S", 2.0)

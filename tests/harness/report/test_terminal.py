@@ -6,8 +6,12 @@ import re
 import pytest
 from rich.console import Console
 
-from harness.report.record import Case, Figure, Launch, NegativeControl, Phase, Prediction, Record, Tree
+from harness.host.verdict import Verdict
+from harness.judge.record_writer import RecordWriter
+from harness.report.record import Case, Figure, Launch, NegativeControl, Phase, Prediction, Record, Tree, load
 from harness.report.terminal import show_end
+from stages import d1_1
+from stages.verify import Result, Trial
 
 STARTED = "2026-11-21T09:00:00Z"
 
@@ -63,6 +67,20 @@ def test_a_pipe_gets_the_table_without_colours(pipe: Console, tmp_path) -> None:
     assert "D1.1 hd=64 n=128: outside its pins" in text
     assert "D1.1 REJECT_GATE  the hd=64 gate does not hold: failed: hd=64 n=128 seed=123456789" in text
     assert text.endswith(f"{tmp_path}\n")
+
+
+def test_words_of_a_kernel_move_no_cursor(pipe: Console, tmp_path) -> None:
+    """They are in messages and reasons: the error of a call that was not recorded, names in PTX."""
+    hostile = "\x1b[2J\x1b[1;1H\x9b1mD1.1 ACCEPT\u202e TPECCA\r\a\nnext line"
+    writer = RecordWriter(tmp_path, Record("run", "D1.1", "sim", STARTED, Tree("0" * 40, [])), 7)
+    writer.open_case("hd=64", 7)
+    writer.result(Result(d1_1.CASES[0], 7, (Trial("eager", 0.1, None, ValueError(hostile)),), (), None, {}))
+    writer.close_case(False, 1.0, hostile, b"")
+    writer.finish(Verdict.REJECT_GATE, hostile)
+    for text in (load(tmp_path).cases[0].launches[0].error, load(tmp_path).reason):
+        assert all(each.isprintable() or each == "\n" for each in text) and "D1.1 ACCEPT" in text
+    show_end(pipe, load(tmp_path), tmp_path)
+    assert all(each.isprintable() or each == "\n" for each in said(pipe)) and "next line" in said(pipe)
 
 
 def test_a_terminal_gets_colours() -> None:
