@@ -332,7 +332,7 @@ class Grid:
             if site.atomic is None:
                 return 0.0
             words = min(spans[i].places, max(self._loadable(site.origin) / site.lane_bytes, 1.0))
-            return of_l2(site.atomic, site.lanes, load.lanes, spans[i], words)
+            return of_l2(chip, site.atomic, site.lanes, load.lanes, spans[i], words)
 
         return {i: replace(load, latency=latency(i, load), updates=updates(i, load)) for i, load in self._loads.items()}
 

@@ -18,6 +18,7 @@ from ..isa.tcgen05_ld_st import REGISTERS_A_REPEAT
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg
 from .accesses import Load, Site
+from .atomics import FLOATS as ATOMIC_FLOATS
 from .atomics import of_shared
 from .chips import Chip
 from .lane_addresses import LINE_BYTES, SECTOR_BYTES, LaneAddresses, lines, sectors, wavefronts
@@ -28,7 +29,7 @@ SLICE: Final = 16
 
 A warp waits for a longer latency at the end of a segment. The next instructions cover a shorter one.
 """
-FLOATS: Final = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2", "tf32"})
+FLOATS: Final = ATOMIC_FLOATS | {"f32x2", "tf32"}
 OWN_SPACES: Final = frozenset({"local", "param", "const"})
 """The state spaces whose bytes L1 or the constant cache is taken to hold."""
 OTHER_SPACES: Final = ("shared", *OWN_SPACES)
@@ -381,7 +382,7 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
             cycles = float(wavefronts(addresses, count * width))
     updates = near and not peer and instr.kind.is_read_modify_write
     if updates and (addresses := lanes.of_lines(addressed)) is not None:
-        cycles, loop = of_shared(instr, addresses)
+        cycles, loop = of_shared(chip, instr, addresses)
         return LSU, cycles, loop or cycles + chip.shared_latency * (instr.kind is Kind.ATOMIC)
     local = not OWN_SPACES.isdisjoint(instr.modifiers)
     if instr.opcode in FRAGMENT_ACCESSES:
