@@ -21,6 +21,7 @@ from .accesses import Load, Site
 from .atomics import FLOATS as ATOMIC_FLOATS
 from .atomics import of_shared
 from .chips import Chip
+from .expansions import pipes
 from .lane_addresses import LINE_BYTES, SECTOR_BYTES, LaneAddresses, lines, sectors, wavefronts
 from .origins import Origin, Origins
 
@@ -186,8 +187,14 @@ class Folding:
         first = self._vectors.setdefault((address.base, address.offset // (MERGED * width), width), effect.writes[0])
         return None if first == effect.writes[0] else first
 
-    def cost(self, effect: Effect, operation: bool) -> tuple[int, float, float]:
-        """Return (pipe, cycles of use, latency) of an instruction that remains."""
+    def costs(self, effect: Effect, operation: bool) -> Sequence[tuple[int, float, float]]:
+        """Return (pipe, cycles of use, latency) of each machine instruction of an instruction that remains."""
+        if expanded := pipes(effect.instr):
+            of = _expanded_costs(self._chip)
+            return [of[pipe] for pipe in expanded]
+        return [self._cost(effect, operation)]
+
+    def _cost(self, effect: Effect, operation: bool) -> tuple[int, float, float]:
         timing = _timing(effect)
         if operation and effect.instr.kind is not Kind.LOAD and timing is not Timing.TENSOR_MEMORY:
             return ISSUE, 1.0, 1.0
@@ -334,11 +341,17 @@ def _cost(instr: Instr, timing: Timing | None, chip: Chip) -> tuple[int, float, 
         case Timing.CONVERT:
             return ALU, _convert_cycles(instr, chip), chip.alu_latency
         case Timing.ADD | Timing.MULTIPLY if types & FLOATS:
-            return FMA, chip.packed_cycles if "f32x2" in types else chip.fma_cycles, chip.fma_latency
+            return FMA, chip.packed_cycles if types & {"f32x2", "f64"} else chip.fma_cycles, chip.fma_latency
         case Timing.MULTIPLY:
             return _product(chip)
     wide = 2.0 if timing is Timing.ADD and types & {"s64", "u64", "b64"} else 1.0
     return ALU, wide * chip.alu_cycles, chip.alu_latency
+
+
+def _expanded_costs(chip: Chip) -> Mapping[int, tuple[int, float, float]]:
+    """Return (pipe, cycles of use, latency) of a part of an instruction, by its pipe."""
+    special = MUFU, chip.mufu_cycles, chip.mufu_latency + chip.mufu_cycles
+    return {FMA: (FMA, chip.fma_cycles, chip.fma_latency), ALU: (ALU, chip.alu_cycles, chip.alu_latency), MUFU: special}
 
 
 def _convert_cycles(instr: Instr, chip: Chip) -> float:
