@@ -43,6 +43,7 @@ from .segment import (
     Segment,
     Slice,
     is_global_load,
+    offsets,
 )
 
 NEVER: Final = 1 << 30
@@ -139,6 +140,7 @@ class Scheduler:
 
     def __init__(self, found: Sequence[Effect], operations: Set[int], chip: Chip, loading: Loading) -> None:
         self._operations, self._chip, self._lanes, self._loading = operations, chip, LaneAddresses(found), loading
+        self._offsets = offsets(found)
         self._loaded = {
             register: frozenset({-effect.instr.line})
             for effect in found
@@ -211,7 +213,7 @@ class Scheduler:
         arrivals: dict[int, int] = {}
         behind: dict[int, float | None] = {}
         """The last operation, and the memory accesses after it."""
-        folding = Folding(effects, self._chip, self._lanes, self._loading)
+        folding = Folding(effects, self._chip, self._lanes, self._loading, self._offsets)
         late = NONE.union(*held.values())
 
         def node(of: int) -> int:

@@ -6,13 +6,14 @@ machine has it, and tests eight bits of a word at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from ..chip import LANES
-from ..engine.effects import Effect
+from ..engine.effects import Effect, registers
 from ..isa.registry import Timing
 from ..isa.tcgen05_ld_st import REGISTERS_A_REPEAT
 from ..ptx.kinds import Kind
@@ -49,6 +50,9 @@ SUB_PARTITIONS: Final = 4
 BF16_BITS: Final = 16
 OPERAND_BITS: Final = {"tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 """The bits of an operand of mma.sync in registers, by its type; 16 for the others."""
+OFFSET: Final = frozenset({Kind.LOAD, Kind.STORE, Kind.ATOMIC, Kind.REDUCTION, Kind.MATRIX_LOAD, Kind.MATRIX_STORE})
+"""Accesses with a constant offset, of 24 bits with its sign."""
+MOST_OFFSET: Final = 1 << 23
 MATRIX_ACCESSES: Final = frozenset({Kind.MATRIX_LOAD, Kind.MATRIX_STORE})
 FRAGMENT_ACCESSES: Final = frozenset({"wmma.load", "wmma.store"})
 FRAGMENT_BYTES_PER_CYCLE: Final = 16
@@ -136,8 +140,15 @@ class Loading:
 class Folding:
     """The instructions that ptxas folds into others. Query them in program order."""
 
-    def __init__(self, effects: Sequence[Effect], chip: Chip, lanes: LaneAddresses, loading: Loading) -> None:
-        self._chip, self._loading, self._uses = chip, loading, _uses(effects)
+    def __init__(
+        self,
+        effects: Sequence[Effect],
+        chip: Chip,
+        lanes: LaneAddresses,
+        loading: Loading,
+        offsets: Set[Reg] = frozenset(),
+    ) -> None:
+        self._chip, self._loading, self._uses, self._offsets = chip, loading, _uses(effects), offsets
         self.lanes = self._lanes = lanes
         self._joined: set[Reg] = set()
         self._tested: set[Reg] = set()
@@ -159,7 +170,7 @@ class Folding:
             return True  # an operand of the instruction that uses it
         folded = not self._tested.isdisjoint(effect.writes) or (is_test and self._tests % BITS_A_TEST != 1)
         joins = later is not None and _joins_next(effect, later, self._joined, self._chip)
-        return folded or _timing(effect) is Timing.FREE or joins
+        return folded or _timing(effect) is Timing.FREE or joins or not self._offsets.isdisjoint(effect.writes)
 
     def _only_use(self, effect: Effect) -> Instr | None:
         """Return the only instruction that uses a result, None if it comes earlier and uses it in the next round."""
@@ -279,6 +290,27 @@ def _shape_of_product(instr: Instr) -> tuple[int, ...]:
 def _timing(effect: Effect) -> Timing | None:
     """Return the timing class of an instruction, None for a branch or exit."""
     return None if effect.entry is None else effect.entry.timing
+
+
+def offsets(found: Sequence[Effect]) -> frozenset[Reg]:
+    """Return the sums with a constant that ptxas leaves to accesses, as their offset: they have no other use."""
+    uses, written = _uses(found), Counter(register for effect in found for register in effect.writes)
+
+    def is_offset(effect: Effect) -> bool:
+        instr = effect.instr
+        constant = instr.operands[-1] if instr.opcode == "add" and FLOATS.isdisjoint(instr.modifiers) else None
+        if not isinstance(constant, Imm) or abs(constant.value) >= MOST_OFFSET or instr.guard:
+            return False
+        (to,) = effect.writes[:1]
+        return written[to] == 1 and to in uses and all(_is_at(use, to) for use in uses[to])
+
+    return frozenset(effect.writes[0] for effect in found if is_offset(effect))
+
+
+def _is_at(instr: Instr, register: Operand) -> bool:
+    """Return True for an access to memory with an address in a register, if it has no other use for that."""
+    address, *others = (o for o in instr.operands if register in registers(o)) if instr.kind in OFFSET else (None,)
+    return isinstance(address, Address) and address.base == register and not others
 
 
 def _uses(effects: Sequence[Effect]) -> dict[Reg, list[Instr]]:

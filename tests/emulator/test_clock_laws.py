@@ -311,6 +311,17 @@ def test_power_limits_the_rate_while_tensor_cores_are_busy() -> None:
     assert given.seconds == pytest.approx(given.cycles / 1.5e9 + 1e-6 * B200.launch_us) == given.fastest.seconds
 
 
+@pytest.mark.parametrize(("behind", "folded"), [("", True), ("bar.sync 0;", True), ("add.u64 %d3, %d2, %d1;", False)])
+def test_constants_that_are_added_to_addresses_are_offsets_of_accesses(behind: str, folded: bool) -> None:
+    """If nothing else uses the sum, in any block."""
+    pointer = "ld.param.u64 %d1, [data]; mov.u32 %r1, %tid.x; mad.wide.u32 %d1, %r1, 4, %d1;"
+    text = f"{pointer} add.s64 %d2, %d1, 4096; {behind} st.global.u32 [%d2], %r1; ret;"
+    plain = f"{pointer} {behind.replace('%d2', '%d1')} st.global.u32 [%d1+4096], %r1; ret;"
+    found = [predicted(bench.entry("u64 data", each), [np.zeros(1 << 15, np.uint8)], 148) for each in (text, plain)]
+    added, offset = (each.busy["issue slots"] * each.cycles for each in found)
+    assert (added == pytest.approx(offset)) == folded
+
+
 @pytest.mark.parametrize(
     ("instr", "special", "fma", "slots"),
     [

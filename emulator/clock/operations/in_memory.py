@@ -133,7 +133,7 @@ def _st(ins: Instr) -> Action:
             sent = sectors * (PARTIAL if partial else 1.0) * share
             left = warp.timeline.incomplete.get(at, 0.0) if partial else 0.0
             moved = (1 - left) * size + left * READ_AND_WRITTEN * apart * share
-            warp.ops.append((leave, size, sent, moved, max(1.0, lines * share)))
+            warp.ops.append((leave, size, sent, moved, max(1.0, lines * share) if active else 0.0))
 
         return store
 
