@@ -60,6 +60,7 @@ FRAGMENT_BYTES_PER_CYCLE: Final = 16
 takes 68 cycles for both fragments of m16n16k16, 184 for five."""
 MATRIX_ROWS, MATRIX_ROW_BYTES = 8, 16
 """The rows of a matrix of ldmatrix, and the bytes of one."""
+WORD_BYTES: Final = 4
 LONG_SCOREBOARD: Final = "long scoreboard"
 SHORT_SCOREBOARD: Final = "short scoreboard"
 FIXED_LATENCY: Final = "fixed latency"
@@ -417,7 +418,7 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
         cycles = max(load.asked / SECTOR_BYTES, 1.0)  # an SM sends a sector a cycle
         return LSU, cycles, cycles + load.latency * (instr.kind is Kind.ATOMIC)
     if load is not None:
-        given = min(load.asked, LANES * count * width * load.lanes)
+        given = _registers_bytes(min(load.asked, LANES * count * width * load.lanes), width)
         cycles = max(load.lines, least * load.lanes, given / chip.l1_bytes_per_cycle)
         return LSU, cycles, load.latency + max(cycles - least, 0.0)
     if near and not peer and (addresses := lanes.of(addressed)) is not None:
@@ -439,6 +440,7 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
         cycles = max(cycles, float(lines(addresses, count * width)))
         if instr.kind is Kind.LOAD:
             given = min(SECTOR_BYTES * sectors(addresses, count * width), LANES * count * width)
+            given = _registers_bytes(given, width)
             cycles = max(cycles, given / chip.l1_bytes_per_cycle)
     if instr.kind in (Kind.STORE, Kind.REDUCTION, Kind.MATRIX_STORE):
         return LSU, cycles, cycles
@@ -446,6 +448,11 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
         return LSU, cycles, chip.peer_latency
     latency = chip.shared_latency if near or local else chip.global_latency
     return LSU, cycles, latency + max(cycles - least, 0.0)
+
+
+def _registers_bytes(size: float, width: int) -> float:
+    """Return the bytes of the registers that L1 fills with `size` bytes: elements of one or two bytes take one each."""
+    return size * max(WORD_BYTES / width, 1.0)
 
 
 def _fragment_bytes(instr: Instr) -> float:
