@@ -90,7 +90,7 @@ class Fmha:
         tiles = cute.ceil_div(tensors.q.shape[-2], config.adjacent_ctas * config.block_m)
         ctas = tiles * cute.size(args.lse, mode=[0]) * config.adjacent_ctas * config.splits
         ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
-        self.device(self.products(), self.copies(tensors), args).launch(
+        self.device(self.products(), self.copies(tensors, args), args).launch(
             grid=[ctas, 1, 1],
             block=[config.threads, 1, 1],
             cluster=[config.cluster_ctas, 1, 1],
@@ -106,7 +106,7 @@ class Fmha:
         """Return tiled MMAs that the host builds, None if the device code builds its own."""
         return None
 
-    def copies(self, tensors: Operands) -> operands.Copies:
+    def copies(self, tensors: Operands, args: Arguments) -> operands.Copies:
         """Return the TMA loads and stores, and the tensors that are accessed without TMA."""
         return operands.copies(self.config, tensors)
 

@@ -142,9 +142,10 @@ class Problem(Features):
     """An attention problem: the features, the size, and what the caller wants.
 
     heads, tokens, batch: of the queries. keys: of a sequence's window buffer. compressed_keys: top-k indices of a
-    token, in all caches together, or blocks. window: keys that a token sees at most, None if unbounded. p_path: the
-    memory of P. splits: CTAs over which the keys of a row tile are split. "auto": the kernel chooses. sms: the most
-    CTAs unless keys are split, None for the chip's.
+    token, in all caches together, or blocks. window: keys that a token sees at most, None if unbounded. page: keys of a
+    page, if the only keys are all that a block table's pages hold; else 0. p_path: the memory of P. splits: CTAs over
+    which the keys of a row tile are split. "auto": the kernel chooses. sms: the most CTAs unless keys are split, None
+    for the chip's.
     """
 
     heads: int
@@ -153,6 +154,7 @@ class Problem(Features):
     batch: int = 1
     compressed_keys: int = 0
     window: int | None = None
+    page: int = 0
     p_path: PPath | Literal["auto"] = "auto"
     splits: int | Literal["auto"] = "auto"
     sms: int | None = None

@@ -16,8 +16,8 @@ class Paged:
 
     layout: bytes of a key. gap: bytes after each page that belong to nobody. lens: indices that count, for each
     sequence or for each token; None: all. window: tokens see a window of that many of their sequence's newest keys,
-    whose pages are in a block table, and `lens` are tokens of each sequence. held: columns of the block table, if it
-    lacks pages of the longest sequence.
+    whose pages are in a block table, and `lens` are tokens of each sequence; math.inf: all keys. held: columns of the
+    block table, if it lacks pages of the longest sequence.
     """
 
     pages: int
@@ -26,7 +26,7 @@ class Paged:
     layout: Layout = "bf16"
     gap: int = 0
     lens: tuple[int, ...] | None = None
-    window: int | None = None
+    window: float | None = None
     held: int | None = None
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class Paged:
     @property
     def listed(self) -> int:
         """Keys that a token sees at most."""
-        return self.topk if self.window is None else min(self.window, self.columns * self.size)
+        return self.topk if self.window is None else int(min(self.window, self.columns * self.size))
 
 
 @dataclass(frozen=True)
@@ -85,3 +85,8 @@ class Served:
             "batch invariant": self.invariant,
         }
         return " ".join(part for part, holds in parts.items() if holds)
+
+    @property
+    def whole_page(self) -> int:
+        """Keys of a page, if the only keys are all that a block table's pages hold; else 0."""
+        return self.caches[0].size if [each.window for each in self.caches] == [math.inf] else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -124,7 +125,8 @@ def _cache(paged: Paged, tensors: Tensors, name: str) -> kernel.serving.IndexedC
     pages, page_scales = tensors[name], paged.layout.endswith("page_scales")
     if paged.window is not None:
         lens = tensors[f"{name}_lens"]
-        return kernel.serving.TableCache(pages, tensors[f"{name}_table"], lens, paged.window, page_scales)
+        window = None if paged.window == math.inf else int(paged.window)
+        return kernel.serving.TableCache(pages, tensors[f"{name}_table"], lens, window, page_scales)
     return kernel.serving.IndexedCache(pages, tensors[f"{name}_indices"], tensors.get(f"{name}_lens"), page_scales)
 
 

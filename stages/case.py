@@ -178,6 +178,7 @@ class Case:
             partials=False,
             caches=tuple(kinds),
             compressed_keys=sum(each.listed for each in served.caches),
+            page=served.whole_page,
             sink=self.sinks is not None,
             maxima=served.maxima,
             splits=self.splits,

@@ -28,5 +28,7 @@ CASES = (
     paged(16, 2, 4, Paged(160, 2, 0, lens=(140, 40), window=1000), empty_lse=math.inf, peak=128),
     paged(8, 2, 2, Paged(9, 256, 0, lens=(900, 0), gap=64, window=700), splits=4, sinks=SINKS),
     paged(64, 2, 1, Paged(9, 61, 300, lens=(300, 20)), splits=2, peak=32),
+    # All keys of the pages.
+    paged(64, 3, 2, Paged(15, 64, 0, lens=(260, 1, 400), gap=128, window=math.inf, held=5), sinks=SINKS, sms=2),
 )
 SEEDS = (1,)

@@ -41,6 +41,8 @@ CASES = (
     wide(64, 3, 1, Paged(4, 64, 133, gap=64, lens=(133, 0, 5)), sinks=SINKS, maxima=True),
     wide(128, 1, 3, Paged(592, 1, 330, lens=(330, 133, 64)), flat=True, maxima=True, sms=2, peak=32, strided=True),
     wide(8, 1, 16, Paged(4, 61, 200), splits=2, peak=128),
+    wide(128, 2, 2, Paged(14, 64, 0, gap=128, lens=(400, 131), window=math.inf), sinks=SINKS, maxima=True, sms=2),
+    wide(64, 2, 2, Paged(6, 192, 0, lens=(500, 70), window=math.inf), splits=4, peak=32),
 )
 SEEDS = (1,)
 #: Every code, and scales of all magnitudes: the only key of a token is its output. By each kernel.

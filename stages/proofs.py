@@ -160,6 +160,13 @@ def _copies(*ways: str) -> Check:
     return lambda case, shown: _unless(bool(shown.copies & set(ways)), f"it copies by {_words(shown.copies)}")
 
 
+def _gathers_or_loads_pages(case: Case, shown: Shown) -> str:
+    """Check that keys are gathered, or loaded by TMA if tokens see all keys of pages that hold whole KV tiles."""
+    page = case.served.whole_page if case.served else 0
+    ways = ("TMA",) if page and page % KEYS == 0 else ("cp.async", "TMA gather")
+    return _copies(*ways)(case, shown)
+
+
 def _caches_themselves(case: Case, shown: Shown) -> str:
     caches = set(NAMES[: len(case.served.caches)] if case.served else ())
     return _unless(caches <= shown.reads, f"of {_words(caches)} it is given {_words(caches & shown.reads)}")
@@ -177,6 +184,7 @@ def _words(found: Collection[object], joined: str = "and") -> str:
     return f" {joined} ".join(sorted(map(str, found))) or "nothing"
 
 
+KEYS = 64  # of a KV tile at head dim 512 on sm_90a
 WARPGROUPS = "a wgmma is of one CTA"
 REGISTERS = "a warpgroup has P in registers; at head dim 512 the other one reads it from shared memory"
 CHOSEN = "the kernel weighs the exchange against the keys"
@@ -195,7 +203,7 @@ FEATURES = (
     Feature("CTAs up to sms", lambda case: case.sms is not None and case.splits == 1, _few_ctas, _few_ctas),
     Feature("keys by TMA", lambda case: not case.by_token, _copies("TMA"), _copies("TMA")),
     Feature("listed keys gathered", lambda case: case.by_token and not _quantised(case),
-            _copies("cp.async", "TMA gather"), _copies("cp.async", "TMA gather"), in_one=True),
+            _copies("cp.async", "TMA gather"), _gathers_or_loads_pages, in_one=True),
     Feature("codes converted in the kernel", _quantised, _caches_themselves, _caches_themselves),
 )
 # fmt: on

@@ -55,9 +55,9 @@ class LoadWarp(LoopInvariant):
         return {"k": self.cta.smem.sK, "v": self.cta.smem.sV, "rope": self.cta.smem.sRope}[self.ring.name]
 
     def slot(self, slot: Any) -> Any:
-        """Return a slot of the ring, as (key, (dim, chunk))."""
+        """Return a slot of the ring, as (key, (dim, chunk)). Rotary columns have one."""
         slots = 1 if self.ring.name == "rope" else self.cta.config.smem.depth * self.cta.config.slices
-        return slice_ring(self.buffer, self.ring.box, slots)[None, None, slot]
+        return slice_ring(self.buffer, self.ring.box, slots)[None, None, slot if slots > 1 else 0]
 
     @cute.jit
     def run(self, tail_loads: Int32) -> Int32:

@@ -28,10 +28,11 @@ class KeyLoads(NamedTuple):
     k: cpasync.TmaInfo | None = None
     v: cpasync.TmaInfo | None = None
     v_local: cpasync.TmaInfo | None = None  # V that signals its own CTA of a pair, which clears keys before use
+    rope: cpasync.TmaInfo | None = None  # rotary columns of K
 
 
 class Copies(NamedTuple):
-    """TMA of Q, of the keys of the window and the compressed ones, and of O and U [G, R, D]. Caches have no TMA."""
+    """TMA of Q, of the keys of the window, or of a cache, and the compressed ones, and of O and U [G, R, D]."""
 
     q: cpasync.TmaInfo
     queries: cute.Tensor  # Q in global memory as (row, dim, group), for prefetches

@@ -177,11 +177,15 @@ class CacheKeys(LoopInvariant):
         i = larger(smaller(i, self.length - 1), 0)
         if self.first is None:
             return self.indices[i]
-        key, of_page = Uint32(self.first + i), Uint32(self.page)
-        number = key // of_page
-        page = self.indices[smaller(Int32(number), cute.size(self.indices) - 1)]
+        page, row = self.place(self.first + i)
         valid = (page >= 0) & (page < self.keys // self.page)
-        return cutlass.select_(valid, page * self.page + Int32(key - number * of_page), Int32(-1))
+        return cutlass.select_(valid, page * self.page + row, Int32(-1))
+
+    def place(self, key: Any) -> tuple[Any, Any]:
+        """Return the page of a key of the sequence by the block table, which may name none, and its row there."""
+        key, of_page = Uint32(key), Uint32(self.page)
+        number = key // of_page
+        return self.indices[smaller(Int32(number), cute.size(self.indices) - 1)], Int32(key - number * of_page)
 
 
 @dataclass

@@ -207,6 +207,7 @@ def checked(
         partials=False,
         caches=tuple(each.kind for each in caches),
         compressed_keys=sum(each.keys_per_token for each in caches),
+        page=main.pages.shape[1] if isinstance(main, TableCache) and main.window is None and extra is None else 0,
         sink=sink is not None,
         maxima=options.maxima,
         splits=1 if options.batch_invariant else options.splits,

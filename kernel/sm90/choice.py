@@ -9,6 +9,7 @@ from kernel.problem import FEW_TOKENS, SPLITS, PPath, Problem
 from kernel.sm90.config import HopperConfig
 
 SMS = 132
+KV_TILE = 64  # keys of a KV tile at most, where tokens have keys of their own
 TWO_ROWS = 128  # rows of a CTA with two consumer warpgroups
 THREE_ROWS = 192  # rows of a CTA with three
 SAME_KEYS_HEADS = 16  # from this number on, adjacent row tiles have tokens that see nearly the same keys
@@ -51,12 +52,18 @@ def with_splits(problem: Problem, splits: int, parts: int = 1) -> HopperConfig:
         adjacent_ctas=adjacent_ctas(problem, splits),
         small_tiles=small_tiles(problem),
         row_parts=parts,
+        loads_pages=loads_pages(problem),
     )
+
+
+def loads_pages(problem: Problem) -> bool:
+    """Return whether TMA loads the keys: those of pages that hold whole KV tiles."""
+    return problem.page > 0 and problem.page % KV_TILE == 0 and not problem.quantised
 
 
 def small_tiles(problem: Problem) -> bool:
     """Return whether KV tiles have 32 keys: for few tokens of one row tile each, which wait for bf16 keys from HBM."""
-    copied = problem.head_dim == 512 and problem.shared_kv and problem.by_token and not problem.quantised
+    copied = problem.head_dim == 512 and problem.by_token and not problem.quantised and not loads_pages(problem)
     return copied and problem.heads <= TWO_ROWS // 2 and problem.tokens <= FEW_TOKENS
 
 

@@ -122,13 +122,15 @@ class HopperConfig(DeviceConfig):
     need head_dim 64 and neither splits nor top-k indices. adjacent_ctas: CTAs that have adjacent row tiles and the same
     KV tiles. small_tiles: KV tiles of 32 keys at head_dim 512, of which four are in flight, not two of 64. row_parts:
     above 1, a CTA has so small a part of a Q tile's rows, in the first rows of the tile; with split keys, where a
-    merge of fewer rows is worth products of rows that count for nothing. Raises ArgumentError.
+    merge of fewer rows is worth products of rows that count for nothing. loads_pages: TMA loads the keys of a block
+    table's pages, which hold whole KV tiles. Raises ArgumentError.
     """
 
     warpgroups: int = 2
     adjacent_ctas: int = 1
     small_tiles: bool = False
     row_parts: int = 1
+    loads_pages: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -145,6 +147,7 @@ class HopperConfig(DeviceConfig):
         parts += [each.name for each in self.caches] + ["maxima"] * self.maxima
         parts += ["sink"] * self.sink + ["partials"] * self.partials
         parts += ["three"] * (self.warpgroups == 3) + ["small_tiles"] * self.small_tiles
+        parts += ["pages"] * self.loads_pages
         parts += [f"adjacent{self.adjacent_ctas}"] * (self.adjacent_ctas > 1)
         parts += [f"rows{self.block_m}"] * (self.row_parts > 1)
         return "_".join(parts + [f"splits{self.splits}"] * (self.splits > 1))
@@ -169,7 +172,7 @@ class HopperConfig(DeviceConfig):
     def variant(self) -> Variant:
         """The division of work. A warp that copies keys needs registers for their addresses, of 64 bits in caches."""
         roles = self.roles
-        registers = (48, 208) if self.producers == 2 else (88, 208) if self.by_token else (40, 232)
+        registers = (48, 208) if self.producers == 2 else (88, 208) if self.gathers else (40, 232)
         slices = len(roles.load) // self.producers if not self.copies_pairs else 2 if self.head_dim == 512 else 1
         if self.head_dim == 512:
             return Variant(1, 32 if self.loads_v or self.small_tiles else 64, registers, roles, slices)
@@ -195,8 +198,18 @@ class HopperConfig(DeviceConfig):
         return self.producers == 2 and not self.one_layout
 
     @property
+    def gathers(self) -> bool:
+        """True if load warps copy or convert keys one by one."""
+        return self.by_token and not self.loads_pages
+
+    @property
     def copies_pairs(self) -> bool:
         """True if every load warp copies a part of every slice, for two KV tiles at a time."""
+        return self.loads_by_release and self.gathers
+
+    @property
+    def loads_by_release(self) -> bool:
+        """True if slices are loaded in the order in which they are released: of odd KV tiles the right half first."""
         return self.by_token and not self.quantised
 
     @property
@@ -227,7 +240,7 @@ class HopperConfig(DeviceConfig):
     @property
     def crosses_proxies(self) -> bool:
         """True if keys are gathered by cp.async, which then arrives itself; consumers execute the proxy fence."""
-        return self.by_token and not (self.quantised and self.loading_ctas > 1)
+        return self.gathers and not (self.quantised and self.loading_ctas > 1)
 
     @property
     def zigzag(self) -> bool:
@@ -310,7 +323,7 @@ class HopperConfig(DeviceConfig):
     def barriers(self) -> tuple[Barrier, ...]:
         """Every mbarrier of the kernel, in the order in which they are in shared memory."""
         slots, warps = self.smem.depth * self.slices, len(self.roles.consumers)
-        loading = len(self.roles.load) // self.producers * self.gathering if self.by_token else 1
+        loading = len(self.roles.load) // self.producers * self.gathering if self.gathers else 1
         readers = WARPGROUP if self.variant.shares_rows else warps  # warps of a CTA that read a slice last
         readers *= self.loading_ctas
         return (

@@ -226,7 +226,12 @@ class Consumer(LoopInvariant):
         if bounds[0][0]:
             for r, (_, lo, hi) in enumerate(bounds):
                 self.mask_outside(of_row(self.s, r), lo, hi)
-        if const_expr(self.cta.config.by_token):
+        if const_expr(self.cta.config.loads_pages):
+            (seen,) = named
+            if seen < self.cta.config.block_n:
+                for r in range(ROWS):
+                    self.mask_outside(of_row(self.s, r), Int32(0), seen)
+        elif const_expr(self.cta.config.by_token):
             self.mask_unnamed(named)
 
     def mask_outside(self, s: cute.Tensor, lo: Int32, hi: Int32) -> None:
@@ -239,16 +244,23 @@ class Consumer(LoopInvariant):
             s[j] = cutlass.select_(visible, s[j], -Float32.inf)
 
     def read_indices(self, i: Int32) -> list[Int32]:
-        """Load the lane's indices of KV tile `i`; none without top-k indices."""
+        """Load the lane's indices of KV tile `i`, or its page; none without top-k indices."""
+        if self.cta.config.loads_pages:
+            return [self.cta.kv_tiles.caches[0].place(n)[0] for n in self.entries(i)]
         return [self.cta.kv_tiles.listed.index(n) for n in self.entries(i)]
 
     def named_keys(self, i: Int32, indices: list[Int32] | None = None) -> list[Int32]:
         """Return which keys of KV tile `i` the top-k indices name, WARP keys per word; of the window, all.
 
-        indices: the lane's, if they were read ahead. Else they are read here, before S[i] is waited for.
+        Of a tile in a page, return how many keys there are from its first one on, 0 without a page. indices: the
+        lane's, if they were read ahead. Else they are read here, before S[i] is waited for.
         """
         kv = self.cta.kv_tiles
         indices = self.read_indices(i) if indices is None else indices
+        if const_expr(self.cta.config.loads_pages):
+            (page,), (first,) = indices, self.entries(i)
+            valid = (page >= 0) & (page < self.cta.args.main.shape[0])
+            return [cutlass.select_(valid, kv.caches[0].length - first, Int32(0))]
         keys = [kv.listed.key(n, index) for n, index in zip(self.entries(i), indices, strict=True)]
         first = kv.first_entry(kv.begin + i) if keys else 0
         return [cute.arch.vote_ballot_sync((first < 0) | (key >= 0)) for key in keys]
@@ -256,6 +268,8 @@ class Consumer(LoopInvariant):
     def entries(self, i: Int32) -> list[Int32]:
         """Return the numbers of the lane's indices of KV tile `i`."""
         config, kv = self.cta.config, self.cta.kv_tiles
+        if config.loads_pages:
+            return [kv.first_entry(kv.begin + i)]
         keys = range(0, config.block_n, WARP) if config.by_token else ()
         return [kv.first_entry(kv.begin + i) + (j + cute.arch.lane_idx()) for j in keys]
 

@@ -53,8 +53,8 @@ from kernel.sm90.config import HopperConfig
 from kernel.sm90.consumer import Consumer, pass_turn, wait_turn
 from kernel.sm90.dequantise import LeanWarp, SharingWarp
 from kernel.sm90.epilogue import Epilogue
-from kernel.sm90.load import MulticastWarp, PairWarp
-from kernel.sm90.operands import Fragments, Smem, anew, multicast_keys
+from kernel.sm90.load import MulticastWarp, PageWarp, PairWarp
+from kernel.sm90.operands import Fragments, Smem, anew, multicast_keys, page_keys
 from kernel.sm90.softmax import ConsumerThread
 from kernel.sm90.wide import WideConsumer
 
@@ -63,17 +63,21 @@ def load_role(config: HopperConfig) -> type[LoadWarp]:
     """Return the kind of warp that loads keys."""
     if config.quantised:
         return SharingWarp if config.loading_ctas > 1 else LeanWarp
-    if config.by_token:
+    if config.gathers:
         return PairWarp
+    if config.loads_pages:
+        return PageWarp
     return MulticastWarp if config.loading_ctas > 1 else LoadWarp
 
 
 class Hopper(Fmha):
     """The kernel of one HopperConfig."""
 
-    def copies(self, tensors: Operands) -> Copies:
+    def copies(self, tensors: Operands, args: Arguments) -> Copies:
         """Return the TMA loads and stores. CTAs that load KV tiles together multicast those of the window."""
-        copies = super().copies(tensors)
+        copies = super().copies(tensors, args)
+        if self.config.loads_pages:
+            copies = copies._replace(window=page_keys(self.config, args))
         if self.config.loading_ctas > 1 and not self.config.by_token:
             copies = copies._replace(window=multicast_keys(self.config, tensors))
         return copies
@@ -116,9 +120,10 @@ class Hopper(Fmha):
                 cute.arch.sync_warp()
                 with cute.arch.elect_one():
                     cta.smem.sNumber[warp] = number
+            role = load_role(self.config)(at, ring, warp)
             if const_expr(ring.name == "k") and warp == 0:
                 load_q(at, Int32(q_odd))
-            tail_loads = load_role(self.config)(at, ring, warp).run(tail_loads)
+            tail_loads = role.run(tail_loads)
             kv_done += at.kv_tiles.count
             q_odd = q_odd ^ (at.kv_tiles.count > 0)
             if const_expr(self.config.keeps_number):

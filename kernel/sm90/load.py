@@ -9,9 +9,11 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Boolean, Int16, Int32, const_expr
 from cutlass.cute.nvgpu import cpasync
 
+from kernel.device.config import Ring
+from kernel.device.cta import Cta
 from kernel.device.load import GatherWarp, LoadWarp, RopeWarp, wait_empty
 from kernel.device.operands import KeyLoads, slice_ring, tma_partition
-from kernel.device.tiles import KvTiles
+from kernel.device.tiles import KvTiles, VisibleKeys, smaller
 from kernel.hardware import BF16_BYTES, SWIZZLE_BYTES, VECTOR_BYTES, WARP, WARPGROUP
 
 LANES = SWIZZLE_BYTES // VECTOR_BYTES  # lanes that copy a key together
@@ -136,6 +138,51 @@ class PairWarp(GatherWarp):
         for n, entry in enumerate(entries):
             indices[n] = self.listed.index(entry)
         return indices
+
+
+class PageWarp(LoadWarp):
+    """A warp that loads its slice of every KV tile by TMA from the tile's page; one loads rotary columns, too."""
+
+    def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
+        """Bind the warp to a row tile, and read its first page: before Q is loaded, whose bytes would delay that."""
+        super().__init__(cta, ring, warp)
+        self.first_place = self.place(Int32(0))
+
+    @cute.jit
+    def run(self, tail_loads: Int32) -> Int32:
+        """Load this warp's part of every KV tile, as LoadWarp.run. Pages are read from the table one tile ahead."""
+        kv, config, copies = self.cta.kv_tiles, self.cta.config, self.cta.copies.window
+        number, length = self.cta.kv_done - kv.begin, kv.caches[0].length
+        tiles = KvTiles(VisibleKeys("length", length, length, 1), kv.block_n, 0, 0)
+        i, page, row = self.first_place
+        for n in cutlass.range(0, kv.count, unroll=1):
+            following = self.place(n + 1)
+            # The tile's first key in its sequence is `row` of the page.
+            origin = row - tiles.start(i), 0, page - self.cta.row_tile.sequence
+            loads = moved(copies, origin)
+            tail_loads = self.load_slice(tiles, loads, i, number + i, tail_loads)
+            if const_expr(config.rope_dim > 0):  # noqa: SIM102  the warp is a value of the device
+                if self.warp == 1:
+                    wait_empty(self.cta, config.rope_ring, 0, number + i)
+                    rope = LoadWarp(self.cta, config.rope_ring, self.warp)
+                    rope.copy_slice(loads, tiles.start(i), config.head_dim // config.rope_dim, number + i & 1)
+            i, page, row = following
+        return tail_loads
+
+    def place(self, n: Int32) -> tuple[Int32, Int32, Int32]:
+        """Return the KV tile that the warp loads after `n` others, its page, and its first row there.
+
+        Of two tiles, the second one's right half is released first.
+        """
+        kv = self.cta.kv_tiles
+        right = Int32(self.warp >= self.cta.config.slices // 2)
+        i = kv.begin + smaller(n ^ right, kv.count - 1)
+        return i, *kv.caches[0].place(kv.first_entry(i))
+
+
+def moved(loads: KeyLoads, origin: tuple[Any, ...]) -> KeyLoads:
+    """Return loads whose coordinates begin at `origin`."""
+    return KeyLoads(*(None if each is None else (each[0], cute.domain_offset(origin, each[1])) for each in loads))
 
 
 class RopePart(RopeWarp):

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int32
+from cutlass import BFloat16, Float32, Int32, Int64
 from cutlass._mlir import ir
 from cutlass._mlir.dialects import llvm
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warp, warpgroup
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.utils import hopper_helpers as sm90
 
-from kernel.arguments import Operands
+from kernel.arguments import Arguments, Operands
 from kernel.device.operands import CHUNK, Buffers, KeyLoads, box_layout, load_atom, slice_ring, view
 from kernel.device.tiles import LoopInvariant
+from kernel.hardware import BF16_BYTES
 from kernel.sm90.config import HopperConfig
 
 SMEM, REGISTERS = warpgroup.OperandSource.SMEM, warpgroup.OperandSource.RMEM
@@ -124,6 +125,16 @@ def multicast_keys(config: HopperConfig, tensors: Operands) -> KeyLoads:
     loads = [cpasync.make_tiled_tma_atom(op, each, box_layout(box), box) for each in keys]
     local = None if config.mask == "none" else load_atom(config, keys[-1], config.v_slice)
     return KeyLoads(loads[0], loads[1] if config.loads_v else None, local)
+
+
+def page_keys(config: HopperConfig, args: Arguments) -> KeyLoads:
+    """Build the TMA loads of a slice of K and of the rotary columns, from pages as (key, dim, page)."""
+    pages = args.main
+    row, page = (cute.assume(each // BF16_BYTES, divby=8) for each in (Int64(args.main_row), pages.stride[0]))
+    layout = cute.make_layout((args.main_page, config.qk_dim, pages.shape[0]), stride=(row, 1, page))
+    keys = cute.make_tensor(cute.recast_ptr(pages.iterator, dtype=BFloat16), layout)
+    rope = load_atom(config, keys, config.rope_ring.box) if config.rope_dim else None
+    return KeyLoads(load_atom(config, keys, config.k_slice), rope=rope)
 
 
 def tiled_mma(b_major: OperandMajorMode, n: int, source: Any) -> cute.TiledMma:

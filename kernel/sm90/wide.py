@@ -102,7 +102,7 @@ class WideConsumer(Consumer):
             if i + 1 < count:
                 # 1. P[i + 1], and O += P[i + 1] V[i + 1].
                 indices = self.read_ahead(i + 1)
-                self.issue_qk(i + 1, self.cta.config.slices // 2 if self.cta.config.copies_pairs else 0)
+                self.issue_qk(i + 1, self.cta.config.slices // 2 if self.cta.config.loads_by_release else 0)
                 self.issue_qk_of_rope(i + 1)
                 named = self.named_keys(i + 1, indices)
                 warpgroup.wait_group(0)
