@@ -1,7 +1,4 @@
-"""Times of atomics in L2 and in shared memory, by the words that the lanes of a warp update.
-
-All figures: atomics of an H200, 2026-11-30, 1 to 1,056 CTAs, chosen and random words.
-"""
+"""Times of atomics in L2 and in shared memory, by the words that the lanes of a warp update."""
 
 from __future__ import annotations
 
@@ -12,24 +9,10 @@ import numpy as np
 from ..chip import BANK_BYTES, LANES, SHARED_BANKS
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr
+from .chips import Chip
 from .lane_addresses import LINE_BYTES, SECTOR_BYTES
 from .spans import Span
 
-SECTOR_CYCLES: Final = 1.27
-"""L2's cycles for each sector of a line, times the lanes that update its most updated word."""
-WORD_CYCLES: Final = 1.45
-FLOAT_CYCLES: Final = 3.5
-"""L2's cycles for each lane that updates one word, of integers and of floating-point numbers."""
-AT_ONCE: Final = 68
-ANSWERED: Final = 48
-"""The sectors that all of L2 updates at once, without and with results."""
-HALF_OF_L2: Final = 280
-"""The lines of a region at which L2 reaches half of that."""
-
-LOOP_CYCLES: Final = 93
-"""The latency of a loop that compares and swaps a word of shared memory, for each lane of a bank."""
-LOOP_LSU: Final = 6.0
-"""The cycles of the LSU for the same."""
 DRAWS: Final = 64
 FLOATS: Final = frozenset({"f16", "bf16", "f16x2", "bf16x2", "f32", "f64"})
 
@@ -39,7 +22,7 @@ def is_float(instr: Instr) -> bool:
     return not FLOATS.isdisjoint(instr.modifiers)
 
 
-def of_l2(instr: Instr, lanes: np.ndarray | None, active: float, span: Span, words: float) -> float:
+def of_l2(chip: Chip, instr: Instr, lanes: np.ndarray | None, active: float, span: Span, words: float) -> float:
     """Return the cycles of all of L2 that a warp's atomic takes.
 
     lanes: their addresses relative to each other, if they follow from the thread. active: the share of lanes that
@@ -53,21 +36,22 @@ def of_l2(instr: Instr, lanes: np.ndarray | None, active: float, span: Span, wor
     else:
         places = np.random.default_rng(0).random((DRAWS, count)) * words
         addresses = places.astype(np.int64) * max(span.step, BANK_BYTES)
-    cycles = np.mean([_of_warp(each, FLOAT_CYCLES if is_float(instr) else WORD_CYCLES) for each in addresses])
+    word_cycles = chip.atomic_float_cycles if is_float(instr) else chip.atomic_word_cycles
+    cycles = np.mean([_of_warp(each, chip.atomic_sector_cycles, word_cycles) for each in addresses])
     lines = max(min(words, 1 + span.most // LINE_BYTES, words * max(span.step, BANK_BYTES) / LINE_BYTES), 1.0)
-    at_once = ANSWERED if instr.kind is Kind.ATOMIC else AT_ONCE
-    return float(cycles) / max(at_once * lines / (lines + HALF_OF_L2), 1.0)
+    at_once = chip.atomics_answered if instr.kind is Kind.ATOMIC else chip.atomics_at_once
+    return float(cycles) / max(at_once * lines / (lines + chip.atomics_half_lines), 1.0)
 
 
-def _of_warp(addresses: np.ndarray, word_cycles: float) -> float:
+def _of_warp(addresses: np.ndarray, sector_cycles: float, word_cycles: float) -> float:
     """Return the cycles that one part of L2 would take for an atomic."""
     words, times = np.unique(addresses // BANK_BYTES, return_counts=True)
     sectors = words * BANK_BYTES // SECTOR_BYTES
     most = sum(int(times[sectors == sector].max()) for sector in np.unique(sectors))
-    return max(SECTOR_CYCLES * most, word_cycles * int(times.max()))
+    return max(sector_cycles * most, word_cycles * int(times.max()))
 
 
-def of_shared(instr: Instr, lanes: np.ndarray) -> tuple[float, float]:
+def of_shared(chip: Chip, instr: Instr, lanes: np.ndarray) -> tuple[float, float]:
     """Return (cycles of the LSU, latency of a loop) of an atomic on shared memory. lanes: their addresses.
 
     Additions of 1 have a counter of lanes, so that those to one word take one turn. There is no instruction for
@@ -78,5 +62,5 @@ def of_shared(instr: Instr, lanes: np.ndarray) -> tuple[float, float]:
         words = np.unique(words)
     turns = int(np.bincount(words % SHARED_BANKS).max())
     if is_float(instr):
-        return LOOP_LSU * turns, LOOP_CYCLES * turns
+        return chip.atomic_loop_lsu * turns, chip.atomic_loop_cycles * turns
     return float(turns * (1 + ("cas" in instr.modifiers))), 0.0

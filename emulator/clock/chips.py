@@ -94,6 +94,14 @@ class Chip:
     l2_bytes_per_us: float
     l2_shared_bytes_per_us: float
     l2_store_bytes_per_us: float
+    atomic_sector_cycles: float
+    atomic_word_cycles: float
+    atomic_float_cycles: float
+    atomics_at_once: float
+    atomics_answered: float
+    atomics_half_lines: float
+    atomic_loop_cycles: float
+    atomic_loop_lsu: float
     mma_latency: float = 0.0
     mma_pair_latency: float = 0.0
     mma_pair_half_latency: float = 0.0

@@ -28,6 +28,7 @@ from .accesses import HBM_SECTORS, L1_BYTES, RECORDED, SECTORS, Cta, Load, exten
 from .atomics import of_l2
 from .chips import Chip
 from .conditions import Conditions
+from .operations.in_memory import READ_AND_WRITTEN
 from .origins import POINTER_BYTES, Origin
 from .outcomes import Outcomes
 from .registers import Registers
@@ -159,6 +160,7 @@ class Grid:
         self._first_misses: dict[int, float] = {}
         self._merged: dict[int, float] = {}
         self._ordinary: dict[Origin, Ordinary] = {}
+        self._incomplete: Mapping[int, float] = {}
         self._extents: dict[Origin, float] = {}
         self._traffic = Traffic()
         self._loads: dict[int, Load] = {}
@@ -205,6 +207,7 @@ class Grid:
             self._merged = {}
         sampled, works, loads = self._work_samples(loader, self._roles(first, loader, occupancy.slots))
         self._reuse(whole, occupancy.slots, loader, loads)
+        self._incomplete = self._partly_stored(whole)
         self._traffic = self._other_traffic(whole, by_warps)
         return occupancy, sampled, works
 
@@ -227,12 +230,31 @@ class Grid:
         """Return HBM's traffic besides loads. Of what L2 holds at the end of a launch it has written nothing yet."""
         loaded = sum(size * self._misses[tensor.address] for tensor, size in whole.loaded.items())
         loaded += sum(size * self._ordinary[origin].hbm for origin, size in by_warps.items())
-        stored, size = float(whole.stored), len(self._indices) * (loaded + whole.stored)
+        more = (
+            left * (READ_AND_WRITTEN * whole.partly[i] - whole.stored_at[i]) for i, left in self._incomplete.items()
+        )
+        stored = whole.stored + sum(more)
+        size = len(self._indices) * (loaded + stored)
         displaced = 0.0
         if self._dirty and size:
             held = min(DIRTY * self._chip.l2_bytes / size, 1.0)
             displaced = held * loaded / (loaded + stored)
         return Traffic(displaced, stored / loaded if loaded else 0.0)
+
+    def _partly_stored(self, whole: Walk) -> Mapping[int, float]:
+        """Return the shares of partly stored sectors that L2 reads from HBM, by the index of a store.
+
+        It reads those that the launch never completes, each once if it holds the region that the stores lie in.
+        """
+        skeleton, clusters, found = self._skeleton, len(self._indices), dict[int, float]()
+        spans = skeleton.spans(self._launch) if any(whole.partly.values()) else {}
+        for i, partly in whole.partly.items():
+            if partly:
+                alike = [at for at, origin in skeleton.stores.items() if origin == skeleton.stores[i]]
+                region = max(min(max(spans[at].most for at in alike), self._loadable(skeleton.stores[i])), 1.0)
+                left = max(1 - clusters * sum(whole.stored_at[at] for at in alike) / region, 0.0)
+                found[i] = min(left, region / (clusters * partly)) if region <= self._chip.l2_bytes else left
+        return found
 
     @property
     def exceeds(self) -> bool:
@@ -332,7 +354,7 @@ class Grid:
             if site.atomic is None:
                 return 0.0
             words = min(spans[i].places, max(self._loadable(site.origin) / site.lane_bytes, 1.0))
-            return of_l2(site.atomic, site.lanes, load.lanes, spans[i], words)
+            return of_l2(chip, site.atomic, site.lanes, load.lanes, spans[i], words)
 
         return {i: replace(load, latency=latency(i, load), updates=updates(i, load)) for i, load in self._loads.items()}
 
@@ -428,8 +450,9 @@ class Grid:
     def _regions(self) -> Mapping[Origin, float]:
         """The bytes that the bounds of all addresses of an origin leave."""
         found: dict[Origin, float] = {}
-        for i, span in self._skeleton.spans(self._launch).items():
-            site = self._skeleton.sites[i]
+        spans = self._skeleton.spans(self._launch)
+        for i, site in self._skeleton.sites.items():
+            span = spans[i]
             found[site.origin] = max(found.get(site.origin, 0.0), span.most + site.lane_bytes)
         return found
 
@@ -471,6 +494,7 @@ class Grid:
             "merged": self._merged,
             "holds": self._holds,
             "ordinary": self._ordinary,
+            "incomplete": self._incomplete,
             "traffic": self._traffic,
             "outcomes": self.outcomes,
         }

@@ -43,6 +43,7 @@ from .segment import (
     Segment,
     Slice,
     is_global_load,
+    offsets,
 )
 
 NEVER: Final = 1 << 30
@@ -139,6 +140,7 @@ class Scheduler:
 
     def __init__(self, found: Sequence[Effect], operations: Set[int], chip: Chip, loading: Loading) -> None:
         self._operations, self._chip, self._lanes, self._loading = operations, chip, LaneAddresses(found), loading
+        self._offsets = offsets(found)
         self._loaded = {
             register: frozenset({-effect.instr.line})
             for effect in found
@@ -211,7 +213,7 @@ class Scheduler:
         arrivals: dict[int, int] = {}
         behind: dict[int, float | None] = {}
         """The last operation, and the memory accesses after it."""
-        folding = Folding(effects, self._chip, self._lanes, self._loading)
+        folding = Folding(effects, self._chip, self._lanes, self._loading, self._offsets)
         late = NONE.union(*held.values())
 
         def node(of: int) -> int:
@@ -247,8 +249,10 @@ class Scheduler:
             accesses = not operation and _is_ordered(effect)
             if accesses:
                 after |= _ordered_behind(effect, behind, nodes)
+            *parts, cost = folding.costs(effect, operation)
+            after = _chained(nodes, parts, after, instr.line)
             last = len(nodes)
-            nodes.append(_node(effect, after, operation, folding))
+            nodes.append(_node(effect, cost, after, operation, folding))
             nodes[last].carried, nodes[last].orders = self.carries(effect), operation or bool(fenced)
             if nodes[last].orders:
                 behind = {last: 1.0}
@@ -265,9 +269,25 @@ class Scheduler:
         return nodes
 
 
-def _node(effect: Effect, after: dict[int, float | None], operation: bool, folding: Folding) -> Node:
-    """Return the node of an instruction that remains."""
-    node = Node(*folding.cost(effect, operation), after, operation, line=effect.instr.line)
+def _chained(
+    nodes: list[Node], parts: Sequence[tuple[int, float, float]], after: dict[int, float | None], line: int
+) -> dict[int, float | None]:
+    """Add nodes of machine instructions that need one another; return the predecessors of the next one."""
+    for part in parts:
+        nodes.append(Node(*part, after, line=line))
+        after = {len(nodes) - 1: None}
+    return after
+
+
+def _node(
+    effect: Effect,
+    cost: tuple[int, float, float],
+    after: dict[int, float | None],
+    operation: bool,
+    folding: Folding,
+) -> Node:
+    """Return the node of an instruction that remains, or of the last of its machine instructions."""
+    node = Node(*cost, after, operation, line=effect.instr.line)
     node.loaded, node.wasted = folding.loaded(effect)
     if node.loaded:
         node.origin, node.waits, node.updates = folding.origin(effect), folding.waits(effect), folding.updates(effect)

@@ -6,20 +6,23 @@ machine has it, and tests eight bits of a word at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from ..chip import LANES
-from ..engine.effects import Effect
+from ..engine.effects import Effect, registers
 from ..isa.registry import Timing
 from ..isa.tcgen05_ld_st import REGISTERS_A_REPEAT
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg
 from .accesses import Load, Site
+from .atomics import FLOATS as ATOMIC_FLOATS
 from .atomics import of_shared
 from .chips import Chip
+from .expansions import pipes
 from .lane_addresses import LINE_BYTES, SECTOR_BYTES, LaneAddresses, lines, sectors, wavefronts
 from .origins import Origin, Origins
 
@@ -28,7 +31,7 @@ SLICE: Final = 16
 
 A warp waits for a longer latency at the end of a segment. The next instructions cover a shorter one.
 """
-FLOATS: Final = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2", "tf32"})
+FLOATS: Final = ATOMIC_FLOATS | {"f32x2", "tf32"}
 OWN_SPACES: Final = frozenset({"local", "param", "const"})
 """The state spaces whose bytes L1 or the constant cache is taken to hold."""
 OTHER_SPACES: Final = ("shared", *OWN_SPACES)
@@ -47,6 +50,9 @@ SUB_PARTITIONS: Final = 4
 BF16_BITS: Final = 16
 OPERAND_BITS: Final = {"tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 """The bits of an operand of mma.sync in registers, by its type; 16 for the others."""
+OFFSET: Final = frozenset({Kind.LOAD, Kind.STORE, Kind.ATOMIC, Kind.REDUCTION, Kind.MATRIX_LOAD, Kind.MATRIX_STORE})
+"""Accesses with a constant offset, of 24 bits with its sign."""
+MOST_OFFSET: Final = 1 << 23
 MATRIX_ACCESSES: Final = frozenset({Kind.MATRIX_LOAD, Kind.MATRIX_STORE})
 FRAGMENT_ACCESSES: Final = frozenset({"wmma.load", "wmma.store"})
 FRAGMENT_BYTES_PER_CYCLE: Final = 16
@@ -54,6 +60,7 @@ FRAGMENT_BYTES_PER_CYCLE: Final = 16
 takes 68 cycles for both fragments of m16n16k16, 184 for five."""
 MATRIX_ROWS, MATRIX_ROW_BYTES = 8, 16
 """The rows of a matrix of ldmatrix, and the bytes of one."""
+WORD_BYTES: Final = 4
 LONG_SCOREBOARD: Final = "long scoreboard"
 SHORT_SCOREBOARD: Final = "short scoreboard"
 FIXED_LATENCY: Final = "fixed latency"
@@ -134,8 +141,15 @@ class Loading:
 class Folding:
     """The instructions that ptxas folds into others. Query them in program order."""
 
-    def __init__(self, effects: Sequence[Effect], chip: Chip, lanes: LaneAddresses, loading: Loading) -> None:
-        self._chip, self._loading, self._uses = chip, loading, _uses(effects)
+    def __init__(
+        self,
+        effects: Sequence[Effect],
+        chip: Chip,
+        lanes: LaneAddresses,
+        loading: Loading,
+        offsets: Set[Reg] = frozenset(),
+    ) -> None:
+        self._chip, self._loading, self._uses, self._offsets = chip, loading, _uses(effects), offsets
         self.lanes = self._lanes = lanes
         self._joined: set[Reg] = set()
         self._tested: set[Reg] = set()
@@ -157,7 +171,7 @@ class Folding:
             return True  # an operand of the instruction that uses it
         folded = not self._tested.isdisjoint(effect.writes) or (is_test and self._tests % BITS_A_TEST != 1)
         joins = later is not None and _joins_next(effect, later, self._joined, self._chip)
-        return folded or _timing(effect) is Timing.FREE or joins
+        return folded or _timing(effect) is Timing.FREE or joins or not self._offsets.isdisjoint(effect.writes)
 
     def _only_use(self, effect: Effect) -> Instr | None:
         """Return the only instruction that uses a result, None if it comes earlier and uses it in the next round."""
@@ -185,8 +199,14 @@ class Folding:
         first = self._vectors.setdefault((address.base, address.offset // (MERGED * width), width), effect.writes[0])
         return None if first == effect.writes[0] else first
 
-    def cost(self, effect: Effect, operation: bool) -> tuple[int, float, float]:
-        """Return (pipe, cycles of use, latency) of an instruction that remains."""
+    def costs(self, effect: Effect, operation: bool) -> Sequence[tuple[int, float, float]]:
+        """Return (pipe, cycles of use, latency) of each machine instruction of an instruction that remains."""
+        if expanded := pipes(effect.instr):
+            of = _expanded_costs(self._chip)
+            return [of[pipe] for pipe in expanded]
+        return [self._cost(effect, operation)]
+
+    def _cost(self, effect: Effect, operation: bool) -> tuple[int, float, float]:
         timing = _timing(effect)
         if operation and effect.instr.kind is not Kind.LOAD and timing is not Timing.TENSOR_MEMORY:
             return ISSUE, 1.0, 1.0
@@ -273,6 +293,27 @@ def _timing(effect: Effect) -> Timing | None:
     return None if effect.entry is None else effect.entry.timing
 
 
+def offsets(found: Sequence[Effect]) -> frozenset[Reg]:
+    """Return the sums with a constant that ptxas leaves to accesses, as their offset: they have no other use."""
+    uses, written = _uses(found), Counter(register for effect in found for register in effect.writes)
+
+    def is_offset(effect: Effect) -> bool:
+        instr = effect.instr
+        constant = instr.operands[-1] if instr.opcode == "add" and FLOATS.isdisjoint(instr.modifiers) else None
+        if not isinstance(constant, Imm) or abs(constant.value) >= MOST_OFFSET or instr.guard:
+            return False
+        (to,) = effect.writes[:1]
+        return written[to] == 1 and to in uses and all(_is_at(use, to) for use in uses[to])
+
+    return frozenset(effect.writes[0] for effect in found if is_offset(effect))
+
+
+def _is_at(instr: Instr, register: Operand) -> bool:
+    """Return True for an access to memory with an address in a register, if it has no other use for that."""
+    address, *others = (o for o in instr.operands if register in registers(o)) if instr.kind in OFFSET else (None,)
+    return isinstance(address, Address) and address.base == register and not others
+
+
 def _uses(effects: Sequence[Effect]) -> dict[Reg, list[Instr]]:
     uses: dict[Reg, list[Instr]] = {}
     for effect in effects:
@@ -333,11 +374,17 @@ def _cost(instr: Instr, timing: Timing | None, chip: Chip) -> tuple[int, float, 
         case Timing.CONVERT:
             return ALU, _convert_cycles(instr, chip), chip.alu_latency
         case Timing.ADD | Timing.MULTIPLY if types & FLOATS:
-            return FMA, chip.packed_cycles if "f32x2" in types else chip.fma_cycles, chip.fma_latency
+            return FMA, chip.packed_cycles if types & {"f32x2", "f64"} else chip.fma_cycles, chip.fma_latency
         case Timing.MULTIPLY:
             return _product(chip)
     wide = 2.0 if timing is Timing.ADD and types & {"s64", "u64", "b64"} else 1.0
     return ALU, wide * chip.alu_cycles, chip.alu_latency
+
+
+def _expanded_costs(chip: Chip) -> Mapping[int, tuple[int, float, float]]:
+    """Return (pipe, cycles of use, latency) of a part of an instruction, by its pipe."""
+    special = MUFU, chip.mufu_cycles, chip.mufu_latency + chip.mufu_cycles
+    return {FMA: (FMA, chip.fma_cycles, chip.fma_latency), ALU: (ALU, chip.alu_cycles, chip.alu_latency), MUFU: special}
 
 
 def _convert_cycles(instr: Instr, chip: Chip) -> float:
@@ -371,7 +418,7 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
         cycles = max(load.asked / SECTOR_BYTES, 1.0)  # an SM sends a sector a cycle
         return LSU, cycles, cycles + load.latency * (instr.kind is Kind.ATOMIC)
     if load is not None:
-        given = min(load.asked, LANES * count * width * load.lanes)
+        given = _registers_bytes(min(load.asked, LANES * count * width * load.lanes), width)
         cycles = max(load.lines, least * load.lanes, given / chip.l1_bytes_per_cycle)
         return LSU, cycles, load.latency + max(cycles - least, 0.0)
     if near and not peer and (addresses := lanes.of(addressed)) is not None:
@@ -381,7 +428,7 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
             cycles = float(wavefronts(addresses, count * width))
     updates = near and not peer and instr.kind.is_read_modify_write
     if updates and (addresses := lanes.of_lines(addressed)) is not None:
-        cycles, loop = of_shared(instr, addresses)
+        cycles, loop = of_shared(chip, instr, addresses)
         return LSU, cycles, loop or cycles + chip.shared_latency * (instr.kind is Kind.ATOMIC)
     local = not OWN_SPACES.isdisjoint(instr.modifiers)
     if instr.opcode in FRAGMENT_ACCESSES:
@@ -393,6 +440,7 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
         cycles = max(cycles, float(lines(addresses, count * width)))
         if instr.kind is Kind.LOAD:
             given = min(SECTOR_BYTES * sectors(addresses, count * width), LANES * count * width)
+            given = _registers_bytes(given, width)
             cycles = max(cycles, given / chip.l1_bytes_per_cycle)
     if instr.kind in (Kind.STORE, Kind.REDUCTION, Kind.MATRIX_STORE):
         return LSU, cycles, cycles
@@ -400,6 +448,11 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
         return LSU, cycles, chip.peer_latency
     latency = chip.shared_latency if near or local else chip.global_latency
     return LSU, cycles, latency + max(cycles - least, 0.0)
+
+
+def _registers_bytes(size: float, width: int) -> float:
+    """Return the bytes of the registers that L1 fills with `size` bytes: elements of one or two bytes take one each."""
+    return size * max(WORD_BYTES / width, 1.0)
 
 
 def _fragment_bytes(instr: Instr) -> float:

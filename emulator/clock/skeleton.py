@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
+from ..chip import LANES
 from ..engine.effects import Effect, effects, registers
 from ..isa.registry import Handler
 from ..machine.launch.launch import Launch
@@ -21,7 +22,7 @@ from .accesses import Load, Site
 from .carried import carried
 from .chips import Chip, reading
 from .early_waits import with_early_waits
-from .lane_addresses import LaneAddresses
+from .lane_addresses import LINE_BYTES, LaneAddresses
 from .operations import (
     ACCESS,
     AWAIT_LOAD,
@@ -33,7 +34,7 @@ from .operations import (
     operation,
     waits_at_first_use,
 )
-from .origins import Origins
+from .origins import Origin, Origins
 from .outcomes import Recording
 from .polls import without_polls
 from .registers import Registers, estimated
@@ -63,7 +64,8 @@ class Skeleton:
     figures: the names of the chip's figures that the segments depend on.
     registers: returns the registers of a thread.
     sites: the ordinary loads and atomics whose requests it records, by their index, instead of segments. Empty: it has
-    segments. spans: returns the spans of their addresses in a launch.
+    segments. stores: by their index, the parameters that the addresses of stores of warps to global memory follow from.
+    spans: returns the spans of the addresses of both in a launch.
     """
 
     kernel: Kernel
@@ -74,6 +76,7 @@ class Skeleton:
     figures: frozenset[str]
     registers: Callable[[], Registers]
     sites: Mapping[int, Site]
+    stores: Mapping[int, Origin]
     spans: Callable[[Launch], Mapping[int, Span]]
 
 
@@ -140,7 +143,9 @@ def skeleton(of: Analysis, chip: Chip, loads: Mapping[int, Load] | None = Mappin
             spins = instr.kind is Kind.MBARRIER_WAIT and repeats(kernel, i, lambda at: found[at].writes)
             if is_global_store(instr):
                 values = instr.operands[:2] if i in sliced.map_stores else ()
-                kept = replace(kept, operands=(*map(Imm, touched(instr, lanes)), *values))
+                sectors, whole = touched(instr, lanes)
+                apart = LANES * LINE_BYTES if lanes.scattered(addressed_by(instr)) else sectors
+                kept = replace(kept, operands=(*map(Imm, (i, sectors, whole, apart)), *values))
             instrs.append(replace(kept, opcode=SPIN) if spins else kept)
             if instr.kind in MATRICES:
                 instrs.extend(_zeros(instr, [r for r in effect.writes if r in sliced.needed]))
@@ -161,9 +166,10 @@ def skeleton(of: Analysis, chip: Chip, loads: Mapping[int, Load] | None = Mappin
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
     decided = tuple(kernel.instrs[i] for i in recording.compared)
     names = frozenset(figures)
-    spanned = partial(_spans, found, sites)
+    stores = {i: origins.of(addressed_by(e.instr)) for i, e in enumerate(found) if is_global_store(e.instr)}
+    spanned = partial(_spans, found, {*sites, *stores})
     registers_of = partial(estimated, kernel, found, flow)
-    return Skeleton(left, tuple(segments), decided, recording, of.polls, names, registers_of, sites, spanned)
+    return Skeleton(left, tuple(segments), decided, recording, of.polls, names, registers_of, sites, stores, spanned)
 
 
 def _sites(found: Sequence[Effect], lanes: LaneAddresses, origins: Origins, performed: Set[int]) -> dict[int, Site]:
@@ -176,7 +182,7 @@ def _sites(found: Sequence[Effect], lanes: LaneAddresses, origins: Origins, perf
 
 
 def _spans(found: Sequence[Effect], sites: Collection[int], launch: Launch) -> Mapping[int, Span]:
-    """Return the spans of the addresses of sites in a launch."""
+    """Return the spans of the addresses of loads and stores in a launch."""
     of = spans(found, launch)
     return {i: of(addressed_by(found[i].instr)) for i in sites}
 

@@ -104,6 +104,7 @@ class Timeline:
     holds: L2 holds all that the launch reads and writes.
     ordinary: which bytes of warps' own loads come from HBM, by the parameters that their addresses follow from.
     traffic: HBM's, besides loads.
+    incomplete: the share of partly stored sectors that L2 reads from HBM, by the index of a warp's store.
     outcomes: of comparisons of data; without them they are false.
     has_code: earlier clusters have run on the SMs, so that their instruction caches hold the code.
     """
@@ -122,6 +123,7 @@ class Timeline:
         merged: Mapping[int, float] = MappingProxyType({}),
         holds: bool = False,
         ordinary: Mapping[Origin, Ordinary] = MappingProxyType({}),
+        incomplete: Mapping[int, float] = MappingProxyType({}),
         traffic: Traffic = Traffic(),
         outcomes: Outcomes | None = None,
         has_code: bool = False,
@@ -132,6 +134,7 @@ class Timeline:
         self.fetch_cycles = 0.0 if has_code else chip.fetch_cycles
         self.burst_cycles = INFINITY if has_code else chip.burst_cycles
         self.ordinary, self.traffic, self._in_step = ordinary, traffic, not has_code
+        self.incomplete = incomplete
         self.ghz = ghz or chip.max_clock_ghz
         self.hbm_share = min(chip.hbm_share(sharers, self.ghz), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
@@ -193,8 +196,12 @@ class Timeline:
         times may never have been compared with the chip.
         """
 
-    def issues_store(self, size: int, how: str) -> None:
-        """Record a store to global memory. how: the kind of store."""
+    def issues_store(self, size: int, how: str, at: int | None = None, partly: float = 0.0) -> None:
+        """Record a store to global memory.
+
+        how: the kind of store. at: the index of a warp's store in the kernel. partly: bytes of what HBM moves for it at
+        once, if it stores only a part of these.
+        """
 
     def loads_shared(self, warp: TimedWarp, line: int, stored_by: np.ndarray) -> None:
         """Record a load from shared memory. stored_by: the warps that stored the bytes, by their numbers."""
@@ -536,7 +543,7 @@ class Timeline:
     def store(self, sm: Sm, now: float, size: float, asked: float | None = None) -> tuple[float, float]:
         """Return (completion time, time at which the source was read) of a store to global memory.
 
-        asked: the bytes that a warp stores, of whole sectors that L2 gets. L2 joins sectors, and buffers them for HBM.
+        asked: the bytes that HBM moves for a warp's store. L2 joins sectors, and buffers them for HBM.
         """
         chip = self.chip
         sm.to_l2 = max(sm.to_l2, now) + size / chip.store_bytes_per_cycle

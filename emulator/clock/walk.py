@@ -37,6 +37,10 @@ class Walk(Timeline):
         self._records = False
         self.stored = 0
         """Bytes that are stored to global memory."""
+        self.stored_at: Counter[int] = Counter()
+        self.partly = defaultdict[int, float](float)
+        """Those that warps store, and what HBM moves at once for those of partly stored sectors, by the store's
+        index."""
         self.moved = defaultdict[str, float](float)
         """Bytes that are loaded and stored in ways that may never have been compared with the chip, by name."""
         self.gathered: dict[Tensor, set[tuple[int, int]]] = {}
@@ -124,8 +128,11 @@ class Walk(Timeline):
         if place := (*box,):
             self.boxes.setdefault(tensor.address, []).append(place)
 
-    def issues_store(self, size: int, how: str) -> None:
+    def issues_store(self, size: int, how: str, at: int | None = None, partly: float = 0.0) -> None:
         self.stored += size
+        if at is not None:
+            self.stored_at[at] += size
+            self.partly[at] += partly
         self.moved[how] += size
 
     def loads_shared(self, warp: TimedWarp, line: int, stored_by: np.ndarray) -> None:

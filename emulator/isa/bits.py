@@ -261,7 +261,7 @@ def absolute_difference(builder: Builder, ins: Instr, m: Modifiers) -> None:
     builder.write(to, c + less.select(b - a, a - b))
 
 
-@lowers("dp4a", uniform=if_sources_uniform)
+@lowers("dp4a", timing=Timing.MULTIPLY, uniform=if_sources_uniform)
 def dot4(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """Lower dp4a: c plus the dot product of four bytes."""
     types = ins.modifiers

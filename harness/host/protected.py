@@ -14,6 +14,8 @@ FILE_MODES = ("100644", "100755")
 DELETED = "000000"
 #: Python runs bytecode in a folder of this name in place of the source.
 BYTECODE = "__pycache__"
+#: Nor do these show what runs: Python prefers an extension to a source of its name, and attributes may hide a diff.
+OPAQUE = (".so", ".pyd", ".pyc", ".gitattributes")
 
 
 class ProtectedError(ValueError):
@@ -40,7 +42,7 @@ class Protection:
     def covers(self, path: str) -> bool:
         """Return True if `path` is protected."""
         *folders, name = path.split("/")
-        if under(path, self.protected) or name in self.protected_names or BYTECODE in folders:
+        if under(path, self.protected) or name in self.protected_names or BYTECODE in folders or name.endswith(OPAQUE):
             return True
         return not under(path, self.allowed)
 

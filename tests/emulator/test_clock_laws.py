@@ -311,6 +311,35 @@ def test_power_limits_the_rate_while_tensor_cores_are_busy() -> None:
     assert given.seconds == pytest.approx(given.cycles / 1.5e9 + 1e-6 * B200.launch_us) == given.fastest.seconds
 
 
+@pytest.mark.parametrize(("behind", "folded"), [("", True), ("bar.sync 0;", True), ("add.u64 %d3, %d2, %d1;", False)])
+def test_constants_that_are_added_to_addresses_are_offsets_of_accesses(behind: str, folded: bool) -> None:
+    """If nothing else uses the sum, in any block."""
+    pointer = "ld.param.u64 %d1, [data]; mov.u32 %r1, %tid.x; mad.wide.u32 %d1, %r1, 4, %d1;"
+    text = f"{pointer} add.s64 %d2, %d1, 4096; {behind} st.global.u32 [%d2], %r1; ret;"
+    plain = f"{pointer} {behind.replace('%d2', '%d1')} st.global.u32 [%d1+4096], %r1; ret;"
+    found = [predicted(bench.entry("u64 data", each), [np.zeros(1 << 15, np.uint8)], 148) for each in (text, plain)]
+    added, offset = (each.busy["issue slots"] * each.cycles for each in found)
+    assert (added == pytest.approx(offset)) == folded
+
+
+@pytest.mark.parametrize(
+    ("instr", "special", "fma", "slots"),
+    [
+        ("rsqrt.approx.ftz.f32 %r{0}, %r{0};", 8, 0, 1),
+        ("rsqrt.approx.f32 %r{0}, %r{0};", 8, 2, 4),
+        ("div.full.f32 %r{0}, %r{0}, %r9;", 8, 5, 8),
+        ("div.rn.f32 %r{0}, %r{0}, %r9;", 16, 5, 7),
+        ("popc.b32 %r{0}, %r{0};", 8, 0, 1),
+        ("fma.rn.f64 %d{0}, %d{0}, %d9, %d9;", 0, 2, 1),
+    ],
+)
+def test_what_ptxas_expands_takes_the_pipes_of_its_machine_code(instr: str, special: int, fma: int, slots: int) -> None:
+    body = "\n".join(instr.format(10 + i % 16) for i in range(64))
+    found = predicted(bench.entry("u32 count", f"{body} ret;"), [1], 148, 128)
+    used = (64 * each / found.cycles for each in (special, fma, slots))
+    assert [found.busy[part] for part in ("MUFU", "FMA", "issue slots")] == pytest.approx([*used], abs=2 / found.cycles)
+
+
 @pytest.mark.parametrize(("stride", "ways"), [(4, 1), (8, 2), (16, 4), (128, 32), (132, 1)])
 @pytest.mark.parametrize("kind", ["ld.shared.u32 %r{}, [%r2];", "st.shared.u32 [%r2], %r1; // {}"])
 def test_bank_conflicts_cost_what_they_take(stride: int, ways: int, kind: str) -> None:

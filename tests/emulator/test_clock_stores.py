@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from test_clock_laws import B200, predicted
 
+from emulator.clock.lane_addresses import LINE_BYTES
 from emulator.clock.operations.in_memory import PARTIAL
 from emulator.clock.warps import Sm, Tensor
 from lab import clock as bench
@@ -69,6 +70,21 @@ def test_scattered_stores_cost_whole_sectors_of_l2() -> None:
     moved = [found.busy["L2"] * found.cycles for found in (dense, spread, far)]
     assert moved[1] == pytest.approx(8 * PARTIAL * moved[0], rel=0.01) and moved[2] == pytest.approx(moved[1], rel=0.01)
     assert far.cycles >= spread.cycles >= 2 * (dense.cycles - B200.cta_launch)
+
+
+@pytest.mark.parametrize(("mebibytes", "moved"), [(256, 2 * LINE_BYTES * 15 / 16), (16, 4)])
+def test_words_at_random_places_make_hbm_read_and_write_lines(mebibytes: int, moved: int) -> None:
+    """A sixteenth of 256 MiB is stored. All of 16 MiB is, so that every sector is completed."""
+    text = bench.entry(
+        "u64 index,u64 to,u64 pad",
+        """ld.param.u64 %d1, [index]; ld.param.u64 %d2, [to]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x;
+mad.lo.u32 %r3, %r2, 256, %r1; mul.wide.u32 %d3, %r3, 4; add.u64 %d3, %d1, %d3; ld.global.u32 %r4, [%d3];
+mul.wide.u32 %d4, %r4, 4; add.u64 %d4, %d2, %d4; st.global.u32 [%d4], %r1; ret;""",
+    )
+    count = 1 << 22
+    found = predicted(text, [np.zeros(count, np.uint32), np.zeros(mebibytes << 20, np.uint8), 0], count // 256, 256)
+    bytes_ = found.busy["HBM"] * found.pace.cycles * B200.hbm_share(1, found.ghz)
+    assert bytes_ == pytest.approx(count * (4 + moved), rel=0.05)
 
 
 def test_stores_to_generic_addresses_cost_what_global_ones_cost() -> None:

@@ -24,6 +24,8 @@ BYTES_OF_B128: Final = 16
 PARTIAL: Final = 2.3
 """The factor of L2's time for a partly stored sector. An H200's L2 takes 163 sectors a ns if they are whole, 70 if
 one word of each is stored (lab/ordinary.cu)."""
+READ_AND_WRITTEN: Final = 2
+"""The transfers of a sector of HBM that is never stored whole: L2 reads it to complete it, and writes it."""
 
 
 def _places(op: MemoryOp, warp: TimedWarp, mask: Any, address: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -105,31 +107,33 @@ def _loaded(op: MemoryOp, ins: Instr, warp: TimedWarp, addresses: np.ndarray) ->
 def _st(ins: Instr) -> Action:
     op = MemoryOp(ins)
 
-    def leave(warp: TimedWarp, now: float, size: float, sent: float, cycles: float) -> float:
+    def leave(warp: TimedWarp, now: float, size: float, sent: float, moved: float, cycles: float) -> float:
         """Store; the warp continues when the SM has sent its earlier stores.
 
-        size: bytes. sent: those of the sectors that they are in, which go to L2. cycles: of the LSU.
+        size: bytes. sent: those of the sectors that they are in, which go to L2. moved: by HBM. cycles: of the LSU.
         """
         sm, earlier = warp.sm, warp.sm.out
         sm.lsu = max(sm.lsu, now) + cycles
         sm.use(STORED, size)
-        warp.timeline.store(sm, sm.lsu, sent, size)
+        warp.timeline.store(sm, sm.lsu, sent, moved)
         warp.stored_until = sm.out + warp.timeline.chip.global_latency
         return idle(warp, now + 1, earlier, ins, "earlier stores")
 
     if is_global_store(ins):
 
-        def store(warp: TimedWarp, mask: Any, sectors: int, lines: int, *stored: Any) -> None:
+        def store(warp: TimedWarp, mask: Any, at: int, sectors: int, lines: int, apart: int, *stored: Any) -> None:
             active = len(active_lanes(mask))
             if stored:  # it may be a tensor map
                 address, value = stored
                 lanes, addresses = _places(op, warp, mask, address)
                 values = lane_rows(value, op.count, np.dtype(f"u{op.width}"))[lanes]
                 warp.cta.launch.memory.store(addresses, values, ins, warp, op.what)
-            size = op.bytes * active
-            warp.timeline.issues_store(size, BY_WARPS)
-            sent = sectors * (PARTIAL if sectors > LANES * op.bytes else 1.0) * active / LANES
-            warp.ops.append((leave, size, sent, max(1.0, lines * active / LANES)))
+            size, partial, share = op.bytes * active, sectors > LANES * op.bytes, active / LANES
+            warp.timeline.issues_store(size, BY_WARPS, at, apart * share if partial else 0.0)
+            sent = sectors * (PARTIAL if partial else 1.0) * share
+            left = warp.timeline.incomplete.get(at, 0.0) if partial else 0.0
+            moved = (1 - left) * size + left * READ_AND_WRITTEN * apart * share
+            warp.ops.append((leave, size, sent, moved, max(1.0, lines * share) if active else 0.0))
 
         return store
 

@@ -54,6 +54,16 @@ def test_text_of_a_run_is_escaped_and_leads_nowhere(tmp_path: Path) -> None:
     assert "1 of 2" in text
 
 
+def test_no_text_of_a_run_turns_the_text_around_it(tmp_path: Path) -> None:
+    """A mark of direction in a source line, a role or a message would show other text than there is."""
+    turned = "x\u202ey\u2066z\x1b[2J"
+    record = recorded(Case(turned, "failed", 1.0, message=turned))
+    roles = [Role(turned, 0.5, [Wait(turned, turned, 0.5, 1)])]
+    record.prediction = Prediction(turned, "B200", 2.0, 1e-6, 1.0, "latency", {}, roles, [turned], "", [])
+    text = make(tmp_path, record, reason=turned)
+    assert "x y z" in text and not re.search("[\u202e\u2066\x1b]", text)
+
+
 def test_milestones_that_were_not_run_and_those_that_did_not_end_are_named(tmp_path: Path) -> None:
     text = make(tmp_path, recorded(Case("n=128", "running", 0.0)), "D1.1", "D1.2", verdict="INFRA", reason="it died")
     assert "2 milestones" in text and "it died" in text
