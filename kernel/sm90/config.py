@@ -239,7 +239,7 @@ class HopperConfig(DeviceConfig):
 
     @property
     def crosses_proxies(self) -> bool:
-        """True if keys are gathered by cp.async, which then arrives itself; consumers execute the proxy fence."""
+        """True if consumers execute the proxy fence: cp.async arrives itself, and a load warp would wait for loads."""
         return self.gathers and not (self.quantised and self.loading_ctas > 1)
 
     @property

@@ -23,16 +23,16 @@ class LeanWarp(KeysWarp):
     """A load warp that converts some keys of every KV tile, with few registers."""
 
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
-        """Bind warp `warp` of a ring to a row tile."""
+        """Bind warp `warp` of a ring to a row tile. With more chunks ahead, ptxas spills, or nothing is gained."""
         super().__init__(cta, ring, warp)
-        self.ahead = 4 if cta.config.rope_dim else 3  # the most for which ptxas spills nothing
+        spills = cta.config.one_layout and (cta.config.splits > 1 or any(each.lens for each in cta.config.caches))
+        self.packs_scales, self.ahead = True, 3 if spills and not cta.config.rope_dim else 4
 
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
-        """Signal the consumers, which execute the proxy fence for copies: cp.async itself arrives, without a wait."""
+        """Signal the consumers, which execute the proxy fence: here it would wait for loads. Copies arrive alone."""
         bars, copies = self.cta.bars, keys[0].layout.has_others
         if copies:
             bars.arrive_copies(self.ring.full, slot)
-        cute.arch.fence_view_async_shared()
         bars.arrive_warp(self.ring.full, slot, copies=copies)
 
     def load_rope(self, keys: list[Key], number: Int32) -> None:

@@ -28,7 +28,7 @@ Warps of the CTA and the mbarriers between them. K and V come by rings of KV til
 CTAs with adjacent row tiles and the same KV tiles form a cluster: up to head_dim 256 each multicasts a part of every
 slice, at 512 each converts half of the quantised keys for both. Consumers arrive at k_empty and v_empty of all of them.
 
-The producer executes the proxy fence for TMA, consumers execute it for keys that cp.async copied.
+The producer executes the proxy fence for TMA and for keys that CTA pairs convert, consumers for other gathered keys.
 """
 
 from __future__ import annotations
