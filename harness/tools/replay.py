@@ -55,7 +55,8 @@ def replayed(folder: Path, before: Record) -> Record:
         shutil.copy2(folder / record.RECORD_NAME, out)
         argv = ["--device", "emulator", "--target", before.target, "--out", str(out)]
         argv += ["--seed", str(fresh), "--commit", before.tree.commit]
-        beside = [case.name for case in before.cases if case.name.split()[0] in {each.id for each in CATALOG}]
+        others = {each.id for each in CATALOG}
+        beside = [case.name for case in before.cases if case.name.split()[0] in others]
         argv += ["--beside", *beside] if beside else []
         chip = before.prediction.chip.lower() if before.prediction else ""
         env = kept_environment() | ({"EMULATOR_DEVICE": chip} if chip else {})

@@ -1,5 +1,6 @@
 """Commands of a cluster's user, through a real OpenSSH server to a real Slurm, and runs of the real kernel there."""
 
+import json
 import re
 
 import pytest
@@ -64,11 +65,27 @@ def test_runs_of_everybody(command, project, cluster):
     assert "REJECT_GATE" in listed and "D1.1" in listed
 
 
+def evidence(folder):
+    """Return what the results of a run have, wherever it was: launches, proofs, predicted cases, pins, phases, logs."""
+    record = load(folder)
+    cases = [(each.name, each.fresh or each.seed, [one.mode for one in each.launches]) for each in record.cases]
+    logs = {path.name: bool(path.stat().st_size) for path in folder.glob("logs/*")}
+    phases, spent = [each.name for each in record.phases], json.loads((folder / "verdict.json").read_text())["seconds"]
+    return cases, record.proven, record.not_asked, sorted(record.cycles), record.most_cycles, phases, logs, [*spent]
+
+
 def test_kernel_is_accepted_and_wrong_and_careless_ones_are_not(checkout, cluster, sshd, tmp_path, monkeypatch):
     command = commands(checkout, cluster, sshd, tmp_path, monkeypatch, 64)
     done = command("stage", "D1.1")
     assert done.exit_code == 0 and "D1.1 ACCEPT" in done.output, done.output
     assert "Slurm: running on n" in done.output
+    (there,) = (checkout.path / "results").glob("2*")
+    targets.OWN.write_text(f'{targets.OWN.read_text()}[targets.sim]\nkind = "emulator"\n')
+    done = command("stage", "D1.1", "--target", "sim", "--again")
+    assert done.exit_code == 0, done.output
+    (here,) = set((checkout.path / "results").glob("2*")) - {there}
+    assert evidence(there) == evidence(here) and evidence(there)[-2]["record-gate-again.log"]
+    assert all(evidence(there)[1].values()) and len(evidence(there)[3]) == 2
     checkout.replace("kernel/sm100/softmax.py", "(config.tmem.p_start + stage *", "(config.tmem.p_start + 32 + stage *")
     done = command("stage", "D1.2")
     assert done.exit_code == Verdict.REJECT_GATE.exit_code, done.output
