@@ -56,8 +56,7 @@ def replayed(folder: Path, before: Record) -> Record:
         argv = ["--device", "emulator", "--target", before.target, "--out", str(out)]
         argv += ["--seed", str(fresh), "--commit", before.tree.commit]
         others = {each.id for each in CATALOG}
-        beside = [case.name for case in before.cases if case.name.split()[0] in others]
-        argv += ["--beside", *beside] if beside else []
+        argv += ["--beside", *(case.name for case in before.cases if case.name.split()[0] in others)]
         chip = before.prediction.chip.lower() if before.prediction else ""
         env = kept_environment() | ({"EMULATOR_DEVICE": chip} if chip else {})
         command = [sys.executable, "-m", "harness.judge.run", before.milestone, *argv]
