@@ -310,8 +310,8 @@ def offsets(found: Sequence[Effect]) -> frozenset[Reg]:
 
 def _is_at(instr: Instr, register: Operand) -> bool:
     """Return True for an access to memory with an address in a register, if it has no other use for that."""
-    address, *others = (o for o in instr.operands if register in registers(o)) if instr.kind in OFFSET else (None,)
-    return isinstance(address, Address) and address.base == register and not others
+    at = [operand for operand in instr.operands if register in registers(operand)]
+    return instr.kind in OFFSET and len(at) == 1 and isinstance(at[0], Address) and at[0].base == register
 
 
 def _uses(effects: Sequence[Effect]) -> dict[Reg, list[Instr]]:
