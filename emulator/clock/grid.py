@@ -35,6 +35,7 @@ from .registers import Registers
 from .reuse import Loads, reused
 from .segment import LSU, Segment
 from .skeleton import Skeleton
+from .spans import Span
 from .timeline import Ordinary, Timeline, Traffic
 from .trace import Trace
 from .uncertainty import BY_WARPS, GATHERS, NARROW, STORES
@@ -55,8 +56,7 @@ MAX_EXECUTED: Final = 5
 """The maximum number of distinct amounts of work to execute; times between them are interpolated."""
 OUT_OF_STEP: Final = 4.0
 """The exponent of the times of clusters alone and of HBM in their joint time, which is the longer one if they differ
-much. Fitted: lab/ordinary.cu on an H200, the points that
-lab/data/kernels.csv names."""
+much. Fitted: lab/ordinary.cu on an H200, the points that lab/data/kernels.csv names."""
 DIRTY: Final = 0.7
 """The share of L2 that dirty lines take after a flush. Fitted: lab/ordinary.cu on an H200, the points that
 lab/data/kernels.csv names."""
@@ -164,18 +164,20 @@ class Grid:
         self._extents: dict[Origin, float] = {}
         self._traffic = Traffic()
         self._loads: dict[int, Load] = {}
-        self._shares: dict[str, float] = {}
+        self.shares: dict[str, float] = {}
+        """The shares of the bytes that a cluster loads and stores in ways that may never have been measured."""
         self.registers: Registers | None = None
         """The registers of a thread, if something else does not limit an SM to one CTA."""
-        self._holds = False
+        self.holds = False
+        """True if L2 holds all that the launch reads and writes."""
         self.touched = 0.0
         """The bytes of global memory that the launch reads and writes, each counted once."""
         self._in_order = self._pass_values({})
         """Walks run all warps of a cluster, in the order of their waits."""
+        self._probed = self._probe()
 
-    @cached_property
-    def _probed(self) -> tuple[Occupancy, Sequence[int], Sequence[Work]]:
-        """(occupancy, indices of sampled clusters, the amount of work of each)."""
+    def _probe(self) -> tuple[Occupancy, Sequence[int], Sequence[Work]]:
+        """Return (occupancy, indices of sampled clusters, the amount of work of each)."""
         for index in self._indices[:PROBES]:  # a cluster that has no work tells nothing of the others
             whole = self._walk()
             first = whole.recorded(index, self._in_order)
@@ -190,7 +192,7 @@ class Grid:
         by_warps = self._ordinary_loads(whole, index, occupancy)
         whole.moved[BY_WARPS] += sum(by_warps.values())
         everything = whole.stored + sum(by_warps.values()) + sum(whole.loaded.values())
-        self._shares = {name: whole.moved[name] / max(everything, 1) for name in (GATHERS, NARROW, STORES, BY_WARPS)}
+        self.shares = {name: whole.moved[name] / max(everything, 1) for name in (GATHERS, NARROW, STORES, BY_WARPS)}
         for tensor, loaded in whole.loaded.items():
             distinct = len(whole.gathered.get(tensor, ())) * tensor.box_bytes or loaded
             missed = min(distinct, tensor.bytes / clusters)
@@ -201,7 +203,7 @@ class Grid:
         self.touched = min(touched, self._accessible(whole.loaded))
         if self._warm and self.touched <= self._chip.l2_bytes:
             self._ordinary = dict.fromkeys(self._ordinary, Ordinary(0.0, 0.0))
-            self._holds = True
+            self.holds = True
             self._misses = dict.fromkeys(self._misses, 0.0)
             self._first_misses = dict.fromkeys(self._first_misses, 0.0)
             self._merged = {}
@@ -247,11 +249,10 @@ class Grid:
         It reads those that the launch never completes, each once if it holds the region that the stores lie in.
         """
         skeleton, clusters, found = self._skeleton, len(self._indices), dict[int, float]()
-        spans = skeleton.spans(self._launch) if any(whole.partly.values()) else {}
         for i, partly in whole.partly.items():
             if partly:
                 alike = [at for at, origin in skeleton.stores.items() if origin == skeleton.stores[i]]
-                region = max(min(max(spans[at].most for at in alike), self._loadable(skeleton.stores[i])), 1.0)
+                region = max(min(max(self._spans[at].most for at in alike), self._loadable(skeleton.stores[i])), 1.0)
                 left = max(1 - clusters * sum(whole.stored_at[at] for at in alike) / region, 0.0)
                 found[i] = min(left, region / (clusters * partly)) if region <= self._chip.l2_bytes else left
         return found
@@ -334,16 +335,9 @@ class Grid:
         cycles = _scheduled(each, slots) * longest / max(times.values())
         return self._with_memory(GridTime(cycles, occupancy, found), ghz)
 
-    @property
-    def holds(self) -> bool:
-        """True if L2 holds all that the launch reads and writes."""
-        self._probed  # noqa: B018
-        return self._holds
-
     def loads(self) -> dict[int, Load]:
         """Return the launch's ordinary loads, with their mean latencies. L1 is taken to answer like shared memory."""
-        self._probed  # noqa: B018
-        chip, near, spans = self._chip, self._chip.shared_latency, self._skeleton.spans(self._launch)
+        chip, near, spans = self._chip, self._chip.shared_latency, self._spans
 
         def latency(i: int, load: Load) -> float:
             far = chip.load_latency(self._ordinary[self._skeleton.sites[i].origin].waits, load.spread)
@@ -450,17 +444,14 @@ class Grid:
     def _regions(self) -> Mapping[Origin, float]:
         """The bytes that the bounds of all addresses of an origin leave."""
         found: dict[Origin, float] = {}
-        spans = self._skeleton.spans(self._launch)
         for i, site in self._skeleton.sites.items():
-            span = spans[i]
-            found[site.origin] = max(found.get(site.origin, 0.0), span.most + site.lane_bytes)
+            found[site.origin] = max(found.get(site.origin, 0.0), self._spans[i].most + site.lane_bytes)
         return found
 
-    @property
-    def shares(self) -> dict[str, float]:
-        """The shares of the bytes that a cluster loads and stores in ways that may never have been measured."""
-        self._probed  # noqa: B018
-        return self._shares
+    @cached_property
+    def _spans(self) -> Mapping[int, Span]:
+        """The spans of the addresses of ordinary loads, atomics and stores."""
+        return self._skeleton.spans(self._launch)
 
     def on(self, program: Program, skeleton: Skeleton) -> Grid:
         """Return this grid with another skeleton. The work of its clusters is known already."""
@@ -492,7 +483,7 @@ class Grid:
             "misses": self._misses,
             "first_misses": self._first_misses,
             "merged": self._merged,
-            "holds": self._holds,
+            "holds": self.holds,
             "ordinary": self._ordinary,
             "incomplete": self._incomplete,
             "traffic": self._traffic,

@@ -109,11 +109,14 @@ class Places:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._instrs: Mapping[int, Instr] = {instr.line: instr for instr in launch.kernel.instrs}
+        self._sources: dict[int, str] = {}
 
     def source(self, line: int) -> str:
         """Return the source line of a PTX line, "" if it is not known."""
-        place = self._launch.source_place(self._instrs[line])
-        return "" if place is None else place.own_call.where
+        if line not in self._sources:
+            place = self._launch.source_place(self._instrs[line])
+            self._sources[line] = "" if place is None else place.own_call.where
+        return self._sources[line]
 
     def where(self, line: int) -> str:
         """Return the source line of a PTX line, or the PTX line."""

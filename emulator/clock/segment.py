@@ -115,8 +115,8 @@ class Segment:
     """A straight-line run of ordinary instructions, scheduled.
 
     line: its first PTX line; demand: cycles of use by pipe; loaded: bytes of global memory, as in its slices; flops: of
-    mma.sync; asked: bytes that lanes load from global
-    memory; lines: the costs of its PTX lines. instructions: PTX instructions of its region, if it is the first there.
+    mma.sync; asked: bytes that lanes load from global memory; lines: the costs of its PTX lines. instructions: PTX
+    instructions of its region, if it is the first there.
     """
 
     line: int
@@ -151,6 +151,7 @@ class Folding:
     ) -> None:
         self._chip, self._loading, self._uses, self._offsets = chip, loading, _uses(effects), offsets
         self.lanes = self._lanes = lanes
+        self._parts = _expanded_costs(chip)
         self._joined: set[Reg] = set()
         self._tested: set[Reg] = set()
         self._tests = 0
@@ -202,8 +203,7 @@ class Folding:
     def costs(self, effect: Effect, operation: bool) -> Sequence[tuple[int, float, float]]:
         """Return (pipe, cycles of use, latency) of each machine instruction of an instruction that remains."""
         if expanded := pipes(effect.instr):
-            of = _expanded_costs(self._chip)
-            return [of[pipe] for pipe in expanded]
+            return [self._parts[pipe] for pipe in expanded]
         return [self._cost(effect, operation)]
 
     def _cost(self, effect: Effect, operation: bool) -> tuple[int, float, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 
 from ..chip import LANES
@@ -167,7 +168,7 @@ def skeleton(of: Analysis, chip: Chip, loads: Mapping[int, Load] | None = Mappin
     decided = tuple(kernel.instrs[i] for i in recording.compared)
     names = frozenset(figures)
     stores = {i: origins.of(addressed_by(e.instr)) for i, e in enumerate(found) if is_global_store(e.instr)}
-    spanned = partial(_spans, found, {*sites, *stores})
+    spanned = partial(_spans, found, sliced, {*sites, *stores})
     registers_of = partial(estimated, kernel, found, flow)
     return Skeleton(left, tuple(segments), decided, recording, of.polls, names, registers_of, sites, stores, spanned)
 
@@ -181,10 +182,12 @@ def _sites(found: Sequence[Effect], lanes: LaneAddresses, origins: Origins, perf
     }
 
 
-def _spans(found: Sequence[Effect], sites: Collection[int], launch: Launch) -> Mapping[int, Span]:
+def _spans(found: Sequence[Effect], sliced: _Slice, sites: Collection[int], launch: Launch) -> Mapping[int, Span]:
     """Return the spans of the addresses of loads and stores in a launch."""
-    of = spans(found, launch)
-    return {i: of(addressed_by(found[i].instr)) for i in sites}
+    addresses = {i: addressed_by(found[i].instr) for i in sites}
+    behind = sliced.behind(chain.from_iterable(map(registers, addresses.values())))
+    of = spans([found[i] for i in sorted(behind)], launch)
+    return {i: of(address) for i, address in addresses.items()}
 
 
 def _with_reductions(kernel: Kernel, found: Sequence[Effect]) -> Kernel:
@@ -384,7 +387,7 @@ class _Slice:
             if made is None or not (operands := made.hints(instr)):
                 continue
             wanted = {r for operand in operands for r in registers(operand) if isinstance(r, Reg)}
-            behind = reachable(self._writing(wanted), lambda at: self._writing(self._needed(at)))
+            behind = self.behind(wanted)
             if all(at in self.keep or self._is_plain(at) for at in behind):
                 self.keep |= behind
                 self.hinted.add(i)
@@ -402,15 +405,18 @@ class _Slice:
             guard = () if instr.guard is None else (instr.guard[0],)
             wanted: tuple[Iterable[Operand], ...] = registers(addressed_by(instr)), guard
             for found, operands in zip(known, wanted, strict=True):
-                of = [r for r in operands if isinstance(r, Reg)]
-                behind = reachable(self._writing(of), lambda at: self._writing(self._needed(at)))
+                behind = self.behind(operands)
                 if all(at in keep or self._is_plain(at) for at in behind):
                     keep |= behind
                     found.add(i)
         return keep, *known
 
-    def _writing(self, wanted: Iterable[Reg]) -> set[int]:
-        return {i for register in wanted for i in self._writers.get(register, ())}
+    def behind(self, wanted: Iterable[Operand]) -> set[int]:
+        """Return the instructions that the values of registers follow from."""
+        return reachable(self._writing(wanted), lambda at: self._writing(self._needed(at)))
+
+    def _writing(self, wanted: Iterable[Operand]) -> set[int]:
+        return {i for r in wanted if isinstance(r, Reg) for i in self._writers.get(r, ())}
 
     def _is_plain(self, i: int) -> bool:
         """Return True for an instruction that computes from registers and parameters, and is no data."""
