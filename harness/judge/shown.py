@@ -26,6 +26,7 @@ DETERMINED = re.compile(
 )
 TARGET = re.compile(r"sm_(90|10)\d*[af]")
 COLUMNS = re.compile(r"m64n(\d+)k\d+")  # of a wgmma
+EXCHANGE = "mapa"  # the address of another CTA's shared memory
 DEEPEST = 8  # additions of constants from a base to an address
 
 
@@ -50,16 +51,13 @@ def shown(recording: Recording, acted: Sequence[Collection[int]] | None = None) 
     for number, launched in enumerate(recording.launches):
         try:
             module = load(recording.modules[launched.module].ptx)
-            kernel, products, undetermined = _read(module, launched.kernel)
-            places = range(len(kernel.instrs)) if acted is None else acted[number]
+            kernel, marked, undetermined = _read(module, launched.kernel)
         except (EmulatorError, LookupError, ValueError, StopIteration) as error:
             raise Unproven(f"{recording.name}: the PTX of {launched.kernel} cannot be read: {error}") from error
         if undetermined:
             raise Unproven(f"{recording.name}: {launched.kernel} {undetermined}")
-        counted = [products[at] for at in places if at in products]
-        launches.append(
-            _shown(launched, kernel, list(recording.tensors), [kernel.instrs[at] for at in places], counted)
-        )
+        counted = [each for at, each in marked.items() if acted is None or at in acted[number]]
+        launches.append(_shown(launched, kernel, list(recording.tensors), counted))
         targets.add(module.syntax.target)
     chips = {found[1] for each in targets if (found := TARGET.fullmatch(each))}
     if len(targets) != 1 or not chips:
@@ -79,16 +77,17 @@ def _undetermined(kernel: Kernel, variables: Iterable[GlobalVariable]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _read(module: LoadedModule, name: str) -> tuple[Kernel, dict[int, Product], str]:
-    """Return a kernel, its products by their places, and how it could tell the judge's launches from others, or ""."""
+def _read(module: LoadedModule, name: str) -> tuple[Kernel, dict[int, Product | str], str]:
+    """Return a kernel, its products, copies and exchanges by place, and what `_undetermined` says of it."""
     kernel = module.kernel(name)
     written = _written(kernel)
-    products = {at: each for at, instr in enumerate(kernel.instrs) if (each := _product(instr, written)) is not None}
-    return kernel, products, _undetermined(kernel, module.syntax.variables)
+    read = ((at, _product(instr, written) or _moved(instr)) for at, instr in enumerate(kernel.instrs))
+    return kernel, {at: each for at, each in read if each}, _undetermined(kernel, module.syntax.variables)
 
 
-def _shown(launched: Launched, kernel: Kernel, names: list[str], instrs: list[Instr], products: list[Product]) -> Shown:
+def _shown(launched: Launched, kernel: Kernel, names: list[str], found: list[Product | str]) -> Shown:
     """Return what a launch shows by some instructions. names: of the call's tensors, which are its first values."""
+    products = [each for each in found if isinstance(each, Product)]
     of_v = [each for each in products if each.v]
     return Shown(
         ctas=math.prod(launched.grid),
@@ -98,9 +97,9 @@ def _shown(launched: Launched, kernel: Kernel, names: list[str], instrs: list[In
         mma_ctas=frozenset(each.ctas for each in products),
         accumulators=len({each.accumulator for each in of_v}),
         columns=frozenset(each.columns for each in products) if any(each.v == "a" for each in of_v) else frozenset(),
-        copies=frozenset(filter(None, map(_copy, instrs))),
+        copies=frozenset(each for each in found if isinstance(each, str) and each != EXCHANGE),
         reads=frozenset(names[each.value] for each in launched.relocations if 0 <= each.value < len(names)),
-        exchanges=any(instr.opcode == "mapa" for instr in instrs),
+        exchanges=EXCHANGE in found,
     )
 
 
@@ -159,8 +158,8 @@ def _written(kernel: Kernel) -> dict[Reg, list[Instr]]:
     return found
 
 
-def _copy(instr: Instr) -> str:
-    """Return how an instruction copies from global to shared memory, "" if it does not."""
+def _moved(instr: Instr) -> str:
+    """Return how an instruction copies from global to shared memory, EXCHANGE, or "" for others."""
     if instr.opcode == "cp.async.bulk.tensor" and "global" in instr.modifiers[2:3]:
         return "TMA gather" if "tile::gather4" in instr.modifiers else "TMA"
-    return "cp.async" if instr.opcode == "cp.async" else ""
+    return {"cp.async": "cp.async", EXCHANGE: EXCHANGE}.get(instr.opcode, "")
