@@ -16,6 +16,7 @@ NAME: Final = "recording.json"
 MOST_BYTES: Final = 64 << 20
 """The most bytes of a file that is read."""
 MOST_STEPS: Final = 4096
+LONGEST_NAME: Final = 80
 
 Dim3 = tuple[int, int, int]
 
@@ -238,4 +239,7 @@ def _step(read: dict[str, Any]) -> Step:
     if kind is None:
         raise RecordingError(f"a step of kind {read['step']!r}")
     step: Step = _read_as(kind, read)
+    for name in step.names.values() if isinstance(step, Launched) else ():
+        if len(name) > LONGEST_NAME or not name.isprintable():
+            raise RecordingError(f"{name[:LONGEST_NAME]!r} is no name of an mbarrier")
     return step

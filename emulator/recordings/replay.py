@@ -21,7 +21,6 @@ from .values import EMPTY, FACTORIES, VIEWS, NotRecordable, Rules, decoded, dtyp
 
 POISON_BYTE = 0xFF
 MOST_WORKSPACE_BYTES = 1 << 30
-LONGEST_NAME = 80
 
 
 class Launcher(Protocol):
@@ -222,9 +221,8 @@ def _poison(tensor: torch.Tensor) -> Any:
 
 @contextmanager
 def _naming(device: Any, names: Mapping[int, str]) -> Iterator[None]:
-    """Give a device the names of a launch's mbarriers while the context is open, shortened."""
-    short = {at: "".join(filter(str.isprintable, name[:LONGEST_NAME])) for at, name in names.items()}
-    before, device.names = device.names, lambda kernel: short
+    """Give a device the names of a launch's mbarriers while the context is open."""
+    before, device.names = device.names, lambda kernel: names
     try:
         yield
     finally:

@@ -26,7 +26,7 @@ from harness.client.gather import gather
 from harness.client.host import PROBE, PROVISION
 from harness.client.run_store import Entry, RunStore
 from harness.client.watch import Terminal
-from harness.host.journal import one_line
+from harness.host.journal import one_line, printable
 from harness.host.protected import Unpin
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.paths import RESULTS, ROOT
@@ -292,7 +292,7 @@ def _printable(record: Record) -> Record:
 
     def clean(value: object) -> object:
         if isinstance(value, str):
-            return "".join(c if c.isprintable() or c == "\n" else " " for c in value[:20_000])
+            return printable(value[:20_000])
         if isinstance(value, list):
             return [clean(each) for each in value]
         return {clean(k): clean(v) for k, v in value.items()} if isinstance(value, dict) else value

@@ -27,7 +27,7 @@ def now() -> str:
 
 def one_line(text: str, most: int = 300) -> str:
     """Return `text` as one line without control characters, cut to `most` characters."""
-    return "".join(c if c.isprintable() else " " for c in text[: 4 * most]).rstrip()[:most]
+    return printable(text[: 4 * most]).replace("\n", " ").rstrip()[:most]
 
 
 def printable(text: str) -> str:

@@ -172,6 +172,13 @@ def test_a_damaged_recording_is_rejected(tmp_path: Path, text: str) -> None:
         load(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["full\x1b[2J", "\N{RIGHT-TO-LEFT OVERRIDE}", "two\nlines", "x" * 81])
+def test_an_mbarrier_must_have_a_short_printable_name(tmp_path: Path, name: str) -> None:
+    recording(replace(LAUNCH, names={8: name})).save(tmp_path)
+    with pytest.raises(RecordingError, match="is no name of an mbarrier"):
+        load(tmp_path)
+
+
 def test_a_module_must_have_the_digest_that_names_it(tmp_path: Path) -> None:
     recording(LAUNCH).save(tmp_path)
     with (tmp_path / f"{DOUBLE.digest}.ptx").open("a") as file:
