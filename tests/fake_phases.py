@@ -6,10 +6,12 @@ import argparse
 import ctypes
 import os
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,8 @@ def main() -> int:
         return 12
     if kernel["ends"]:
         os.kill(os.getpid(), -kernel["ends"]) if kernel["ends"] < 0 else sys.exit(kernel["ends"])
+    if kernel["fill"]:
+        fill(kernel["fill"], options.out)
     if kernel["compile"] == "error":
         print("CompileError: no such layout", flush=True)
         return 12
@@ -157,16 +161,24 @@ def misbehave(kernel: Kernel, out: Path) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             while True:
                 time.sleep(1)
-    if kernel["fill"]:
-        with open(out / "filler", "wb", buffering=0) as stream:
-            while True:
-                stream.write(b"x" * (1 << 20))
     if kernel["eat"]:
         print(len(bytearray(kernel["eat"])), flush=True)
     if kernel["die"]:
         os.kill(os.getpid(), kernel["die"])
     if kernel["exit"] is not None:
         os._exit(kernel["exit"])
+
+
+def fill(way: str, out: Path) -> None:
+    """Write until the disk is full. "later": first wait until another process has left 2 MiB."""
+    (folder := out / "filler").mkdir()
+    while way == "later" and shutil.disk_usage(out).free > 2 << 20:
+        time.sleep(0.02)
+    try:
+        for number in count():
+            (folder / str(number)).write_bytes(b"x" * (0 if way == "many files" else 1 << 20))
+    finally:
+        folder.chmod(0 if way == "a closed folder" else 0o755)
 
 
 if __name__ == "__main__":

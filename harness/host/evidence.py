@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.host.files import digest, is_plain, open_plain
+from harness.host.files import FULL, digest, is_plain, open_plain, remove
 from harness.host.job import Job, RunFolder, Step
 from harness.host.journal import last_line, one_line
 from harness.host.phase import Ended, Stop
@@ -78,8 +78,8 @@ def verdict_of(
     if ended.code == 0:
         return _believe(folder, job, step, requirements, fresh) if step.milestone else None
     said = _said(folder, step)
-    if _disk_full(folder.path):
-        return Ruled(Verdict.INFRA, f"{step.name}: the disk is full")
+    if _is_full(folder.path):
+        return full_disk(folder, job, step)
     if ended.code == -signal.SIGKILL and (ended.starved or not step.records):
         return Ruled(Verdict.INFRA, f"{step.name} was killed from outside (out of memory?)")
     if ended.code < 0:
@@ -277,7 +277,25 @@ def _said(folder: RunFolder, step: Step) -> str:
     return one_line(str(reason)) if reason else last_line(folder.log_of(step)) or "it printed nothing"
 
 
-def _disk_full(folder: Path) -> bool:
+def full_disk(folder: RunFolder, job: Job, step: Step) -> Ruled:
+    """Return the verdict on a full disk: the candidate's fault if the run has more than was free for it to begin.
+
+    Its files are then removed. Each counts as 4 KiB more than it has, because a disk may run out of files.
+    """
+    places = [folder.path, folder.workplace.compiled / job.subject.commit]
+    subprocess.run(["chmod", "-R", "u+rwX", *places], capture_output=True, check=False)
+    found = subprocess.run(["find", *places, "-printf", "%k\n"], capture_output=True, check=False).stdout.split()
+    used = sum(map(int, found), 4 * len(found)) << 10
+    if used <= job.disk_bytes:
+        return Ruled(Verdict.INFRA, f"{step.name}: the disk is full")
+    for left in (folder.out.parent, folder.home, places[1]):
+        remove(left)
+    verdict, most = Verdict[step.failed], job.disk_bytes
+    said = f"filled the disk: this run's {len(found)} files take {used >> 20} MiB, allowed are {most >> 20}"
+    return Ruled(verdict if verdict.rejects else Verdict.REJECT_STAGE, f"{step.name} {said}")
+
+
+def _is_full(folder: Path) -> bool:
     """Return True if the disk is full. That a phase says so is not enough: a candidate may print it.
 
     The folder is none that a phase may write to: there a link in place of the file would lead out of the walls.
@@ -289,4 +307,4 @@ def _disk_full(folder: Path) -> bool:
             os.fsync(stream.fileno())
         return False
     except OSError as error:
-        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return error.errno in FULL

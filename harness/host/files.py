@@ -13,6 +13,8 @@ from pathlib import Path
 #: A part of the path of a result: without control characters, dots in front, and letters that JSON writes as six bytes.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,120}")
 LONGEST_PATH = 240
+#: Error numbers of a full disk.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_plain(path: str) -> bool:

@@ -7,7 +7,6 @@ only the newest attempt counts.
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import shutil
@@ -25,7 +24,7 @@ from pathlib import Path
 from harness.host import checkout, evidence, lock, phase, protected, record_requirements, ruling, walls
 from harness.host.checkout import Checkout
 from harness.host.evidence import Interrupted, Ruled
-from harness.host.files import digest, remove, write_atomically
+from harness.host.files import FULL, digest, remove, write_atomically
 from harness.host.job import COMPILED, KERNELS, Job, RunFolder, Step, Workplace
 from harness.host.journal import Heartbeat, Journal, last_line, now, one_line
 from harness.host.kernel_cache import KernelCache
@@ -450,6 +449,9 @@ class Supervisor:
 
     def _rule(self, error: Ruled | GitError | OSError) -> None:
         """Set the verdict and its reason. Errors of git, and of the machine, are INFRA."""
+        if isinstance(error, OSError) and error.errno in FULL:
+            running = next((step for step in self._steps if step.name == self.ruling.phase), self.job.fingerprint)
+            error = evidence.full_disk(self.folder, self.job, running)
         self.interrupted = isinstance(error, Interrupted)
         verdict, reason = (error.verdict, error.reason) if isinstance(error, Ruled) else (Verdict.INFRA, str(error))
         if isinstance(error, OSError):
@@ -470,10 +472,11 @@ class Supervisor:
         try:
             self.ruling.write(self.folder.path)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in FULL:
                 raise
             remove(self.folder.out.parent)
-            self._rule(Ruled(Verdict.INFRA, "the disk is full: the results were deleted to write this verdict"))
+            if not self.ruling.verdict.rejects:
+                self._rule(Ruled(Verdict.INFRA, "the disk is full: the results were deleted to write this verdict"))
             self.ruling = replace(self.ruling, files={})
             self.ruling.write(self.folder.path)
 

@@ -289,9 +289,9 @@ def test_full_file_system(desk, cluster):
     desk.place.root.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", desk.place.root], check=True)
     try:
-        desk.project.kernel(cosine=1.0, fill=True)
+        desk.project.kernel(cosine=1.0, fill="large files")
         entry = desk.stage()
-        assert entry.verdict == "INFRA" and "disk is full" in entry.reason, entry.reason
+        assert entry.verdict == "REJECT_GATE" and "filled the disk" in entry.reason, entry.reason
         desk.nothing_accepted()
     finally:
         subprocess.run(["umount", "--lazy", desk.place.root], check=True)

@@ -247,9 +247,9 @@ def test_full_disk_on_the_host(laptop, account):
         ["mount", "-t", "tmpfs", "-o", f"size=24m,uid={account.uid}", "tmpfs", laptop.place.root], check=True
     )
     try:
-        laptop.project.kernel(cosine=1.0, fill=True)
+        laptop.project.kernel(cosine=1.0, fill="large files")
         entry = laptop.stage()
-        assert entry.verdict == "INFRA" and "disk is full" in entry.reason
+        assert entry.verdict == "REJECT_GATE" and "filled the disk" in entry.reason
         laptop.project.kernel(cosine=1.0)
         filler = laptop.place.root / "filler"
         filler.write_bytes(b"x" * (shutil.disk_usage(laptop.place.root).free - (2 << 20)))

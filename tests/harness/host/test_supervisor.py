@@ -3,7 +3,9 @@
 import json
 import os
 import random
+import re
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -384,18 +386,33 @@ def small_disk(tmp_path):
         pytest.skip("mounting a small tmpfs needs root")
     root = tmp_path / "small"
     root.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", root], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,nr_inodes=20k", "tmpfs", root], check=True)
     yield root
     subprocess.run(["umount", "--lazy", root], check=True)
 
 
-def test_disk_that_fills_up_mid_run_is_the_machines_fault(project, small_disk):
+@pytest.mark.parametrize("fill", ["large files", "many files", "a closed folder"])
+def test_candidate_that_fills_the_disk_is_rejected(project, small_disk, fill):
     place = Place(project, small_disk)
-    project.kernel(cosine=1.0, fill=True)
+    project.kernel(cosine=1.0, fill=fill)
     job = place.job()
     ruling = place.run(job)
-    assert ruling.verdict is Verdict.INFRA and "disk is full" in ruling.reason
-    assert json.loads((place.workplace.run(job.run).path / "verdict.json").read_text())["subject"]["run"] == job.run
+    assert ruling.verdict is Verdict.REJECT_GATE and re.search("filled the disk: .* allowed are 8", ruling.reason)
+    assert shutil.disk_usage(small_disk).free > job.disk_bytes, "its files are still there"
+    written = json.loads((place.workplace.run(job.run).path / "verdict.json").read_text())
+    assert (written["subject"]["run"], written["verdict"]) == (job.run, "REJECT_GATE")
+
+
+def test_disk_that_another_process_fills_mid_run_is_the_machines_fault(project, small_disk):
+    place = Place(project, small_disk)
+    project.kernel(cosine=1.0, fill="later")
+    job = place.job()
+    folder = place.start(job)
+    wait_for(lambda: list(folder.out.rglob("filler")))
+    free = shutil.disk_usage(small_disk).free
+    (small_disk / "of somebody else").write_bytes(b"x" * (free - (2 << 20)))
+    ruling = place.ruling(job, folder)
+    assert ruling.verdict is Verdict.INFRA and "the disk is full" in ruling.reason
 
 
 def test_a_phase_that_is_idle_or_uses_too_much_is_stopped(tmp_path, monkeypatch):
