@@ -287,13 +287,14 @@ class Grid:
         before: Sequence[Loads] = ()
         later, capacity = 1.0, self._chip.l2_bytes if self.exceeds else inf
         if count > slots:
-            later, start = 1 - slots / count, max(count // slots // 2, 1) * slots
+            later, start = 1 - slots / count, max(count // slots * 3 // 7, 1) * slots
             end, earlier = min(start + slots, count), range(max(start - MAX_SAMPLES, 0), start)
             step = 1 if self.exceeds else -(-(end - start) // PROBES)
             before, sampled = loads(earlier, True), loads(range(start, end, step), True)
         elif self.exceeds:
             sampled = loads(range(count), False)
-        for tensor, found in reused(before, sampled, loaded, float(whole.stored), capacity).items():
+        in_flight = float(self._size * self._launch.shared_bytes)
+        for tensor, found in reused(before, sampled, loaded, float(whole.stored), in_flight, capacity).items():
             distinct = self._misses[tensor] + self._merged.get(tensor, 0.0)
             if self.exceeds:
                 self._misses[tensor] = max(self._misses[tensor], distinct * found.fetched)

@@ -147,8 +147,8 @@ class Prediction:
         """Yield the lines of the prediction, all but its assumptions."""
         low, high = (1e6 * seconds for seconds in self.seconds_range)
         times, fastest = f" ({low:,.1f} to {high:,.1f})" if self.conditions.ranges else "", ""
-        us = f"{self.seconds * 1e6:,.1f} us{times}"
-        yield f"{self.kernel[:60]}: predicted {us} on a {self.chip} (nothing was measured)"
+        us = f"{self.seconds * 1e6:,.1f} us{times} on {'an' if self.chip[0] == 'H' else 'a'} {self.chip}"
+        yield f"{self.kernel[:60]}: predicted {us} (nothing was measured)"
         yield f"  {self.tflops:,.0f} TFLOP/s at {self.ghz:.3f} GHz ({self.pace.why})"
         if (fast := self.fastest) != self.pace:
             rate = self.flops / fast.seconds / 1e12

@@ -7,11 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Final
 
-AT_ONCE: Final = 0.02
-"""The share of a cluster's loads by which one of two concurrent clusters may lag behind the other: bytes that one of
-them is fetching from HBM, the other waits for as well."""
 Box = tuple[int, ...]
 Boxes = Mapping[int, Sequence[Box]]
 """The coordinates of the boxes that a cluster loads in order, by tensor address."""
@@ -24,11 +20,6 @@ class Loads:
     wave: int
     boxes: Boxes
 
-    def times(self, tensor: int) -> Sequence[tuple[Box, float]]:
-        """Return each load of a tensor with its time, in waves from the start of the launch."""
-        boxes = self.boxes.get(tensor, ())
-        return [(box, self.wave + i / len(boxes)) for i, box in enumerate(boxes)]
-
 
 @dataclass(frozen=True)
 class Reuse:
@@ -39,25 +30,35 @@ class Reuse:
 
 
 def reused(
-    before: Sequence[Loads], asked: Sequence[Loads], loaded: Mapping[int, float], stored: float, capacity: float = inf
+    before: Sequence[Loads],
+    asked: Sequence[Loads],
+    loaded: Mapping[int, float],
+    stored: float,
+    in_flight: float,
+    capacity: float = inf,
 ) -> dict[int, Reuse]:
     """Return the hits in L2 of the loads of `asked`, by tensor address, if it keeps the last `capacity` bytes.
 
-    loaded: the bytes of each tensor that a cluster loads; stored: the bytes that it stores. Below an infinite capacity,
-    `before` and `asked` together are all clusters of some waves.
+    loaded: the bytes of each tensor that a cluster loads; stored: the bytes that it stores. in_flight: the bytes that
+    it loads at a time at most: what it loads while another cluster still does, both wait for. Below an infinite
+    capacity, `before` and `asked` together are all clusters of some waves.
     """
-    clusters = [*before, *asked]
-    groups = {tensor: _groups(clusters, tensor) for tensor in {tensor for each in asked for tensor in each.boxes}}
+    clusters, lag = [*before, *asked], in_flight / max(sum(loaded.values()), 1.0)
+
+    def timed(some: Sequence[Loads], tensor: int) -> Sequence[tuple[Box, float]]:
+        most = max(len(each.boxes.get(tensor, ())) for each in clusters)
+        return [(box, each.wave + i / most) for each in some for i, box in enumerate(each.boxes.get(tensor, ()))]
+
+    tensors = {tensor for each in asked for tensor in each.boxes}
+    groups = {tensor: _groups(timed(clusters, tensor), lag) for tensor in tensors}
     waves = 1 + max(each.wave for each in clusters) - min(each.wave for each in clusters) if clusters else 1
     a_wave = len(clusters) * stored / waves
     for tensor, times in groups.items():
-        entries = sum(len(each.boxes.get(tensor, ())) for each in clusters)
-        sharers = entries / sum(map(len, times.values()))
+        sharers = len(timed(clusters, tensor)) / sum(map(len, times.values()))
         a_wave += len(clusters) * loaded[tensor] / sharers / waves
     found = {}
     for tensor, times in groups.items():
-        loads = [load for each in asked for load in each.times(tensor)]
-        held = fetched = 0.0
+        held, fetched, loads = 0.0, 0.0, timed(asked, tensor)
         for box, time in loads:
             starts = [start for start, _ in times[box]]
             now = bisect_left(starts, time + 1e-9) - 1
@@ -69,18 +70,13 @@ def reused(
     return found
 
 
-def _groups(clusters: Sequence[Loads], tensor: int) -> Mapping[Box, Sequence[tuple[float, int]]]:
-    """Return (time, number) of the loads of each box, those at once as one, in the order of time."""
-    times = defaultdict[Box, list[float]](list)
-    for each in clusters:
-        for box, time in each.times(tensor):
-            times[box].append(time)
-    found: dict[Box, list[tuple[float, int]]] = {}
-    for box, loads in times.items():
-        together = found.setdefault(box, [])
-        for time in sorted(loads):
-            if together and time - together[-1][0] <= AT_ONCE:
-                together[-1] = together[-1][0], together[-1][1] + 1
-            else:
-                together.append((time, 1))
+def _groups(loads: Sequence[tuple[Box, float]], lag: float) -> Mapping[Box, Sequence[tuple[float, int]]]:
+    """Return (time, number) of the loads of each box, those of a wave at once as one, in the order of time."""
+    found = defaultdict[Box, list[tuple[float, int]]](list)
+    for box, time in sorted(loads, key=lambda load: load[1]):
+        first, count = found[box][-1] if found[box] else (-inf, 0)
+        if time - first <= lag and int(time) == int(first):
+            found[box][-1] = first, count + 1
+        else:
+            found[box].append((time, 1))
     return found

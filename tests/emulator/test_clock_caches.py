@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -127,19 +129,36 @@ def test_boxes_that_a_persistent_cta_loads_again_come_from_l2_if_that_holds_them
     assert (once.cycles - (twice.cycles - once.cycles) >= least) == held
 
 
-def test_order_decides_what_a_small_l2_holds() -> None:
-    """Columns of tiles in groups of rows are read again before L2 has dropped them; in order of rows they are not."""
-    columns, slots, panel = 32, 32, 1.0
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("group", [1, 4, 8, 16])
+def test_order_decides_what_a_small_l2_holds(group: int, persistent: bool) -> None:
+    """A GEMM's tiles in groups of rows find as much in L2 as in a cache that drops what was used longest ago.
 
-    def fetched(group: int) -> float:
-        tiles = [(i // (group * columns) * group + i % group, i % (group * columns) // group) for i in range(1024)]
-        loads = [Loads(i // slots, {0: [(row,)], 1: [(column,)]}) for i, (row, column) in enumerate(tiles)]
-        found = reused(loads[:576], loads[576:608], {0: panel, 1: panel}, 0.0, capacity=24 * panel)
-        return sum(each.fetched for each in found.values()) / 2
+    64 x 64 tiles of 256 x 256 with K of 8,192 on 74 CTA pairs, that load four boxes of A and of B each: 512 MiB in all.
+    """
+    side, slots, steps, box, held = 64, 74, 4, 1 << 20, 126
+    tiles = [(i // (group * side) * group + i % group, i % (group * side) // group) for i in range(side**2)]
+    waves = [tiles[i : i + slots] for i in range(0, len(tiles), slots)]
+    cache, hits = OrderedDict[tuple[int, ...], None](), 0
+    for load in ((at, tile[at], step) for wave in waves for step in range(steps) for tile in wave for at in (0, 1)):
+        hits += load in cache
+        cache[load] = None
+        cache.move_to_end(load)
+        if len(cache) > held:
+            cache.popitem(last=False)
 
-    in_rows, grouped = fetched(1), fetched(8)
-    assert in_rows == pytest.approx((1 / 32 + 1) / 2)
-    assert grouped == pytest.approx((0 + 1 / 8) / 2)
+    def loads(wave: int, done: Sequence[tuple[int, int]], count: int) -> Loads:
+        return Loads(wave, {at: [(tile[at], step) for tile in done for step in range(count)] for at in (0, 1)})
+
+    if persistent:
+        before, asked, each = [], [loads(0, tiles[i::slots], steps) for i in range(slots)], len(tiles) / slots
+    else:
+        clusters = [loads(i // slots, [tile], 1) for i, tile in enumerate(tiles)]
+        before, asked, each = clusters[: 23 * slots], clusters[23 * slots : 24 * slots], 1.0
+    panel = each * steps * box
+    found = reused(before, asked, {0: panel, 1: panel}, 0.0, 400 << 10, held * box)
+    fetched = sum(each.fetched for each in found.values()) / 2
+    assert 1 - fetched == pytest.approx(hits / (2 * steps * len(tiles)), abs=0.02)
 
 
 WINDOW = """

@@ -17,7 +17,7 @@ ALWAYS: Final = frozenset({"cycles", "time", "bound by"})
 
 def text(comparison: Comparison) -> Iterator[str]:
     """Yield the lines of a comparison."""
-    yield f"predicted on a {comparison.chip}; nothing was measured"
+    yield f"predicted on {'an' if comparison.chip[0] == 'H' else 'a'} {comparison.chip}; nothing was measured"
     yield f"base: {comparison.base}"
     yield f"head: {comparison.head}"
     yield comparison.machine_code
