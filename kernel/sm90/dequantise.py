@@ -23,10 +23,9 @@ class LeanWarp(KeysWarp):
     """A load warp that converts some keys of every KV tile, with few registers."""
 
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
-        """Bind warp `warp` of a ring to a row tile. With more chunks ahead, ptxas spills, or nothing is gained."""
+        """Bind warp `warp` of a ring to a row tile. With four chunks ahead V4 is slower, and with split keys spills."""
         super().__init__(cta, ring, warp)
-        spills = cta.config.one_layout and (cta.config.splits > 1 or any(each.lens for each in cta.config.caches))
-        self.packs_scales, self.ahead = True, 3 if spills and not cta.config.rope_dim else 4
+        self.packs_scales, self.ahead = True, 3 if cta.config.one_layout and not cta.config.rope_dim else 4
 
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
         """Signal the consumers, which execute the proxy fence: here it would wait for loads. Copies arrive alone."""
