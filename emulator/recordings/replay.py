@@ -66,10 +66,12 @@ def replay(
     launcher: Launcher,
     readable: frozenset[str] = NO_NAMES,
     writable: frozenset[str] | None = None,
+    most_host_bytes: int = MOST_WORKSPACE_BYTES,
 ) -> dict[str, torch.Tensor]:
     """Replay a recording on these tensors. Return the tensors that the recorded call returned, by name.
 
-    writable: the tensors that launches may write; None: all. Memory that host code left unwritten holds NaN. Raises
+    writable: the tensors that launches may write; None: all. most_host_bytes: what host code may compute, if it may not
+    compute with the call's tensors. Memory that host code left unwritten holds NaN. Raises
     NotRecordable for a step that the rules do not admit, tensors of another layout, or a launch that writes another
     tensor, and EmulatorError for a fault of a launch.
     """
@@ -78,7 +80,8 @@ def replay(
             raise NotRecordable(f"{recording.name}: {name} was recorded with another layout: {recorded}")
     if set(tensors) != set(recording.tensors):
         raise NotRecordable(f"{recording.name}: recorded with {sorted(recording.tensors)}, not {sorted(tensors)}")
-    running = _Replay(recording, {name: tensors[name] for name in recording.tensors}, launcher, readable, writable)
+    given = {name: tensors[name] for name in recording.tensors}
+    running = _Replay(recording, given, launcher, readable, writable, most_host_bytes)
     for step in recording.steps:
         running.take(step)
     return {name: running.value(number) for name, number in recording.results.items()}
@@ -94,13 +97,15 @@ class _Replay:
         launcher: Launcher,
         readable: frozenset[str],
         writable: frozenset[str] | None,
+        most_host_bytes: int,
     ) -> None:
         self._recording, self._launcher = recording, launcher
         self._names = list(tensors)
         self._values = dict(enumerate(tensors.values()))
         self._device = next(iter(tensors.values())).device.type
         self._rules = Rules(tensors, readable)
-        self._made_bytes = 0
+        self._made_bytes = self._host_bytes = 0
+        self._most_host_bytes = MOST_WORKSPACE_BYTES if readable else most_host_bytes
         self._inputs = {} if writable is None else {n: t for n, t in tensors.items() if n not in writable}
 
     def value(self, number: int) -> torch.Tensor:
@@ -141,15 +146,20 @@ class _Replay:
                 self._rules.hold(self._root(tensor))
 
     def _make_room(self, step: HostOp, op: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
-        """Count the memory of an operation's results before it is allocated. Raises NotRecordable past the limit."""
-        name = str(op).removesuffix(".default")
+        """Count the memory of an operation's results before it is allocated. Raises NotRecordable past a limit."""
+        name, nbytes = str(op).removesuffix(".default"), 0
         if name in FACTORIES:
             made = tensors_in(op(*args, **{**kwargs, "device": "meta"}))
-            self._made_bytes += sum(each.untyped_storage().nbytes() for each in made)
+            nbytes = sum(each.untyped_storage().nbytes() for each in made)
         elif name.split(".")[1] not in VIEWS:
-            self._made_bytes += _most_bytes(list(tensors_in([args, kwargs])))
+            nbytes = _most_bytes(list(tensors_in([args, kwargs])))
+        self._made_bytes += nbytes
+        self._host_bytes += nbytes if name not in EMPTY else 0
         if self._made_bytes > MOST_WORKSPACE_BYTES:
             raise NotRecordable(f"{self._recording.name}: {step.op} makes more tensors than the at most 1 GiB allowed")
+        if self._host_bytes > self._most_host_bytes:
+            most = f"{self._most_host_bytes:,} bytes: fill memory in the kernel, whose time counts"
+            raise NotRecordable(f"{self._recording.name}: {step.op} computes more than the allowed {most}")
 
     def _launch(self, step: Launched) -> None:
         parameters = [bytearray(each) for each in step.parameters]

@@ -48,6 +48,8 @@ RESCALING, FEW = frozenset({"tcgen05.ld", "tcgen05.st", "tcgen05.wait::st"}), 0.
 #: The factor by which the branches that a cluster takes on the inputs may lengthen a prediction. The largest of our
 #: kernel's cases is 1.17, on an H200 (D6b).
 MOST_LONGER = 1.5
+#: The least share of each kind of work that two launches of a case have in common, and of the longest warp's.
+LEAST_ALIKE = 0.8, 0.5
 MOST_LINES = 100
 
 
@@ -95,6 +97,20 @@ def lacking(done: Mapping[str, int], found: Sequence[Any]) -> str:
         if timed_kind and seen[kind] + (few if kind in RESCALING else 0) < LEAST_SEEN * amount:
             return f"{amount:,} {kind}, its prediction has {seen[kind]:,.0f} of them"
     return ""
+
+
+def same_work(case: Case, one: Mapping[str, int], other: Mapping[str, int]) -> None:
+    """Compare the work of a case's launches with buffers for the results, which are predicted, and without.
+
+    Raises UnseenWork. The longest warp depends on the order of the sequences, which differs.
+    """
+    for kind in one.keys() | other.keys():
+        with_buffers, without = one.get(kind, 0), other.get(kind, 0)
+        few, many = sorted((with_buffers, without))
+        if few < LEAST_ALIKE[kind == LONGEST] * many:
+            raise UnseenWork(
+                f"{case}: its launches do {with_buffers:,} {kind}, but {without:,} if the call allocates its results"
+            )
 
 
 def may_be_slow(done: Mapping[str, int], most: float) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,8 @@ class RecordWriter:
         self.last_result: Result | None = None
         self.launched: dict[str, Trial] = {}
         """The first launch of each case with the fresh seed."""
+        self.unguarded: dict[str, Mapping[str, int]] = {}
+        """The work of the last one, by a call without buffers for its results."""
         self._save()
 
     @contextmanager
@@ -76,7 +78,7 @@ class RecordWriter:
         case.launches = [record.Launch(t.mode, t.seconds, printable(str(t.error or ""))) for t in result.trials]
         case.figures = [_figure(each) for each in result.figures]
         if case.fresh and result.trials:
-            self.launched[case.name] = result.trials[0]
+            self.launched[case.name], self.unguarded[case.name] = result.trials[0], result.trials[-1].work
         self._save()
 
     def negative_control(self, name: str, rejected_by: tuple[Figure, ...]) -> None:

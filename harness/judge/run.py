@@ -221,12 +221,14 @@ def time_cases(milestone: Milestone, device: Emulated, recorder: RecordWriter) -
     order that the fresh seed draws, as long as that takes no more than OTHERS of the stage.
     """
     from emulator.clock.uncertainty import mean_error
-    from harness.judge.predict import UnseenWork, may_be_slow, predict, timed
+    from harness.judge.predict import UnseenWork, may_be_slow, predict, same_work, timed
 
     seed, launched = recorder.fresh_seed, recorder.launched
     try:
         with recorder.phase("clock"):
             first, *others = milestone.load().CASES
+            for case in (first, *others):
+                same_work(case, launched[str(case)].work, recorder.unguarded[str(case)])
             most = most_cycles(milestone.id, [first, *others], mean_error(device.chip), device.chip)
             recorder.record.most_cycles = most
             recorder.predicted(*predict(first, device, seed, launched[str(first)], most[str(first)]))

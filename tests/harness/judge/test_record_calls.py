@@ -76,9 +76,10 @@ def test_results_of_another_shape_are_refused(tmp_path: Path, monkeypatch: pytes
         replayed.call(case, placed(case, draw(case, 1), "cpu"), [None])
 
 
-def test_a_call_that_always_takes_long_on_the_host_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", ["MOST_HOST_S", "MOST_WHOLE_S"])
+def test_a_call_that_always_takes_long_on_the_host_is_refused(monkeypatch: pytest.MonkeyPatch, most: str) -> None:
     Emulated()
-    monkeypatch.setattr(recordings, "MOST_HOST_S", 0.0)
+    monkeypatch.setattr(recordings, most, 0.0)
     with pytest.raises(NotRecordable, match="a call like an earlier one compiles 0 kernels and takes"):
         record_case(d1_1.CASES[0])
 

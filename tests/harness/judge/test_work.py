@@ -16,7 +16,7 @@ import pytest
 from emulator import launch
 from harness.host.verdict import Verdict
 from harness.judge import predict
-from harness.judge.predict import UnseenWork, lacking, timed
+from harness.judge.predict import UnseenWork, lacking, same_work, timed
 from harness.judge.run import hold, in_time, time_cases
 from harness.report.record import Phase, Prediction, Record, Tree
 from lab import clock as bench
@@ -152,6 +152,25 @@ def test_a_few_operations_may_be_missed_that_rescale() -> None:
     assert lacking({"fence.proxy": 900}, found) == "", "it is one of the instructions"
 
 
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        ({}, ""),
+        ({"instructions": 12_000, "instructions of the longest warp": 390}, ""),
+        ({"instructions": 13_000}, "10,000 instructions, but 13,000 if the call allocates"),
+        ({"instructions": 7_000}, "10,000 instructions, but 7,000 if"),
+        ({"instructions of the longest warp": 500}, "200 instructions of the longest warp, but 500 if"),
+        ({"ns of nanosleep": 1}, "0 ns of nanosleep, but 1 if"),
+        ({"tcgen05.mma": 0}, "8 tcgen05.mma, but 0 if"),
+    ],
+)
+def test_a_call_without_buffers_must_do_the_work_of_one_with_them(without: dict[str, int], said: str) -> None:
+    """Users make it, and the other one is predicted."""
+    work = {"instructions": 10_000, "instructions of the longest warp": 200, "tcgen05.mma": 8}
+    with pytest.raises(UnseenWork, match=said) if said else nullcontext():
+        same_work(GATE.load().CASES[0], work, work | without)
+
+
 @dataclass(frozen=True)
 class FakeCase:
     """A case that has a name alone."""
@@ -204,13 +223,12 @@ def test_a_case_that_may_be_slow_is_predicted_in_every_run(
         return []
 
     monkeypatch.setattr(predict, "timed", noted)
+    works = {"first": {}, "second": done, "third": {"instructions of the longest warp": 206}}
     recorder: Any = SimpleNamespace(
         record=timed_record(),
         fresh_seed=7,
-        launched={
-            name: SimpleNamespace(work=work)
-            for name, work in [("first", {}), ("second", done), ("third", {"instructions of the longest warp": 206})]
-        },
+        launched={name: SimpleNamespace(work=work) for name, work in works.items()},
+        unguarded=works,
         phase=lambda name: nullcontext(),
         predicted=lambda: None,
         cycles=lambda *_: None,
