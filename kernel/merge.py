@@ -65,7 +65,7 @@ def merge_outputs(
     lse = torch.stack([each.masked_fill(each == torch.inf, NEG_INF) for _, each in parts])
     total = torch.logsumexp(lse, dim=0)
     empty = total == NEG_INF
-    denominator = total if sink is None else torch.logaddexp(total, sink)
+    denominator = total if sink is None else torch.logsumexp(torch.stack([total, sink.expand_as(total)]), dim=0)
     weights = torch.exp(lse - denominator).masked_fill(empty, 0)
     merged = torch.zeros_like(o, dtype=torch.float32)
     for (each, _), weight in zip(parts, weights, strict=True):

@@ -91,11 +91,11 @@ class Plan:
 
     def set_launch(self, config: Config, values: Values, stand_ins: Sequence[Any]) -> None:
         """Compile `config` unless it was compiled before, and launch it from now on. values: made of the stand-ins."""
-        self._chip = chip_of(config)
-        check_device(self._device, self._chip)
         for name, result in zip(RESULTS, stand_ins[-len(RESULTS) :], strict=True):
             if result is not None:
                 check_disjoint(f"out.{name}", result)
+        self._chip = chip_of(config)
+        check_device(self._device, self._chip)
         if (config, self._device) not in _loaded and self._device.type == "cuda":
             if torch.cuda.is_current_stream_capturing():
                 allowed = "a call with the same shapes and options before the capture, which loads its kernel"
