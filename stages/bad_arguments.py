@@ -125,6 +125,27 @@ def queries(a: Arguments, *shape: int) -> Arguments:
     return a | {"q": a["q"][:1, :1, :1].expand(*shape, 64)}
 
 
+def parameter(a: Arguments) -> Arguments:
+    """Return arguments with queries of another class, for which a call goes through the operator of torch."""
+    return a | {"q": torch.nn.Parameter(a["q"], requires_grad=False)}
+
+
+def at_an_odd_address() -> torch.Tensor:
+    """Return two lengths in memory of the CPU that begin at no multiple of 4 bytes."""
+    return torch.frombuffer(bytearray(9), dtype=torch.int32, offset=1)
+
+
+def overlapping(a: Arguments) -> kernel.Attention:
+    """Return results whose sequences of o share most of their memory."""
+    return output(a["q"], zeros(a, 1024).as_strided((2, 3, 4, 64), (8, 256, 64, 1)))
+
+
+def one_token_on_a_cpu() -> Arguments:
+    """Return arguments with one token, in the results with a stride of 0: valid, but for the device."""
+    a = plain() | {"q": bf16(2, 1, 4, 64)}
+    return a | {"out": output(a["q"], bf16(2, 4, 64).as_strided((2, 1, 4, 64), (256, 0, 64, 1)))}
+
+
 def scale_0(a: Arguments, **right: object) -> Arguments:
     """Return arguments at a limit that are valid, and a scale of 0, which is checked after them."""
     return a | right | {"scale": 0.0}
@@ -163,6 +184,7 @@ FMHA = (
     BadCall("scale 0", lambda a: a | {"scale": 0.0}, "scale", "above 0"),
     BadCall("scale nan", lambda a: a | {"scale": float("nan")}, "scale", "finite"),
     BadCall("scale text", lambda a: a | {"scale": "1"}, "scale", "finite"),
+    BadCall("sms, scale in a tensor", lambda a: a | {"scale": torch.tensor(0.5), "sms": 3}, "sms", "even"),
     BadCall("scale, one token", lambda a: scale_0(a, q=zeros(a, 2, 1, 5, 64)[:, :, :4]), "scale", "above 0"),
     BadCall("scale, no heads", lambda a: scale_0(a, q=zeros(a, 2, 3, 0, 64)), "scale", "above 0"),
     BadCall("sms 0", lambda a: a | {"sms": 0}, "sms", "an even number above 0"),
@@ -186,6 +208,10 @@ FMHA = (
     BadCall("out unpackable", lambda a: a | {"out": output(a["q"], heads_first(a))}, "out.o.stride(1)", "H"),
     BadCall("out address", lambda a: a | {"out": output(a["q"], misaligned(a, 2, 3, 4, 64))}, "out.o.data_ptr", "0"),
     BadCall("out unasked", lambda a: a | {"out": output(a["q"]), "partials": False}, "out.u", "None"),
+    BadCall("out overlaps itself", lambda a: a | {"out": overlapping(a)}, "out.o.stride()", "no elements overlap"),
+    BadCall("a CPU that is no GPU", lambda a: plain(), "q.device", "emulator.emulate()"),
+    BadCall("a CPU, stride of one token", lambda a: one_token_on_a_cpu(), "q.device", "emulator.emulate()"),
+    BadCall("address of lens", lambda a: plain() | {"swa_lens": at_an_odd_address()}, "swa_lens.data_ptr() % 4", "0"),
     BadCall("length above S", lambda a: a | {"swa_lens": lens(a, 6, 2), "debug": True}, "swa_lens", "0 to 5"),
     BadCall("length below 0", lambda a: a | {"swa_lens": lens(a, -1, 2), "debug": True}, "swa_lens", "0 to 5"),
 )  # fmt: skip
@@ -238,6 +264,7 @@ LAYER = (
     BadCall("dtype of the window's keys", lambda a: a | {"swa_kv": a["swa_kv"].float()}, "swa_kv.dtype", "bfloat16"),
     BadCall("gap between keys", lambda a: a | {"cmp_kv": zeros(a, 2, 6, 64)[:, :5]}, "cmp_kv.stride"),
     BadCall("gap between indices", lambda a: a | {"topk_indices": lens(a, 0, 2, 4, 7)[:, :3]}, "topk_indices.stride"),
+    BadCall("gap between lens", lambda a: a | {"topk_lens": lens(a, 1, 2, 4)[:, :3]}, "topk_lens.stride"),
     BadCall("gap between queries", lambda a: a | {"q": zeros(a, 2, 4, 4, 64)[:, :3]}, "q.stride"),
     BadCall("gap between results", gap_between_results, "out.o.stride"),
     BadCall("lens, gap behind keys", lambda a: gap_behind_keys(a) | {"topk_lens": 7}, "topk_lens", "torch.Tensor"),
@@ -326,6 +353,11 @@ def unseen_page(a: Arguments) -> Arguments:
     return table(a, table=row(a, 0, 0, 3), seq_lens=lens(a, 10, 2))
 
 
+def unseen_first_pages(a: Arguments) -> Arguments:
+    """Return valid arguments whose block table has pages past the last one, which end where the window begins."""
+    return table(a, table=row(a, 3, 3, 0, 0), seq_lens=lens(a, 16, 2))
+
+
 #: Bad arguments of kernel.serving.attention, with debug=True; `serving` has the valid ones.
 SERVING = (
     BadCall("rank of q", lambda a: a | {"q": a["q"][0]}, "q.shape", "[B, T, H, D]"),
@@ -392,6 +424,8 @@ SERVING = (
     BadCall("split and invariant", lambda a: a | {"splits": 2, "batch_invariant": True}, "splits", "1 or 'auto'"),
     BadCall("splits, lengths", lambda a: uncounted(a) | {"splits": 3}, "splits", "(1, 2, 4, 8, 16)"),
     BadCall("splits, pages", lambda a: unseen_page(a) | {"splits": 3}, "splits", "(1, 2, 4, 8, 16)"),
+    BadCall("splits, first pages", lambda a: unseen_first_pages(a) | {"splits": 3}, "splits", "(1, 2, 4, 8, 16)"),
+    BadCall("sms odd by the operator", lambda a: parameter(a) | {"sms": 3}, "sms", "even"),
     BadCall("out a tensor", lambda a: a | {"out": a["q"]}, "out", "kernel.Attention"),
     BadCall("out missing", lambda a: a | {"out": output(a["q"], u=None, m=None), "maxima": True}, "out.m", "Tensor"),
     BadCall("out unasked", lambda a: a | {"out": output(a["q"], u=None)}, "out.m", "None when maxima=False"),
@@ -399,6 +433,41 @@ SERVING = (
     BadCall("out shape", lambda a: a | {"out": output(a["q"][:1], u=None, m=None)}, "out.o.shape", "[B, T, H, 512]"),
     BadCall("out address", lambda a: a | {"out": misaligned_output(a)}, "out.o.data_ptr", "0"),
 )  # fmt: skip
+
+
+def sparse(device: str = "cpu") -> Arguments:
+    """Return valid arguments of kernel.serving.sparse_attention: 15 keys, 3 tokens, 4 heads, 7 indices."""
+    return {
+        "q": bf16(3, 4, 512, device=device),
+        "kv": bf16(15, 512, device=device),
+        "indices": int32(0, 3, 7, device=device),
+        "lens": int32(7, 3, device=device),
+    }
+
+
+def output_of_tokens(a: Arguments) -> kernel.Attention:
+    """Return results for more tokens than the queries have."""
+    return kernel.Attention(zeros(a, 4, 4, 512), torch.empty(4, 4, device=a["q"].device))
+
+
+#: Bad arguments of kernel.serving.sparse_attention; `sparse` has the valid ones.
+SPARSE = (
+    BadCall("rank of q", lambda a: a | {"q": a["q"][None]}, "q.shape", "[T, H, D]"),
+    BadCall("kv not a tensor", lambda a: a | {"kv": 1.0}, "kv", "torch.Tensor [S, D]"),
+    BadCall("columns of kv", lambda a: a | {"kv": zeros(a, 15, 576)}, "kv.shape", "[S, D] = (15, 512)"),
+    BadCall("dtype of kv", lambda a: a | {"kv": codes(a, 15, 512)}, "kv.dtype", "torch.bfloat16"),
+    BadCall("indices not a tensor", lambda a: a | {"indices": 0}, "indices", "torch.Tensor [T, K]"),
+    BadCall("tokens of indices", lambda a: a | {"indices": a["indices"][:2]}, "indices.shape", "[T, K] = (3, 7)"),
+    BadCall("lens not a tensor", lambda a: a | {"lens": 7}, "lens", "torch.Tensor [T]"),
+    BadCall("length of lens", lambda a: a | {"lens": a["lens"][:2]}, "lens.shape", "[T] = (3,)"),
+    BadCall("out a tensor", lambda a: a | {"out": a["q"]}, "out", "kernel.Attention"),
+    BadCall("out shape", lambda a: a | {"out": output_of_tokens(a)}, "out.o.shape", "[T, H, 512] = (3, 4, 512)"),
+    BadCall("sms odd by the operator", lambda a: parameter(a) | {"sms": 3}, "sms", "even"),
+)  # fmt: skip
+
+
+#: A bad argument of kernel.fmha where torch calls its operator, which imports a second's worth of modules.
+OPERATOR = (BadCall("sms 0 by the operator", lambda a: parameter(a) | {"sms": 0}, "sms", "an even number above 0"),)
 
 
 def branches(device: str = "cpu") -> Arguments:
@@ -424,13 +493,52 @@ MERGE = (
 )  # fmt: skip
 
 
+def parts(device: str = "cpu") -> Arguments:
+    """Return valid arguments of kernel.merge_outputs: one pair of o [4, 8] and lse, and a sink."""
+    o = torch.zeros(4, 8, device=device)
+    return {"parts": [(o, o[:, 0].clone())], "sink": o[:, 1].clone()}
+
+
+def second(a: Arguments, o: object = None, lse: object = None) -> Arguments:
+    """Return arguments with a second pair, of which `o` or `lse` is another."""
+    first = a["parts"][0]
+    return a | {"parts": [first, (first[0] if o is None else o, first[1] if lse is None else lse)]}
+
+
+def of_rank(a: Arguments, rank: int) -> Arguments:
+    """Return arguments with o of `rank` dimensions, and a sink of too many heads, which is checked after o and lse."""
+    o = torch.zeros((1,) * (rank - 1) + (8,), device=a["sink"].device)
+    return {"parts": [(o, o[..., 0].clone())], "sink": a["sink"]}
+
+
+#: Bad arguments of kernel.merge_outputs; `parts` has the valid ones.
+MERGE_OUTPUTS = (
+    BadCall("no part", lambda a: a | {"parts": []}, "parts", "at least one pair"),
+    BadCall("o not a tensor", lambda a: a | {"parts": [(1.0, 1.0)]}, "parts[0][0]", "torch.Tensor [..., H, D]"),
+    BadCall("rank 1", lambda a: of_rank(a, 1), "parts[0][0].shape", "rank 2"),
+    BadCall("rank 9", lambda a: of_rank(a, 9), "parts[0][0].shape", "or 8, [..., H, D]"),
+    BadCall("sink, rank 2", lambda a: of_rank(a, 2), "sink.shape", "[H] = (1,)"),
+    BadCall("sink, rank 8", lambda a: of_rank(a, 8), "sink.shape", "[H] = (1,)"),
+    BadCall("lse not a tensor", lambda a: second(a, lse=1.0), "parts[1][1]", "torch.Tensor"),
+    BadCall("shape of o", lambda a: second(a, o=a["parts"][0][0][:3]), "parts[1][0].shape", "(4, 8)"),
+    BadCall("shape of lse", lambda a: second(a, lse=a["sink"][:3]), "parts[1][1].shape", "[..., H] = (4,)"),
+    BadCall("dtype of o", lambda a: second(a, o=a["parts"][0][0].half()), "parts[1][0].dtype", "bfloat16 or"),
+    BadCall("dtype of lse", lambda a: second(a, lse=a["sink"].bfloat16()), "parts[1][1].dtype", "torch.float32"),
+    BadCall("sink not a tensor", lambda a: a | {"sink": 0.0}, "sink", "torch.Tensor [H]"),
+    BadCall("dtype of sink", lambda a: a | {"sink": a["sink"].double()}, "sink.dtype", "float32"),
+)  # fmt: skip
+
+
 def accepted(table: str, device: str) -> list[str]:
     """Make the bad calls of a table, such as "fmha". Return a line for each that was not rejected by name."""
     tables: dict[str, tuple[tuple[BadCall, ...], Callable[..., object], Arguments]] = {
         "fmha": (FMHA, kernel.fmha, plain(device)),
+        "operator": (OPERATOR, kernel.fmha, plain(device)),
         "layer": (LAYER, kernel.dsv4.attention, layer(device) | {"debug": True}),
         "merge": (MERGE, kernel.merge, branches(device)),
+        "merge_outputs": (MERGE_OUTPUTS, kernel.merge_outputs, parts(device)),
         "serving": (SERVING, kernel.serving.attention, serving(device) | {"debug": True}),
+        "sparse": (SPARSE, kernel.serving.sparse_attention, sparse(device)),
     }
     bad, call, arguments = tables[table]
     return [line for each in bad if (line := each.accepted_by(call, arguments))]

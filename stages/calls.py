@@ -73,7 +73,7 @@ class Python:
         parts = [kernel.fmha(q, k, v, out=out[0], **options)]
         if compressed is not None:
             parts.append(kernel.fmha(q, k[:, :0], v, compressed=compressed, out=out[1], **options))
-        return kernel.merge(parts, sink)
+        return _merged_outputs(parts, sink) if case.merged == "outputs" else kernel.merge(parts, sink)
 
     def warps(self, case: Case) -> dict[int, str]:
         return {warp: name for name, warps in vars(case.config.roles).items() for warp in warps}
@@ -128,6 +128,14 @@ def _cache(paged: Paged, tensors: Tensors, name: str) -> kernel.serving.IndexedC
         window = None if paged.window == math.inf else int(paged.window)
         return kernel.serving.TableCache(pages, tensors[f"{name}_table"], lens, window, page_scales)
     return kernel.serving.IndexedCache(pages, tensors[f"{name}_indices"], tensors.get(f"{name}_lens"), page_scales)
+
+
+def _merged_outputs(parts: Sequence[kernel.Attention], sink: torch.Tensor | None) -> kernel.Attention:
+    """Merge branches by o in fp32 and lse alone. Rows without a key have o = NaN, and in the first branch lse = inf."""
+    pairs = [(each.u * torch.exp(each.m - each.lse)[..., None], each.lse) for each in parts]  # type: ignore[operator]
+    pairs[0] = pairs[0][0], pairs[0][1].masked_fill(pairs[0][1] == -torch.inf, torch.inf)
+    found = kernel.merge_outputs(pairs, sink)
+    return kernel.Attention(found.o.bfloat16(), found.lse)
 
 
 def _compressed(case: Case, tensors: Tensors) -> kernel.AllBlocks | kernel.TopkBlocks | None:

@@ -63,7 +63,7 @@ class Case:
     trend: how a row's maximum changes from one KV tile to the next.
     compressed: compressed keys beside the window.
     sinks: sink logits, repeated cyclically over the heads.
-    merged: launch each branch by itself and combine them with kernel.merge.
+    merged: launch each branch by itself and combine them with kernel.merge, or with kernel.merge_outputs.
     splits: CTAs that split the keys of a row tile; "auto" lets the kernel choose.
     sms: upper bound on the CTAs of the launch; each then processes several row tiles.
     peak: factor of Q, and so of the logits. From 32 on, few keys of a row have weight, and its maximum changes at most
@@ -88,7 +88,7 @@ class Case:
     window: int | None = None
     compressed: Compressed | None = None
     sinks: tuple[float, ...] | None = None
-    merged: bool = False
+    merged: bool | Literal["outputs"] = False
     scale: float | None = None
     splits: int | Literal["auto"] = 1
     sms: int | None = None
@@ -124,7 +124,8 @@ class Case:
             f"W={self.window or 'none'}": self.causal,
             str(self.compressed): self.compressed is not None,
             "sink": self.sinks is not None,
-            "merged": self.merged,
+            "merged": self.merged is True,
+            f"merged {self.merged}": self.merged == "outputs",
             f"splits={self.splits}": self.splits != 1,
             f"sms={self.sms}": self.sms is not None,
             f"peak={self.peak}": self.peak > 1,
@@ -195,7 +196,7 @@ class Case:
     @property
     def writes_partials(self) -> bool:
         """True if the launches write U and m."""
-        return self.partials or self.merged
+        return self.partials or bool(self.merged)
 
     @property
     def by_token(self) -> bool:

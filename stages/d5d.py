@@ -3,6 +3,8 @@
 import math
 from typing import Any, Literal
 
+import pytest
+
 from stages.calls import LAYER_WINDOW as WINDOW
 from stages.calls import callers
 from stages.case import Case, Compressed
@@ -82,13 +84,8 @@ SEEDS = (1,)
 BAD_ARGUMENTS = ("fmha", "layer")
 
 
-def test_fmha_says_it_rejects_bad_arguments(device: Device) -> None:
-    """kernel.fmha rejects bad arguments by name, before anything is launched."""
-    accepted = callers[-1].accepted("fmha", device.torch_device)
-    assert not accepted, "\n".join(accepted)
-
-
-def test_the_layer_says_it_rejects_bad_arguments(device: Device) -> None:
-    """kernel.dsv4.attention rejects bad arguments by the names of its own signature."""
-    accepted = callers[-1].accepted("layer", device.torch_device)
+@pytest.mark.parametrize("table", BAD_ARGUMENTS)
+def test_it_says_it_rejects_bad_arguments(table: str, device: Device) -> None:
+    """kernel.fmha and kernel.dsv4.attention reject bad arguments by their own names, before anything is launched."""
+    accepted = callers[-1].accepted(table, device.torch_device)
     assert not accepted, "\n".join(accepted)

@@ -2,6 +2,8 @@
 
 import math
 
+import pytest
+
 from stages.caches import Paged, Served
 from stages.calls import callers
 from stages.case import Case
@@ -34,10 +36,11 @@ CASES = (
     flat(64, 1, 592, 333, splits=2, maxima=True, peak=32),
 )
 SEEDS = (1,)
-BAD_ARGUMENTS = ("serving",)
+BAD_ARGUMENTS = ("serving", "sparse", "operator")
 
 
-def test_it_says_it_rejects_bad_arguments(device: Device) -> None:
-    """kernel.serving.attention rejects bad arguments by name, before anything is launched."""
-    accepted = callers[-1].accepted("serving", device.torch_device)
+@pytest.mark.parametrize("table", BAD_ARGUMENTS)
+def test_it_says_it_rejects_bad_arguments(table: str, device: Device) -> None:
+    """kernel.serving, and operators of torch, reject bad arguments by name, before anything is launched."""
+    accepted = callers[-1].accepted(table, device.torch_device)
     assert not accepted, "\n".join(accepted)

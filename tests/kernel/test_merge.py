@@ -122,5 +122,3 @@ def test_outputs_of_ranks_are_one_attention(empty: float, sink: tuple[float, ...
     torch.testing.assert_close(found.o.double(), want, atol=2e-6, rtol=2e-5)
     torch.testing.assert_close(found.lse[:3].double(), lse[:3], atol=1e-5, rtol=1e-6)
     assert (found.lse[3] == empty).all() and not found.o[3].any()
-    with pytest.raises(kernel.ArgumentError, match=r"^parts\[1\]\[1\]\.shape"):
-        merge_outputs([parts[0], (parts[1][0], parts[1][1][:2])])
