@@ -236,6 +236,9 @@ def test_a_case_that_may_be_slow_is_predicted_in_every_run(
     milestone: Any = SimpleNamespace(id="D1.1", load=lambda: SimpleNamespace(CASES=(first, second, third)))
     assert time_cases(milestone, Emulated(), recorder)[0] is Verdict.ACCEPT
     assert timed_cases == [second] * slow
+    recorder.unguarded = works | {"third": {"instructions of the longest warp": 900}}
+    verdict, reason = time_cases(milestone, Emulated(), recorder)
+    assert verdict is Verdict.REJECT_GATE and "900 if the call allocates its results" in reason
 
 
 def test_cases_are_predicted_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
