@@ -238,7 +238,7 @@ def test_a_case_that_may_be_slow_is_predicted_in_every_run(
     assert timed_cases == [second] * slow
     recorder.unguarded = works | {"third": {"instructions of the longest warp": 900}}
     verdict, reason = time_cases(milestone, Emulated(), recorder)
-    assert verdict is Verdict.REJECT_GATE and "900 if the call allocates its results" in reason
+    assert verdict is Verdict.REJECT_STAGE and "900 if the call allocates its results" in reason
 
 
 def test_cases_are_predicted_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
