@@ -134,7 +134,7 @@ def main() -> int:
     except ValueError as why:
         print(why, file=sys.stderr)
         return 2
-    print(f"predicted on a {device().chip.upper()}; nothing was measured\n", ", ".join(HEAD), sep="")
+    print(f"predicted on the {device().chip.upper()}; nothing was measured\n", ", ".join(HEAD), sep="")
     for shape in (each for each in SERVED if each in chosen):
         row = figures(shape)
         print(", ".join(row), flush=True)

@@ -14,16 +14,20 @@ from typing import Any
 
 import msgspec
 
+from emulator.patching import Patches
 from harness.host.files import write_atomically
 from harness.paths import ROOT
 from lab.mutants import pool
+
+MOST_CASES = 4
+"""Cases that a process runs of one configuration, which each process compiles."""
 
 
 class Known(msgspec.Struct):
     """One case of the right kernel.
 
     configs: digests of the configurations that it launches, its own first. seconds: of its launches in one mode, the
-    compiling left out. compile_s: of the configurations.
+    host code left out. compile_s: of the configurations.
     """
 
     milestone: str
@@ -104,7 +108,10 @@ def _passed(done: pool.Done) -> list[Any]:
 
 
 def _groups(milestones: tuple[str, ...], report: pool.Report) -> None:
-    """Report the milestones, and their cases as (milestone, index), those of one configuration together."""
+    """Report the milestones, and their cases as (milestone, index), a few of one configuration together.
+
+    The longest lists come first. With 31 cases in one list, one process would work when all others have ended.
+    """
     from stages.catalog import CATALOG
 
     chosen = [each for each in CATALOG if not milestones or each.id in milestones]
@@ -112,7 +119,8 @@ def _groups(milestones: tuple[str, ...], report: pool.Report) -> None:
     for milestone in chosen:
         for i, case in enumerate(milestone.load().CASES):
             groups.setdefault(repr(case.config), []).append((milestone.id, i))
-    report(([each.id for each in chosen], list(groups.values())))
+    lists = [cases[i : i + MOST_CASES] for cases in groups.values() for i in range(0, len(cases), MOST_CASES)]
+    report(([each.id for each in chosen], sorted(lists, key=len, reverse=True)))
 
 
 def _run_group(task: tuple[Path, list[tuple[str, int]]], report: pool.Report) -> None:
@@ -137,18 +145,14 @@ def _run_group(task: tuple[Path, list[tuple[str, int]]], report: pool.Report) ->
             own = case.config
             kernel.compile(own)
             compile_s = time.process_time() - started
-            for seed in module.SEEDS:
-                inputs = draw(case, seed)
-                kept = pickle.dumps((inputs, reference(case, inputs)))
-                write_atomically(inputs_path(folder, milestone, case.name, seed), kept)
+            with lines.paused():
+                for seed in module.SEEDS:
+                    inputs = draw(case, seed)
+                    kept = pickle.dumps((inputs, reference(case, inputs)))
+                    write_atomically(inputs_path(folder, milestone, case.name, seed), kept)
+            lines.paused_s = 0.0
             with device.running(device.modes[0], module.SEEDS[0]):
                 launch(case, inputs, device.torch_device)
-            started = time.process_time()
-            sys.settrace(None)
-            with device.running(device.modes[0], module.SEEDS[0]):
-                launch(case, inputs, device.torch_device)
-            seconds = time.process_time() - started
-            sys.settrace(lines.trace)
             used = [
                 keeper.known[own],
                 *(each for config, each in keeper.known.items() if case.merged and config != own),
@@ -159,7 +163,7 @@ def _run_group(task: tuple[Path, list[tuple[str, int]]], report: pool.Report) ->
                     seen.setdefault(path, set()).update(numbers)
             report(
                 Known(
-                    milestone, case.name, own.name, [each for each, _ in used], seconds, compile_s,
+                    milestone, case.name, own.name, [each for each, _ in used], lines.paused_s, compile_s,
                     {path: sorted(numbers) for path, numbers in seen.items()},
                 )
             )  # fmt: skip
@@ -218,14 +222,26 @@ class Keeper:
 
 
 class _Lines:
-    """Lines of kernel/ that this thread runs, by file."""
+    """Lines of kernel/ that this thread runs, by file, and CPU seconds of what it does meanwhile."""
 
     def __init__(self) -> None:
         self.seen: dict[str, set[int]] = {}
+        self.paused_s = 0.0
         self._prefix = str(ROOT / "kernel") + "/"
 
     def clear(self) -> None:
         self.seen = {}
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """See no line while the context is open: Python calls `trace` for each function of the emulator too."""
+        started = time.process_time()
+        sys.settrace(None)
+        try:
+            yield
+        finally:
+            sys.settrace(self.trace)
+            self.paused_s += time.process_time() - started
 
     def trace(self, frame: FrameType, event: str, arg: object) -> Any:
         path = frame.f_code.co_filename
@@ -243,10 +259,20 @@ class _Lines:
 
 @contextmanager
 def _traced() -> Iterator[_Lines]:
-    lines = _Lines()
+    """Trace what the body runs, the emulator's launches left out."""
+    from emulator.bridge.device import LaunchingDevice
+
+    lines, run = _Lines(), LaunchingDevice.launch
+
+    def launch(*arguments: Any) -> None:
+        with lines.paused():
+            run(*arguments)
+
     sys.settrace(lines.trace)
     try:
-        yield lines
+        with Patches() as patches:
+            patches.set(LaunchingDevice, "launch", launch)
+            yield lines
     finally:
         sys.settrace(None)
 
