@@ -147,7 +147,7 @@ class Prediction:
         """Yield the lines of the prediction, all but its assumptions."""
         low, high = (1e6 * seconds for seconds in self.seconds_range)
         times, fastest = f" ({low:,.1f} to {high:,.1f})" if self.conditions.ranges else "", ""
-        us = f"{self.seconds * 1e6:,.1f} us{times} on {'an' if self.chip[0] == 'H' else 'a'} {self.chip}"
+        us = f"{self.seconds * 1e6:,.1f} us{times} on the {self.chip}"
         yield f"{self.kernel[:60]}: predicted {us} (nothing was measured)"
         yield f"  {self.tflops:,.0f} TFLOP/s at {self.ghz:.3f} GHz ({self.pace.why})"
         if (fast := self.fastest) != self.pace:
@@ -160,7 +160,7 @@ class Prediction:
         yield from self._bounds()
         yield from self._profile()
         if self.never_compared:
-            yield f"  never compared with a {self.chip}: {'; '.join(self.never_compared)}"
+            yield f"  never compared with the {self.chip}: {'; '.join(self.never_compared)}"
 
     def _bounds(self) -> Iterator[str]:
         """Yield the lines of what bounds the launch: parts, roofline and occupancy."""

@@ -167,7 +167,7 @@ def _summary(shown: Shown) -> str:
     if isinstance(prediction, str):
         facts.append(("predicted", prediction))
     else:
-        time = f"{prediction.cycles:,.0f} cycles, {prediction.seconds * 1e6:,.1f} us on a {prediction.chip}"
+        time = f"{prediction.cycles:,.0f} cycles, {prediction.seconds * 1e6:,.1f} us on the {prediction.chip}"
         facts += [("predicted", time), ("bound by", prediction.bound)]
     cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts)
     return f'<dl class="facts">{cells}</dl>\n'

@@ -190,7 +190,7 @@ class Prediction(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return (
-            f"{self.case} on a {self.chip}: {self.cycles:,.0f} cycles (at most {self.most:,.0f}), "
+            f"{self.case} on the {self.chip}: {self.cycles:,.0f} cycles (at most {self.most:,.0f}), "
             f"{self.seconds * 1e6:.1f} us, bound by {self.bound}"
         )
 

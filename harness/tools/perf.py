@@ -69,7 +69,7 @@ def main() -> int:
         print(why, file=sys.stderr)
         return 2
     table = Table(
-        box=box.SIMPLE_HEAD, title=f"predicted on a {device.chip.upper()}; nothing was measured", title_justify="left"
+        box=box.SIMPLE_HEAD, title=f"predicted on the {device.chip.upper()}; nothing was measured", title_justify="left"
     )
     for heading in ("", "us", "from", "to", "cycles", "TFLOP/s", "waves", "bound by", "busy", "kernel"):
         table.add_column(heading, justify="left" if heading in ("", "bound by", "kernel") else "right")

@@ -252,7 +252,7 @@ def test_cuda(completion: str, gemm: Path, tmp_path: Path) -> None:
 def test_a_program_is_predicted(gemm: Path) -> None:
     command = [sys.executable, "-m", "emulator", "time", str(gemm)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
-    assert "on a B200 (nothing was measured)" in done.stdout, done.stderr
+    assert "on the B200 (nothing was measured)" in done.stdout, done.stderr
 
 
 def test_twins_around_launches(nvcc: Sequence[str], tmp_path: Path) -> None:

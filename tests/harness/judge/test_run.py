@@ -202,7 +202,7 @@ def test_a_kernel_slower_than_its_pin_is_refused_by_name(one_case: Run, tmp_path
     assert code == Verdict.REJECT_GATE.exit_code
     most = 5000 * (1 + mean_error("b200"))
     assert f" cycles (at most {most:,.0f}), " in record.reason
-    assert record.reason.startswith("slower: D1.1 hd=64 n=128 on a B200: ")
+    assert record.reason.startswith("slower: D1.1 hd=64 n=128 on the B200: ")
     assert all(case.outcome == "passed" for case in record.cases)
 
 
