@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from statistics import fmean
 
 Box = tuple[int, ...]
 Boxes = Mapping[int, Sequence[Box]]
@@ -54,7 +55,7 @@ def reused(
     waves = 1 + max(each.wave for each in clusters) - min(each.wave for each in clusters) if clusters else 1
     a_wave = len(clusters) * stored / waves
     for tensor, times in groups.items():
-        sharers = len(timed(clusters, tensor)) / sum(map(len, times.values()))
+        sharers = fmean(number for starts in times.values() for _, number in starts)
         a_wave += len(clusters) * loaded[tensor] / sharers / waves
     found = {}
     for tensor, times in groups.items():
