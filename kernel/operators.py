@@ -2,6 +2,7 @@
 
 # Operators are declared by annotations, which torch reads: no `from __future__ import annotations`.
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
@@ -17,10 +18,15 @@ from kernel.tensors import AllBlocks, Attention, TopkBlocks
 def operator(function: Callable[..., None]) -> Callable[..., None]:
     """Register a function as an operator. Its results exist before it, so a traced call has nothing to do.
 
-    The functions make `q` a plain tensor: torch passes a Parameter as it is, and `traced` would send it here again.
+    It makes `q` a plain tensor: torch passes a Parameter as it is, and `traced` would send it here again.
     """
+
+    @wraps(function)
+    def of_plain(q: Tensor, *others: Any, **options: Any) -> None:
+        function(q.as_subclass(Tensor), *others, **options)
+
     written = [name for name in function.__annotations__ if name in RESULTS]
-    declared = torch.library.custom_op(f"dsv4_attention::{function.__name__}", function, mutates_args=written)
+    declared = torch.library.custom_op(f"dsv4_attention::{function.__name__}", of_plain, mutates_args=written)
     declared.register_fake(lambda *tensors, **options: None)
     return declared
 
@@ -54,9 +60,8 @@ def fmha(
     options: Any = {"scale": scale, "causal": causal, "window": window, "p_path": p_path, "splits": splits or "auto"}
     out = Attention(o, lse, u, m)
     host.fmha(
-        q.as_subclass(Tensor), k, v, swa_lens=swa_lens, compressed=branch, sink=sink, sms=sms, partials=u is not None,
-        out=out, **options,
-    )  # fmt: skip
+        q, k, v, swa_lens=swa_lens, compressed=branch, sink=sink, sms=sms, partials=u is not None, out=out, **options
+    )
 
 
 @operator
@@ -91,7 +96,7 @@ def attention(
         second = IndexedCache(extra, extra_indices, extra_lens, extra_page_scales)
     options: Any = {"scale": scale, "empty_lse": empty_lse, "splits": splits or "auto", "sms": sms}
     options |= {"batch_invariant": batch_invariant, "maxima": m is not None}
-    serving.attention(q.as_subclass(Tensor), first, second, sink=sink, out=Attention(o, lse, m=m), **options)
+    serving.attention(q, first, second, sink=sink, out=Attention(o, lse, m=m), **options)
 
 
 @operator
@@ -111,5 +116,5 @@ def sparse_attention(
 ) -> None:
     """kernel.serving.sparse_attention."""
     options: Any = {"scale": scale, "empty_lse": empty_lse, "splits": splits or "auto", "sms": sms}
-    options |= {"maxima": m is not None, "out": Attention(o, lse, m=m)}
-    serving.sparse_attention(q.as_subclass(Tensor), kv, indices, lens, sink=sink, **options)
+    out = Attention(o, lse, m=m)
+    serving.sparse_attention(q, kv, indices, lens, sink=sink, maxima=m is not None, out=out, **options)
