@@ -32,6 +32,7 @@ from kernel import disk
 from lab import flashmla, pages
 from stages.catalog import CATALOG, COMPILE_S
 from stages.listing import gate
+from tests.tiers import tier
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("remote/*.md"), *ROOT.glob("emulator/*.md")])
@@ -122,6 +123,10 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert named == {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
 
 
+#: Tables whose lines are printed by programs that they run.
+RUN = {"litmus", "coverage"}
+
+
 def generated() -> list[tuple[Path, str]]:
     return [(page, name) for page in PAGES for _, name, _ in pages.MARK.findall(page.read_text())]
 
@@ -142,7 +147,10 @@ def test_every_generated_block_has_one_place() -> None:
     assert sorted(name for _, name in generated()) == sorted(pages.BLOCKS)
 
 
-@pytest.mark.parametrize(("page", "name"), generated(), ids=lambda each: each if isinstance(each, str) else "")
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [pytest.param(page, name, id=name, marks=tier(name not in RUN, True)) for page, name in generated()],
+)
 def test_a_generated_block_is_what_its_data_gives(page: Path, name: str) -> None:
     assert f"-->\n{pages.block(name)}<!-- end {name} -->" in page.read_text(), "run `python -m lab.pages`"
 

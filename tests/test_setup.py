@@ -89,7 +89,7 @@ def test_of_two_makes_at_once_the_second_waits_for_the_first(tmp_path: Path) -> 
     assert said.decode().split(":")[0] == str(tmp_path) and said.decode().endswith("-m emulator run a b\n")
 
 
-@pytest.mark.long
+@pytest.mark.thorough  # asks the index for every package; the lock changes rarely
 def test_every_package_of_the_lock_has_a_wheel_for_arm(tmp_path: Path) -> None:
     """Most B200s are attached to Grace, an aarch64 processor."""
     wheels = ["--dry-run", "--ignore-installed", "--no-deps", "--only-binary=:all:", "--python-version=3.11"]

@@ -7,11 +7,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
@@ -55,8 +52,3 @@ class Planted:
         else:
             said = errors
         assert re.search(self.says, said), said
-
-
-def most_thorough(faults: Sequence[Planted]) -> list[object]:
-    """Leave all but the first two to thorough runs."""
-    return [pytest.param(each, id=each.name, marks=[pytest.mark.thorough] * (at > 1)) for at, each in enumerate(faults)]

@@ -206,6 +206,7 @@ def test_patterns_of_indices(indices: range | list[int], size: int, text: str) -
     assert pattern(np.array(indices), size) == text
 
 
+@pytest.mark.long
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Two scripts, a right one and a wrong one that fails its own check, in this process."""
     monkeypatch.setattr(sys, "argv", list(sys.argv))

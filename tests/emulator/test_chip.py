@@ -32,13 +32,14 @@ def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "variables", "said"),
     [
         (["--device", "h200"], {}, H200),
-        pytest.param([], {"EMULATOR_DEVICE": "b300"}, B300, marks=pytest.mark.long),
-        pytest.param([], {"EMULATOR_SMS": "8"}, SMALL_B200, marks=pytest.mark.long),
-        pytest.param([], {}, B200, marks=pytest.mark.long),
+        ([], {"EMULATOR_DEVICE": "b300"}, B300),
+        ([], {"EMULATOR_SMS": "8"}, SMALL_B200),
+        ([], {}, B200),
     ],
     ids=["by the option", "by the variable", "with fewer SMs", "a B200"],
 )

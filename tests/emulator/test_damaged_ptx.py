@@ -46,6 +46,7 @@ def test_forms_are_lowered_or_refused() -> None:
         kernels(f"{HEAD}\n{damaged(lines, [number], random.Random(number))}\nLABEL: ret; }}")
 
 
+@pytest.mark.long
 def test_our_kernel_is_lowered_or_refused() -> None:
     for text in copies(lzma.decompress(KERNEL.read_bytes()).decode(), 6, seed=1):
         kernels(text)

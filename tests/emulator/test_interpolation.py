@@ -71,7 +71,7 @@ def sweep(op: str, quarter: int) -> np.ndarray:
     return words
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_ex2_of_every_operand() -> None:
     """An H200 gave the same words."""
     words = np.concatenate([sweep("ex2", quarter) for quarter in QUARTERS])

@@ -1,5 +1,6 @@
 """Unmodified programs of other compilers, host code included. Each compiler is installed beside the locked packages."""
 
+import operator
 import os
 import subprocess
 import sys
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MadeOnce
-from tests.emulator.located import Planted, most_thorough
+from tests.emulator.located import Planted
 from tests.emulator.twins import LAUNCH_PAIRS, LAUNCHES
+from tests.tiers import shortened
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
@@ -145,7 +147,7 @@ IN_NORM = (
 )
 
 
-@pytest.mark.parametrize("planted", [*most_thorough(IN_TRITON), *most_thorough(IN_NORM)])
+@pytest.mark.parametrize("planted", shortened(0, IN_TRITON + IN_NORM, in_ci=1), ids=operator.attrgetter("name"))
 def test_a_fault_in_triton_is_located(planted: Planted, triton: Path, tmp_path: Path) -> None:
     variables = {"PYTHONPATH": str(triton), "TRITON_CACHE_DIR": str(tmp_path / "cache")}
     program = "norm_triton.py" if planted in IN_NORM else "rows_triton.py"
@@ -228,7 +230,7 @@ IN_SUMS = (
 )
 
 
-@pytest.mark.parametrize("planted", [*most_thorough(IN_CUDA), *most_thorough(IN_SUMS)])
+@pytest.mark.parametrize("planted", shortened(0, IN_CUDA + IN_SUMS, in_ci=1), ids=operator.attrgetter("name"))
 def test_a_fault_in_cuda_is_located(planted: Planted, nvcc: Sequence[str], tmp_path: Path) -> None:
     """The program writes the file of what it compared last."""
     program = planted.plant("sums.cu" if planted in IN_SUMS else "rows.cu", tmp_path)

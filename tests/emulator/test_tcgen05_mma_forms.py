@@ -12,6 +12,7 @@ from tensor_program import BASE, WINDOW, after
 from test_tcgen05_mma import KINDS, PTX_KIND, operand
 
 from emulator import errors
+from tests.tiers import tier
 
 B_AT = 48 * 1024
 A_COLUMN = 96
@@ -96,7 +97,7 @@ def test_a_from_tensor_memory(kind: str, m: int, low: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "m", "n"),
     [
-        pytest.param(kind, m, n, marks=[] if (m, n) == (32, 64) or (kind, m) == ("bf16", 128) else pytest.mark.long)
+        pytest.param(kind, m, n, marks=tier((m, n) == (32, 64) or (kind, m) == ("bf16", 128), True))
         for kind in ("bf16", "tf32", "e4m3", "s8")
         for m, n in ((32, 64), (32, 256), (64, 128), (64, 64), (128, 64), (32, 128))
     ],

@@ -6,6 +6,7 @@ reports are read.
 
 from __future__ import annotations
 
+import operator
 import re
 import subprocess
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulator.located import Planted, most_thorough
+from tests.emulator.located import Planted
+from tests.tiers import shortened, tier
 
 PROGRAM = Path(__file__).parent / "programs/attend.py"
 
@@ -124,9 +126,7 @@ def test_the_right_program_is_right(installed: Path, folder: Path) -> None:
     assert "o is as expected" in explained(installed, folder, "")
 
 
-@pytest.mark.parametrize(
-    "bug", [pytest.param(bug, id=bug.name, marks=[] if bug in BUGS[:3] else pytest.mark.thorough) for bug in BUGS]
-)
+@pytest.mark.parametrize("bug", [pytest.param(bug, id=bug.name, marks=tier(bug in BUGS[:2])) for bug in BUGS])
 def test_the_report_locates_it(installed: Path, folder: Path, bug: Bug) -> None:
     said = explained(installed, folder, bug.name)
     assert re.search(bug.says, said), said
@@ -175,7 +175,7 @@ PLANTED = (
 )
 
 
-@pytest.mark.parametrize("planted", most_thorough(PLANTED))
+@pytest.mark.parametrize("planted", shortened(0, PLANTED, in_ci=1), ids=operator.attrgetter("name"))
 def test_what_run_says_next_locates_a_wrong_value(planted: Planted, tmp_path: Path) -> None:
     """No option is to be filled in: the script's own comparison has the expected values."""
     planted.is_located(planted.plant("rows.py", tmp_path))
@@ -247,6 +247,6 @@ PIPELINE = (
 )
 
 
-@pytest.mark.parametrize("planted", most_thorough(PIPELINE))
+@pytest.mark.parametrize("planted", shortened(0, PIPELINE, in_ci=1), ids=operator.attrgetter("name"))
 def test_a_fault_of_a_pipeline_of_copies_is_located(planted: Planted, tmp_path: Path) -> None:
     planted.is_located(planted.plant("prefix.py", tmp_path))

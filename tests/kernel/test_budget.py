@@ -16,12 +16,12 @@ from kernel.problem import Compressed, Mask
 from kernel.sm100.budget import CONFIGS, SERVED_CONFIGS, drawing, report, shared_memory, tensor_memory
 from kernel.sm100.config import FmhaConfig
 from kernel.sm100.variants import variant
+from tests.tiers import tier
 
 SMALL = kernel.FmhaConfig(head_dim=64)
 FEWER_ROWS = replace(CONFIGS[-1], block_rows=32)
 ALL = (*CONFIGS, *SERVED_CONFIGS, FEWER_ROWS)
-#: Two Q tiles in flight, with all features that a call may ask for. The causal ones spill first, so the others are
-#: checked by `make test-thorough`.
+#: Two Q tiles in flight, with all features that a call may ask for. The causal ones spill first.
 TWO_TILES = [
     FmhaConfig(
         head_dim=hd,
@@ -36,6 +36,8 @@ TWO_TILES = [
         (64, 128), get_args(Mask), (False, True), get_args(Compressed)[:2]
     )
 ]
+#: Every third is checked by `make test-all`: all milestones compile most of them, and a kernel that spills is slower.
+IN_CI = {each.name for each in (*CONFIGS, *SERVED_CONFIGS)[::3]}
 #: Checked by `make test`: configurations that other tests compile too, and one with caches.
 EVERY_RUN = {
     "fmha_hd64_smem_partials",
@@ -47,10 +49,7 @@ EVERY_RUN = {
 
 
 def marked(config: FmhaConfig) -> Any:
-    if config.name in EVERY_RUN:
-        return config
-    spills_later = config in TWO_TILES and config.mask != "causal"
-    return pytest.param(config, marks=pytest.mark.thorough if spills_later else pytest.mark.long)
+    return pytest.param(config, marks=tier(config.name in EVERY_RUN, config.name in IN_CI))
 
 
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.name)

@@ -19,6 +19,7 @@ from stages.d6h import few, fp8
 from stages.inputs import draw
 from stages.launch import launch
 from tests.emulator.damage import copies
+from tests.tiers import shortened
 
 MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
 BUDGET = 20_000
@@ -66,7 +67,7 @@ COLLECTORS = {
 
 
 @pytest.mark.long  # tests/emulator/test_collectors.py has it for small programs
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", shortened(1, MODES, in_ci=1))
 @pytest.mark.parametrize("damage", COLLECTORS)
 def test_a_collector_buffer_without_the_right_part_of_p(
     damage: str, mode: Completion, monkeypatch: pytest.MonkeyPatch

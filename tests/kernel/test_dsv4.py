@@ -122,7 +122,7 @@ def test_any_small_layer_equals_one_softmax(layer: dict[str, Any]) -> None:
     equals_one_softmax(layer)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @settings(max_examples=30, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(layers())
 def test_more_small_layers_equal_one_softmax(layer: dict[str, Any]) -> None:

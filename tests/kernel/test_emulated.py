@@ -12,6 +12,7 @@ import emulator
 import kernel
 from emulator.machine.order.completion import Completion
 from kernel import reference
+from tests.tiers import tier
 
 MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
 COSINE, DIFF, LSE = 0.999996, 5e-6, 2e-6
@@ -69,12 +70,17 @@ PATHS: list[tuple[int, dict]] = [
 ]
 #: (index in PATHS, V is K). Other tests compile them too.
 EVERY_RUN = {(1, False), (6, False)}
+IN_CI = {(0, True), (2, False), (5, True), (6, True)}
 
 
 @pytest.mark.parametrize(
     ("head_dim", "options", "shared"),
     [
-        pytest.param(*path, shared, marks=[] if (index, shared) in EVERY_RUN else pytest.mark.long)
+        pytest.param(
+            *path,
+            shared,
+            marks=tier((index, shared) in EVERY_RUN, (index, shared) in IN_CI),
+        )
         for index, path in enumerate(PATHS)
         for shared in (False, True)
     ],

@@ -17,10 +17,13 @@ import emulator
 from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
 from kernel.serving import IndexedCache, attention
 from stages.cache_layouts import V4, V32, V41, E4m3, V41Fp4
+from tests.tiers import tier
 
 ROOT = Path(__file__).resolve().parents[2]
 Quantised = V4 | V32 | V41 | V41Fp4 | E4m3
 LAYOUTS: tuple[Quantised, ...] = (V4(), V32(), V41(), V41Fp4(), E4m3())
+#: (heads, index in LAYOUTS): each number of heads and each layout once.
+IN_CI = {(8, 3), (32, 4), (64, 1), (128, 2)}
 KEYS = 32
 NANS = torch.tensor([0x7F, 0xFF], dtype=torch.uint8)
 
@@ -31,11 +34,11 @@ NANS = torch.tensor([0x7F, 0xFF], dtype=torch.uint8)
         pytest.param(
             layout,
             heads,
-            marks=[] if heads == 8 and layout is LAYOUTS[0] else pytest.mark.long,
+            marks=tier((heads, place) == (8, 0), (heads, place) in IN_CI),
             id=f"{heads}-{type(layout).__name__}",
         )
         for heads in (8, 32, 64, 128)
-        for layout in LAYOUTS
+        for place, layout in enumerate(LAYOUTS)
     ],
 )
 def test_a_code_of_nan_gives_nan(layout: Quantised, heads: int) -> None:
@@ -44,10 +47,7 @@ def test_a_code_of_nan_gives_nan(layout: Quantised, heads: int) -> None:
 
 @pytest.mark.parametrize(
     "layout",
-    [
-        pytest.param(each, marks=pytest.mark.long if type(each) in (V4, V41Fp4) else pytest.mark.thorough)
-        for each in LAYOUTS
-    ],
+    [pytest.param(each, marks=tier(False, type(each) in (V4, V41Fp4))) for each in LAYOUTS],
     ids=lambda layout: type(layout).__name__,
 )
 @pytest.mark.parametrize("heads", [64, 128])

@@ -15,7 +15,7 @@ from kernel.serving import host as serving_host
 from kernel.serving.flashinfer import trtllm_batch_decode_sparse_mla_dsv4
 from kernel.tracing import OPERATORS
 from tests.kernel.test_strides import CALLS, Arguments, drawn_plainly
-from tests.tiers import shortened
+from tests.tiers import shortened, tier
 
 
 def inputs(name: str) -> Arguments:
@@ -27,7 +27,7 @@ def tensors(found: Any) -> list[torch.Tensor]:
     return [each for each in (found if isinstance(found, tuple) else vars(found).values()) if each is not None]
 
 
-@pytest.mark.parametrize("name", shortened(2, CALLS))
+@pytest.mark.parametrize("name", shortened(2, CALLS, in_ci=4))
 def test_fake_and_meta_tensors_have_the_forms_of_results(name: str) -> None:
     call, given = CALLS[name][0], inputs(name)
     with emulator.emulate():
@@ -44,9 +44,9 @@ def test_fake_and_meta_tensors_have_the_forms_of_results(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "backend"),
     [
-        *shortened(4, ((name, backend) for name in CALLS for backend in ("eager", "aot_eager"))),
+        *shortened(4, ((name, backend) for name in CALLS for backend in ("eager", "aot_eager")), in_ci=4),
         *(
-            pytest.param(name, "inductor", marks=[pytest.mark.long, pytest.mark.compiler])
+            pytest.param(name, "inductor", marks=[pytest.mark.compiler, *tier(False, name != "dense")])
             for name in ("sparse", "dense", "listed")  # an operator each
         ),
     ],

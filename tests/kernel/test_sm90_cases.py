@@ -11,18 +11,20 @@ import pytest
 
 from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
 from harness.host.job import KERNELS
+from tests.tiers import shortened
 
 PROGRAM = Path(__file__).with_name("sm90_program.py")
 ROOT = PROGRAM.parents[2]
-EVERY_RUN = [
-    ("D1.2", "hd=64 n=580 splits=2 peak=128"),
-    ("D6g", "hd=512 B=2 T=2 H=8 v41 20x64 table W=128 lens=300,1 + v41_fp4 5x69 top 133 empty=inf sink"),
-]
-#: Head dim 256 takes the path of 64.
+EVERY_RUN = [("D1.2", "hd=64 n=580 splits=2 peak=128")]
 LONG = [
-    ("D1.4", "hd=512 n=256 H=70 scale=0.3"),
+    ("D6g", "hd=512 B=2 T=2 H=8 v41 20x64 table W=128 lens=300,1 + v41_fp4 5x69 top 133 empty=inf sink"),
     ("D2", "hd=64 n=580 B=3 T=3 H=64 growing sms=2"),
     ("D6d", "hd=512 B=3 T=2 H=16 v4 20x64 table W=128 gap=128 lens=300,1,129 empty=inf maxima"),
+    ("D6e", "hd=576 B=2 T=2 H=64 v32 4x61 top 133 gap=16 lens=0,133,5,64 empty=inf sink sms=2"),
+]
+#: Head dim 256 takes the path of 64.
+THOROUGH = [
+    ("D1.4", "hd=512 n=256 H=70 scale=0.3"),
     ("D5c", "hd=64 n=170 B=4 T=2 H=64 V=K lens=150,3,0,0 W=128 top 150 sms=2"),
     ("D6e", "hd=576 B=3 H=64 bf16 4x64 top 133 gap=64 lens=133,0,5 maxima sink"),
     ("D2", "hd=256 n=321 B=3 T=3 H=64 growing sms=2"),
@@ -35,7 +37,6 @@ LONG = [
         "D6f",
         "hd=512 B=2 v4 4x64 top 128 lens=128,0 + v4 150x2 top 290 gap=48 lens=290,0 empty=inf splits=4",
     ),
-    ("D6e", "hd=576 B=2 T=2 H=64 v32 4x61 top 133 gap=16 lens=0,133,5,64 empty=inf sink sms=2"),
     ("D6e", "hd=576 B=2 T=2 H=64 bf16 6x192 table W=inf lens=500,70 splits=4 peak=32"),
     ("D6g", "hd=512 B=2 v41_page_scales 2x64 top 128 + v41_fp4_page_scales 3x64 top 133 maxima sms=2"),
 ]
@@ -62,7 +63,7 @@ for head_dim in (64, 128):
 """
 
 
-@pytest.mark.parametrize("cases", [EVERY_RUN, pytest.param(LONG, marks=pytest.mark.long)], ids=["a few", "more"])
+@pytest.mark.parametrize("cases", shortened(1, [EVERY_RUN, LONG, THOROUGH], in_ci=2), ids=["one", "more", "all"])
 def test_pins_hold_and_code_is_short_and_spills_nothing(cases: list[tuple[str, str]], kernels: Path) -> None:
     """One process for all cases."""
     said = printed(str(PROGRAM), stdin=json.dumps(cases), **{KERNELS: str(kernels)})

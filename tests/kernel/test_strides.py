@@ -186,7 +186,7 @@ def compared(call: Callable[[Arguments], object], given: Arguments) -> tuple[lis
     return rejected, [each for each, tensor in given.items() if not tensor.is_contiguous()]
 
 
-@pytest.mark.parametrize("name", shortened(1, CALLS))
+@pytest.mark.parametrize("name", shortened(1, CALLS, in_ci=4))
 def test_strides(name: str) -> None:
     call, forms = CALLS[name]
     rejected = accepted = 0

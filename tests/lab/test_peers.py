@@ -10,7 +10,7 @@ import pytest
 from lab import fa4, peers
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_a_kernel_beside_itself_takes_as_long() -> None:
     work = peers.plain(64, False, 1024)
     cycles, rate, peer_cycles, peer_rate, ratio = peers.figures(replace(work, peer=work.ours))

@@ -24,7 +24,7 @@ def beside(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_a_problem_is_predicted_at_the_rate_of_its_measurement(tmp_path: Path) -> None:
     (tmp_path / "predicted.csv").write_text("# a comment that stays\n")
     done = beside(tmp_path, "--write")

@@ -15,6 +15,7 @@ from harness.host.repository import ACCEPTED, Repository
 from remote.faulty import Faulty
 from remote.slurm import SUBMITTER, Slurm
 from tests.remote.person import Person
+from tests.tiers import shortened
 
 pytestmark = [pytest.mark.slurm, pytest.mark.long]
 
@@ -237,7 +238,7 @@ def test_out_of_memory(desk, cluster):
     desk.nothing_accepted()
 
 
-@pytest.mark.parametrize(("options", "verdict"), [("", "ACCEPT"), ("--no-requeue", "INFRA")])
+@pytest.mark.parametrize(("options", "verdict"), shortened(0, [("", "ACCEPT"), ("--no-requeue", "INFRA")], in_ci=1))
 def test_preempted(desk, cluster, options, verdict):
     """A preempted run starts again from the beginning; with --no-requeue it ends with INFRA."""
     desk.target = replace(desk.target, options=f"--nodelist=n1 {options}")
@@ -256,7 +257,7 @@ def test_preempted(desk, cluster, options, verdict):
         desk.nothing_accepted()
 
 
-@pytest.mark.parametrize(("options", "verdict"), [("", "ACCEPT"), ("--no-requeue", "INFRA")])
+@pytest.mark.parametrize(("options", "verdict"), shortened(0, [("--no-requeue", "INFRA"), ("", "ACCEPT")], in_ci=1))
 def test_node_that_dies(desk, cluster, options, verdict):
     desk.target = replace(desk.target, options=options)
     desk.project.kernel(cosine=1.0, sleep=4)
@@ -310,7 +311,7 @@ def test_two_users(desk, other_clone, tmp_path):
     assert any("merged with it" in text for text in desk.said + other.said)
 
 
-@pytest.mark.parametrize("cut_at", [9, 10, 12, 14, 16])
+@pytest.mark.parametrize("cut_at", shortened(0, [10, 14, 9, 12, 16], in_ci=2))
 def test_cut_link(desk, cluster, monkeypatch, cut_at):
     """If the link breaks around the submission, exactly one job is submitted and its verdict is fetched."""
     monkeypatch.setattr("harness.client.driver.RETRY_AFTER_S", (0.1, 0.1))

@@ -12,6 +12,7 @@ from PIL import Image
 from harness.host.verdict import Verdict
 from harness.report.record import load
 from tests.system import Checkout
+from tests.tiers import tier
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def of_readme() -> str:
 
 README_REPORT = of_readme()
 ALWAYS = "the second product does not wait for P"
-PARAMS = [pytest.param(each, id=each.name, marks=[] if each.name == ALWAYS else pytest.mark.long) for each in BREAKS]
+PARAMS = [pytest.param(each, id=each.name, marks=tier(each.name == ALWAYS)) for each in BREAKS]
 
 
 @pytest.mark.parametrize("broken", PARAMS)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.system import Checkout
+from tests.tiers import tier
 
 VERIFY = """
 import sys
@@ -157,10 +158,7 @@ BREAKS = (
 
 # A number that is a little off. test_broken_kernel.py deletes a wait in every run of the tests.
 LONG = {"P is not a little too small"}
-PARAMS = [
-    pytest.param(each, id=each.rule, marks=pytest.mark.long if each.rule in LONG else pytest.mark.thorough)
-    for each in BREAKS
-]
+PARAMS = [pytest.param(each, id=each.rule, marks=tier(False, each.rule in LONG)) for each in BREAKS]
 
 
 @pytest.mark.parametrize("broken", PARAMS)

@@ -34,6 +34,7 @@ from remote.target import Target
 from stages.catalog import CATALOG
 from stages.listing import listing
 from tests.conftest import Project, tolerances
+from tests.tiers import shortened
 
 
 @dataclass
@@ -128,6 +129,7 @@ def test_an_acceptance_says_which_milestones_were_not_judged_on_its_tree(bench):
     assert acceptance.not_judged_on_tip(bench.repository) == {"D1.2": first}
 
 
+@pytest.mark.long
 def test_a_run_judges_cases_of_what_was_accepted_before_and_of_what_it_needs(bench):
     """All that was accepted on this tree was judged on it."""
 
@@ -391,7 +393,7 @@ def test_results_altered_on_the_host_are_tampered(bench, monkeypatch):
     assert bench.repository.resolve(ACCEPTED) is None
 
 
-@pytest.mark.parametrize("cut", [pytest.param(at, marks=[] if at == 10 else pytest.mark.long) for at in range(1, 13)])
+@pytest.mark.parametrize("cut", shortened(1, [10, 1, 4, 7, 12, 2, 3, 5, 6, 8, 9, 11], in_ci=5))
 def test_link_cut_anywhere_is_retried_or_resumed(bench, cut):
     """Whichever command is cut, before or during it, the run is accepted, exactly once."""
     bench.project.kernel(cosine=1.0)
@@ -485,6 +487,7 @@ def test_ratchet_runs_several_milestones_in_one_run(bench):
     assert load(bench.driver.store.folder(entry.run) / "D1.2").verdict == "ACCEPT"
 
 
+@pytest.mark.long
 def test_milestones_go_side_by_side_after_the_gate(bench, monkeypatch):
     """As many milestones run in parallel as there are cores, the longest first, once the gate has passed."""
     monkeypatch.setattr(Local, "at_once", 2)
@@ -513,6 +516,7 @@ def read_phase(bench, run, name):
     return next(event["t"] for event in events if event["event"] == "phase" and event["name"] == name)
 
 
+@pytest.mark.long
 def test_gpu_target_compiles_here_first(bench, monkeypatch):
     """A compile error or hang is found locally, and nothing is submitted to the GPU host."""
     monkeypatch.setattr("harness.client.driver.importlib.util.find_spec", lambda name: object())

@@ -23,6 +23,7 @@ from harness.report.record import (
     Wait,
 )
 from tests.browser import Browser
+from tests.tiers import tier
 
 RUNS = "window.ran = true; location = 'http://127.0.0.1:9/stolen'"
 EVIL = f'</td></pre></script></template>\'"><script>{RUNS}</script><img src=x onerror="{RUNS}">\\u0000{{{{7*7}}}}'
@@ -74,7 +75,7 @@ def test_nothing_in_a_record_runs_in_a_browser(opened: Browser, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("dark", "width"),
     [
-        pytest.param(dark, width, marks=[] if (dark, width) in ((True, 360), (False, 1400)) else pytest.mark.long)
+        pytest.param(dark, width, marks=tier((dark, width) in ((True, 360), (False, 1400)), True))
         for dark in (False, True)
         for width in (360, 1400, 2000)
     ],
