@@ -23,7 +23,6 @@ from ..ptx.kinds import Kind
 from ..ptx.syntax import Reg
 from .carried import NONE, Held, is_fence
 from .chips import Chip
-from .lane_addresses import LaneAddresses
 from .operations import waits_at_first_use
 from .origins import NOWHERE, Origin
 from .segment import (
@@ -139,7 +138,7 @@ class Scheduler:
     """A scheduler of a kernel's blocks, in program order. operations: identities of the effects that are operations."""
 
     def __init__(self, found: Sequence[Effect], operations: Set[int], chip: Chip, loading: Loading) -> None:
-        self._operations, self._chip, self._lanes, self._loading = operations, chip, LaneAddresses(found), loading
+        self._operations, self._chip, self._lanes, self._loading = operations, chip, loading.lanes, loading
         self._offsets = offsets(found)
         self._loaded = {
             register: frozenset({-effect.instr.line})
@@ -213,7 +212,7 @@ class Scheduler:
         arrivals: dict[int, int] = {}
         behind: dict[int, float | None] = {}
         """The last operation, and the memory accesses after it."""
-        folding = Folding(effects, self._chip, self._lanes, self._loading, self._offsets)
+        folding = Folding(effects, self._chip, self._loading, self._offsets)
         late = NONE.union(*held.values())
 
         def node(of: int) -> int:

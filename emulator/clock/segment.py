@@ -134,6 +134,7 @@ class Segment:
 class Loading:
     """A kernel's loads of global memory. known: by the identity of the effect; others come from HBM."""
 
+    lanes: LaneAddresses
     origins: Origins
     known: Mapping[int, Load]
 
@@ -145,12 +146,11 @@ class Folding:
         self,
         effects: Sequence[Effect],
         chip: Chip,
-        lanes: LaneAddresses,
         loading: Loading,
         offsets: Set[Reg] = frozenset(),
     ) -> None:
         self._chip, self._loading, self._uses, self._offsets = chip, loading, _uses(effects), offsets
-        self.lanes = self._lanes = lanes
+        self.lanes = self._lanes = loading.lanes
         self._parts = _expanded_costs(chip)
         self._joined: set[Reg] = set()
         self._tested: set[Reg] = set()

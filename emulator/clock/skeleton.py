@@ -111,7 +111,7 @@ def skeleton(of: Analysis, chip: Chip, loads: Mapping[int, Load] | None = Mappin
     }
     flow = Flow(kernel, lambda instr: id(instr) in alone)
     recording_chip, figures = reading(chip)
-    loading = Loading(origins, {id(found[i]): load for i, load in (loads or {}).items()})
+    loading = Loading(lanes, origins, {id(found[i]): load for i, load in (loads or {}).items()})
     before: Mapping[int, Between] = {}
     after: Mapping[int, Between] = {}
     if not sites:
