@@ -45,18 +45,19 @@ def save(compiled: Any) -> SavedFunction:
     if isinstance(compiled, RestoredFfi):
         return compiled.saved
     ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
-    if compiled.engine is None or ptx is None or compiled.total_added_arguments:
+    host = _host_code(compiled)
+    if host is None or ptx is None or compiled.total_added_arguments:
         raise NotEmulated(
             f"{compiled.function_name} cannot be saved: it has no host code or no PTX, or needs a workspace"
         )
-    return SavedFunction(compiled.function_name, ptx, _host_code(compiled), compiled.artifacts.CUBIN or b"")
+    return SavedFunction(compiled.function_name, ptx, host, compiled.artifacts.CUBIN or b"")
 
 
-def _host_code(compiled: Any) -> bytes:
+def _host_code(compiled: Any) -> bytes | None:
     provider = sys.modules.get(PROVIDER)
     if provider is not None and isinstance(compiled, provider.TVMFFIJitCompiledFunctionBase):
         return ffi_object_code(compiled)
-    return object_code(compiled)
+    return None if compiled.engine is None else object_code(compiled)
 
 
 class RestoredFfi:
