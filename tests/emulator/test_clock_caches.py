@@ -22,7 +22,7 @@ STREAM = STREAM.replace("cp.async.commit_group;", "add.u64 %d1, %d1, 303104; cp.
 STREAM = STREAM.replace(".param .u32 rounds", ".param .u32 rounds, .param .u64 data")
 
 
-@pytest.mark.parametrize(("rounds", "fits"), [(100, True), pytest.param(600, False, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("rounds", "fits"), [(100, True), pytest.param(600, False, marks=pytest.mark.thorough)])
 def test_a_warm_l2_serves_what_fits(rounds: int, fits: bool) -> None:
     data = np.zeros(rounds * 303104, np.uint8)
     cold, warm = (predicted(STREAM, [rounds, data], 148, 128, l2=state) for state in ("cold", "warm"))

@@ -18,13 +18,14 @@ from flash_mla import flash_mla_with_kvcache, get_mla_metadata
 from kernel.reference import selection
 from kernel.serving.flashinfer import WINDOW, trtllm_batch_decode_sparse_mla_dsv4
 from stages.cache_layouts import V4
+from tests.tiers import shortened
 
 INT32 = st.one_of(
     st.sampled_from([-(2**31), -1, 0, 2**30, 2**31 - 1]), st.integers(-2, 40), st.integers(-(2**31), 2**31 - 1)
 )
 HEADS = 8
 SCALE = 0.1
-EXAMPLES = pytest.mark.parametrize("examples", [3, pytest.param(40, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", shortened(1, [3, 15, 60], in_ci=2))
 
 
 def run(examples: int, check: Callable[[st.DataObject], None]) -> None:
@@ -126,8 +127,8 @@ def check_table(table: torch.Tensor, lens: torch.Tensor) -> None:
     equal(out, q, kv[None], counting(held[:, None].expand(2, 2, -1), ends, 12))
 
 
-@pytest.mark.long
-def test_any_lengths_and_indices_of_flashinfer() -> None:
+@pytest.mark.parametrize("examples", shortened(0, [15, 60], in_ci=1))
+def test_any_lengths_and_indices_of_flashinfer(examples: int) -> None:
     """Rows behind the last sequence, as those that pad a captured batch, see no key of the window."""
     window, others, tokens = keys(12, 4).bfloat16(), keys(6, 5).bfloat16(), 4
 
@@ -158,7 +159,7 @@ def test_any_lengths_and_indices_of_flashinfer() -> None:
             parts = counting(listed[:, :WINDOW], seen, 12), counting(listed[:, WINDOW:], lens.long() - WINDOW, 6, 12)
             equal(out[None], q[None], torch.cat([window, others])[None], torch.cat(parts, 1)[None])
 
-    run(40, check)
+    run(examples, check)
 
 
 def seen_by(begins: list[int], seq_lens: list[int], tokens: int) -> torch.Tensor:

@@ -74,7 +74,7 @@ def evidence(folder):
     return cases, record.proven, record.not_asked, sorted(record.cycles), record.most_cycles, phases, logs, [*spent]
 
 
-def test_kernel_is_accepted_and_wrong_and_careless_ones_are_not(checkout, cluster, sshd, tmp_path, monkeypatch):
+def test_kernel_is_accepted_with_the_proofs_of_a_local_run(checkout, cluster, sshd, tmp_path, monkeypatch):
     command = commands(checkout, cluster, sshd, tmp_path, monkeypatch, 64)
     done = command("stage", "D1.1")
     assert done.exit_code == 0 and "D1.1 ACCEPT" in done.output, done.output
@@ -86,6 +86,11 @@ def test_kernel_is_accepted_and_wrong_and_careless_ones_are_not(checkout, cluste
     (here,) = set((checkout.path / "results").glob("2*")) - {there}
     assert evidence(there) == evidence(here) and evidence(there)[-2]["record-gate-again.log"]
     assert all(evidence(there)[1].values()) and len(evidence(there)[3]) == 2
+
+
+@pytest.mark.thorough  # over SSH test_cheats.py tries them in every run of CI
+def test_wrong_and_careless_kernels_are_not_accepted(checkout, cluster, sshd, tmp_path, monkeypatch):
+    command = commands(checkout, cluster, sshd, tmp_path, monkeypatch, 64)
     checkout.replace("kernel/sm100/softmax.py", "(config.tmem.p_start + stage *", "(config.tmem.p_start + 32 + stage *")
     done = command("stage", "D1.2")
     assert done.exit_code == Verdict.REJECT_GATE.exit_code, done.output

@@ -20,6 +20,7 @@ from stages.error_model import ROUNDS, TRUNCATES, ErrorModel, TensorCore, energy
 from stages.expected import Masks, reference, seen
 from stages.inputs import draw
 from stages.tolerances import pins
+from tests.tiers import shortened
 
 BOUNDS = pins("D0")
 PAGE = (Path(__file__).parents[2] / "docs/explanation/error-model.md").read_text()
@@ -84,9 +85,7 @@ def test_right_kernels_are_within_the_bounds() -> None:
         assert not outside(figures(case, kernel, seed)), f"{case} {kernel} seed={seed}"
 
 
-@pytest.mark.parametrize(
-    "count", [pytest.param(1_000, marks=pytest.mark.long), pytest.param(10_000, marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("count", shortened(0, [1_000, 10_000], in_ci=1))
 def test_many_right_kernels_are_within_the_bounds(count: int) -> None:
     """No figure is outside, and the figures lie where the model says."""
     worst: dict[str, float] = {}

@@ -22,6 +22,7 @@ from harness.report.record import load
 from lab.judging import loopback
 from tests.harness.conftest import Accepted
 from tests.system import Checkout
+from tests.tiers import tier
 
 CHEATS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("cheats.toml").read_text())["cheat"]
 RIGHT = '"scale_log2": scale * math.log2(math.e)'
@@ -31,7 +32,8 @@ QUICK = ("forged verdict", "looser pins")
 DIFFERENT = list({each["verdict"]: each for each in reversed(CHEATS)}.values())
 #: Changes that need no malice.
 CARELESS = [each for each in CHEATS if each["name"] in ("luck", "time that the clock skips", "forgotten feature")]
-#: By these a host over SSH is tried. They are long; the others, and the same without SSH, are thorough.
+#: By these a host over SSH is tried. Those that need no malice and the first are long; the others, and the same without
+#: SSH, are thorough.
 OVER_SSH = [each for each in CHEATS if each in DIFFERENT or each in CARELESS]
 
 #: Code that replaces text in the PTX of the recordings, and names the modules anew.
@@ -116,7 +118,7 @@ def append(code: str, checkout: Checkout, path: str = "kernel/__init__.py") -> N
 
 def marked(cheat: dict[str, Any], target: str) -> Any:
     if target == SSH:
-        marks = [pytest.mark.sshd, pytest.mark.long]
+        marks = [pytest.mark.sshd, *tier(False, cheat in CARELESS or cheat["name"] in QUICK)]
     else:
         marks = [] if cheat["name"] in QUICK else [pytest.mark.thorough]
     return pytest.param(cheat, target, id=f"{cheat['name']}, {target}", marks=marks)

@@ -33,6 +33,7 @@ from remote.errors import RemoteError
 from remote.faulty import Faulty
 from remote.local import Local
 from tests.conftest import Project
+from tests.tiers import shortened
 
 PATIENCE_S = 600.0
 
@@ -215,9 +216,7 @@ class Interleavings(RuleBasedStateMachine):
         assert not lock.is_held(self.place.locks / "gpu0.lock")
 
 
-@pytest.mark.parametrize(
-    "examples", [pytest.param(3, marks=pytest.mark.long), pytest.param(12, marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("examples", shortened(0, [2, 12], in_ci=1))
 def test_interleavings(new_project, examples):
     Interleavings.new_project = staticmethod(new_project)
     run_state_machine_as_test(
