@@ -233,6 +233,11 @@ class HopperConfig(DeviceConfig):
         return self.head_dim == 128 and not self.by_token
 
     @property
+    def keeps_rope(self) -> bool:
+        """True if consumers keep Q's rotary columns in registers: their buffer is then a second slot for those of K."""
+        return self.loads_pages and self.rope_dim > 0
+
+    @property
     def loads_v(self) -> bool:
         """True if V is not read as K."""
         return not self.shared_kv
@@ -335,6 +340,7 @@ class HopperConfig(DeviceConfig):
             Barrier("v_empty", slots * self.loads_v, readers, "consumers", "values"),
             # One for even and one for odd KV tiles, so that a warpgroup waits only for its own.
             Barrier("rope_full", 2 * (self.rope_dim > 0), loading, "load", "consumers", self.gathering),
-            Barrier("rope_empty", int(self.rope_dim > 0), readers, "consumers", "load"),
+            Barrier("rope_empty", (self.rope_dim > 0) + self.keeps_rope, readers, "consumers", "load"),
+            Barrier("q_kept", int(self.keeps_rope), warps, "consumers", "load"),
             Barrier("tail_full", self.slices, 1, "load, or values", "the same warp"),
         )

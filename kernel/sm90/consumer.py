@@ -46,9 +46,8 @@ class Consumer(LoopInvariant):
         self.p = pv.make_fragment_A(pv.partition_shape_A((config.tile_m, config.block_n)))
         self.o = self.fragments.o()
         self.o.fill(0.0)
-        self.q = None
-        if config.keeps_q:
-            self.q = qk.make_fragment_A(qk.partition_shape_A((config.tile_m, config.head_dim)))
+        self.q = self.fragments.q_registers(config.head_dim) if config.keeps_q else None
+        self.q_rope = self.fragments.q_registers(config.rope_dim) if config.keeps_rope else None
         row = LeanSoftmax if config.producers == 2 else RowSoftmax
         self.rows = [row(self.cta.args.scale_log2, maxima(config)) for _ in range(ROWS)]
         self.factors = cute.make_rmem_tensor(ROWS, Float32)  # of each row of O, if it has to be rescaled
@@ -61,7 +60,7 @@ class Consumer(LoopInvariant):
             # 1. S[0] and P[0].
             self.cta.bars.wait("q_full", 0, q_loads % 2)
             if const_expr(self.cta.config.keeps_q):
-                self.fragments.load_q(self.q, self.thread.q_tile, self.thread.index)
+                self.fragments.load_q(self.q, self.fragments.q_tile(self.thread.q_tile), self.thread.index)
                 self.cta.bars.arrive_warp("q_empty", 0)
             named = self.named_keys(Int32(0))
             self.wait_turn()

@@ -11,7 +11,8 @@ Registers of a consumer thread, of 232 (216 with top-k indices, 160 of three war
     head_dim 128   |  S 64  |  P 32  |  O 64   |  Q 32  |  KV tiles of 128 keys; 64 with top-k indices, and no Q
     head_dim 256   |  S 32  |  P 16  |  O 128  |        64 keys
     head_dim 512   |  S 32  |  P 16  |  O 128  |        64 keys; 32 if V is not K, or where few tokens wait for HBM.
-                                                        Rotary columns behind V's have a slot of their own
+                                                        Rotary columns behind V's have a slot of their own. If TMA
+                                                        loads pages: Q's in registers, and a slot in their place
 
 Warps of the CTA and the mbarriers between them. K and V come by rings of KV tiles, in one slice or more of the dims:
 
@@ -21,6 +22,7 @@ Warps of the CTA and the mbarriers between them. K and V come by rings of KV til
     load         <----q_empty--------   consumers     the row tile's last S has been computed, or Q is in registers
     load         ---rope_full---->      consumers     K's rotary columns if V lacks them
     load         <--rope_empty----      consumers     QK has read the rotary columns
+    load         <----q_kept------      consumers     Q's rotary columns are in registers, if they are kept there
     load, values -----tail_full----->   the same      a slice with invalid keys: cleared, then k_full or v_full
     consumer     ---named barriers -->  consumer      1 to 3: the turn of a warpgroup to issue its products;
                                                       4 and 5: P of a warpgroup at 512; 6: both
@@ -123,6 +125,7 @@ class Hopper(Fmha):
             role = load_role(self.config)(at, ring, warp)
             if const_expr(ring.name == "k") and warp == 0:
                 load_q(at, Int32(q_odd))
+            role.q_odd = Int32(q_odd)
             tail_loads = role.run(tail_loads)
             kv_done += at.kv_tiles.count
             q_odd = q_odd ^ (at.kv_tiles.count > 0)

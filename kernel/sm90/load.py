@@ -141,7 +141,12 @@ class PairWarp(GatherWarp):
 
 
 class PageWarp(LoadWarp):
-    """A warp that loads its slice of every KV tile by TMA from the tile's page; one loads rotary columns, too."""
+    """A warp that loads its slice of every KV tile by TMA from the tile's page; one loads rotary columns, too.
+
+    q_odd: 1 if the CTA has loaded an odd number of Q tiles before.
+    """
+
+    q_odd: Int32
 
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
         """Bind the warp to a row tile, and read its first page: before Q is loaded, whose bytes would delay that."""
@@ -163,9 +168,10 @@ class PageWarp(LoadWarp):
             tail_loads = self.load_slice(tiles, loads, i, number + i, tail_loads)
             if const_expr(config.rope_dim > 0):  # noqa: SIM102  the warp is a value of the device
                 if self.warp == 1:
-                    wait_empty(self.cta, config.rope_ring, 0, number + i)
-                    rope = LoadWarp(self.cta, config.rope_ring, self.warp)
-                    rope.copy_slice(loads, tiles.start(i), config.head_dim // config.rope_dim, number + i & 1)
+                    slot, rope = number + i & 1, PageRope(self.cta, config.rope_ring, self.warp)
+                    self.cta.bars.wait("q_kept", 0, self.q_odd)
+                    self.cta.bars.wait("rope_empty", slot, (number + i >> 1 & 1) ^ 1)
+                    rope.copy_slice(loads, tiles.start(i), config.head_dim // config.rope_dim, slot)
             i, page, row = following
         return tail_loads
 
@@ -178,6 +184,14 @@ class PageWarp(LoadWarp):
         right = Int32(self.warp >= self.cta.config.slices // 2)
         i = kv.begin + smaller(n ^ right, kv.count - 1)
         return i, *kv.caches[0].place(kv.first_entry(i))
+
+
+class PageRope(LoadWarp):
+    """A warp that loads rotary columns from pages into two slots."""
+
+    def slot(self, slot: Any) -> Any:
+        """Return a slot, as (key, (dim, chunk))."""
+        return self.cta.fragments.rope_slot(slot)
 
 
 def moved(loads: KeyLoads, origin: tuple[Any, ...]) -> KeyLoads:

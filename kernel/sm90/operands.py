@@ -42,9 +42,10 @@ class Fragments(LoopInvariant):
     def __init__(self, config: HopperConfig, smem: Smem) -> None:
         self.config, self.smem = config, smem
 
-    def qk(self) -> cute.TiledMma:
-        """Return the MMA of S = Q K': 64 rows, the keys of a KV tile."""
-        return tiled_mma(OperandMajorMode.K, self.config.block_n, REGISTERS if self.config.keeps_q else SMEM)
+    def qk(self, in_registers: bool = False) -> cute.TiledMma:
+        """Return the MMA of S = Q K': 64 rows, the keys of a KV tile. in_registers: of Q, or if all of Q is."""
+        source = REGISTERS if in_registers or self.config.keeps_q else SMEM
+        return tiled_mma(OperandMajorMode.K, self.config.block_n, source)
 
     def pv(self, source: Any = REGISTERS) -> cute.TiledMma:
         """Return the MMA of O += P V: 64 rows, a warpgroup's columns or half of them."""
@@ -58,16 +59,24 @@ class Fragments(LoopInvariant):
 
     def q(self, q_tile: Any) -> cute.Tensor:
         """Return the descriptors of a Q tile, one for each 16 dims."""
-        tile = slice_ring(self.smem.sQ, (self.config.tile_m, self.config.head_dim), self.config.q_tiles)
         thread = self.qk().get_slice(0)
-        return thread.make_fragment_A(thread.partition_A(tile[None, None, q_tile]))
+        return thread.make_fragment_A(thread.partition_A(self.q_tile(q_tile)))
 
-    def load_q(self, q: cute.Tensor, q_tile: Any, index: Any) -> None:
-        """Load a consumer thread's part of a Q tile to registers."""
-        tile = slice_ring(self.smem.sQ, (self.config.tile_m, self.config.head_dim), self.config.q_tiles)
+    def q_tile(self, number: Any) -> Any:
+        """Return a Q tile without rotary columns, (row, (dim, chunk))."""
+        box = self.config.tile_m, self.config.head_dim
+        return slice_ring(self.smem.sQ, box, self.config.q_tiles)[None, None, number]
+
+    def q_registers(self, columns: int) -> cute.Tensor:
+        """Make a consumer thread's registers of so many columns of Q."""
+        thread = self.qk(in_registers=True).get_slice(0)
+        return thread.make_fragment_A(thread.partition_shape_A((self.config.tile_m, columns)))
+
+    def load_q(self, q: cute.Tensor, tile: cute.Tensor, index: Any) -> None:
+        """Load a consumer thread's part of columns of Q to registers."""
         atom = cute.make_copy_atom(warp.LdMatrix8x8x16bOp(num_matrices=4), BFloat16)
-        copy = cute.make_tiled_copy_A(atom, self.qk()).get_slice(index)
-        cute.copy(copy, copy.partition_S(tile[None, None, q_tile]), copy.retile(q))
+        copy = cute.make_tiled_copy_A(atom, self.qk(in_registers=True)).get_slice(index)
+        cute.copy(copy, copy.partition_S(tile), copy.retile(q))
         keep_before_fence(q)
 
     def k(self, slot: Any) -> cute.Tensor:
@@ -83,11 +92,22 @@ class Fragments(LoopInvariant):
         tile = slice_ring(self.smem.sQ, box, columns)[None, None, columns - 1]
         return thread.make_fragment_A(thread.partition_A(tile))
 
-    def k_rope(self) -> cute.Tensor:
-        """Return the descriptors of the rotary columns of a KV tile."""
+    def k_rope(self, number: Any) -> cute.Tensor:
+        """Return the descriptors of the rotary columns of the CTA's KV tile `number`."""
         thread = self.qk().get_slice(0)
-        tile = slice_ring(self.smem.sRope, (self.config.block_n, self.config.rope_dim), 1)[None, None, 0]
-        return thread.make_fragment_B(thread.partition_B(tile))
+        return thread.make_fragment_B(thread.partition_B(self.rope_slot(number)))
+
+    def rope_slot(self, number: Any) -> Any:
+        """Return the slot of the rotary columns of the CTA's KV tile `number`, (key, (dim, chunk)).
+
+        With two slots, those of odd tiles are in Q's buffer, where Q's rotary columns were. The ring is between both.
+        """
+        config, box = self.config, (self.config.block_n, self.config.rope_dim)
+        if not config.keeps_rope:
+            return slice_ring(self.smem.sRope, box, 1)[None, None, 0]
+        of_q, of_ring = (columns // config.rope_dim for columns in (config.qk_dim, config.smem.depth * config.head_dim))
+        boxes = slice_ring(self.smem.sQ, box, of_q + of_ring + 1)
+        return boxes[None, None, of_q + of_ring - (number & 1) * (of_ring + 1)]
 
     def v(self, slot: Any, part: Any = 0) -> cute.Tensor:
         """Return the descriptors of the KV tile in a slot of V's ring, one for each 16 keys.

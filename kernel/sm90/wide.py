@@ -35,6 +35,9 @@ class WideConsumer(Consumer):
         count = self.cta.kv_tiles.count
         if count > 0:
             self.cta.bars.wait("q_full", 0, q_loads % 2)
+            if const_expr(self.cta.config.keeps_rope):
+                self.fragments.load_q(self.q_rope, self.fragments.rope_slot(1), self.thread.index)
+                self.cta.bars.arrive_warp("q_kept", 0)
         if self.thread.warpgroup == 0:
             self.run_even(count)
         else:
@@ -247,16 +250,18 @@ class WideConsumer(Consumer):
             self.cta.bars.wait("rope_full", number & 1, number >> 1 & 1)
             if const_expr(self.cta.config.crosses_proxies):
                 cute.arch.fence_view_async_shared()
-            q, k = self.fragments.q_rope(), self.fragments.k_rope()
+            q = self.fragments.q_rope() if self.q_rope is None else self.q_rope
+            k = self.fragments.k_rope(number)
             warpgroup.fence()
-            gemm(self.fragments.qk(), self.s, q, k, range(cute.size(k, mode=[2])))
+            gemm(self.fragments.qk(self.cta.config.keeps_rope), self.s, q, k, range(cute.size(k, mode=[2])))
             warpgroup.commit_group()
 
     def release_k(self, i: Int32) -> None:
         """Release the rotary columns of K[i]. The others are released as V."""
         super().release_k(i)
         if const_expr(self.cta.config.rope_dim > 0):
-            self.cta.bars.arrive_warp("rope_empty", 0, self.cta.config.loading_ctas)
+            slot = (self.cta.kv_done + i & 1) if self.cta.config.keeps_rope else 0
+            self.cta.bars.arrive_warp("rope_empty", slot, self.cta.config.loading_ctas)
 
     def issue_other_pv(self, i: Int32) -> None:
         """Start O += P[i] V[i], P of the other warpgroup in shared memory."""
