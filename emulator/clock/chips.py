@@ -193,6 +193,7 @@ def reading(chip: Chip) -> tuple[Chip, set[str]]:
     return cast(Chip, recording), recording.names
 
 
+@cache
 def parent_of(name: str) -> str | None:
     """Return the chip that a chip file is `like`, None if it has all figures itself."""
     like = tomllib.loads((FOLDER / f"{name}.toml").read_text()).get("like")

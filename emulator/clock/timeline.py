@@ -497,11 +497,12 @@ class Timeline:
         if tensor is None or not sm.prefetched:
             return taken, done
         end = tensor.address + tensor.bytes
-        for ahead in [each for each in sm.prefetched if tensor.address <= each.address < end]:
-            part = min(ahead.bytes, size - taken)
-            taken, done = taken + part, max(done, ahead.done) if part else done
-            ahead.bytes -= part
-        sm.prefetched = [each for each in sm.prefetched if each.bytes]
+        for ahead in sm.prefetched:
+            if taken != size and tensor.address <= ahead.address < end:
+                part = min(ahead.bytes, size - taken)
+                taken, ahead.bytes, done = taken + part, ahead.bytes - part, max(done, ahead.done) if part else done
+        if taken:
+            sm.prefetched = [each for each in sm.prefetched if each.bytes]
         return taken, done
 
     def load(
