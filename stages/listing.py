@@ -15,11 +15,12 @@ from stages.case import Case
 from stages.catalog import CATALOG, FILE, GATE
 
 HEAD = "# The cases of each milestone with their results; written by `python -m stages.listing`.\n"
-#: One case of each configuration that the gate takes beside D1.1's: split keys, P in shared memory, two Q tiles and
-#: sms, and a window.
+#: One case of each configuration that the gate takes beside D1.1's: split keys, P in shared memory, two Q tiles
+#: with and without sms and lengths, and a window.
 OTHERS = (
     "D1.2 hd=64 n=700 growing splits=2",
     "D1.3 hd=64 n=128 P in smem",
+    "D2 hd=64 n=580 B=3 T=3 H=64 growing sms=2",
     "D3 hd=64 n=330 B=3 T=3 H=64 lens=400,321,-3 sms=2 peak=32",
     "D4 hd=64 n=400 B=3 T=4 H=16 lens=300,128,2 W=128",
 )
