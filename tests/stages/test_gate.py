@@ -30,7 +30,7 @@ def test_the_cases_with_other_configurations_are_there(name: str) -> None:
 def test_the_gate_takes_cases_of_head_dim_64_with_more_keys_than_a_tile() -> None:
     assert {case.head_dim for case in TAKEN} == {64}
     assert sum(case.keys > case.kv_tile for case in TAKEN) >= 30
-    assert len({case.config for case in TAKEN}) <= 5, "each configuration costs the gate two CPU seconds"
+    assert len({case.config for case in TAKEN}) <= 6, "each configuration costs the gate two CPU seconds"
 
 
 @pytest.mark.parametrize("milestone", OTHERS, ids=lambda each: each.id)
