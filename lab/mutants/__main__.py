@@ -135,7 +135,8 @@ def results_of(
 
     Shows progress on a terminal, and prints holes.
     """
-    reached = {} if args.milestone else {each.id: each for each in had.values() if done_rounds(each, stages)}
+    suspects = [each for each in had.values() if each.outcome == "suspect" and each.stages == stages]
+    reached = {} if args.milestone else {each.id: each for each in suspects}
     killers = {each.id: each.case for each in had.values() if each.outcome == "killed"}
     console = Console(stderr=True)
     with Progress(
@@ -155,11 +156,6 @@ def results_of(
                     progress.print(f"{'survives' if args.milestone else 'hole'}  {result.id}", highlight=False)
                 reached[result.id] = result
                 yield ended.task.mutant, result
-
-
-def done_rounds(before: Result, stages: str) -> bool:
-    """Return True if a suspect's earlier rounds still count: nothing changed since."""
-    return before.outcome == "suspect" and before.stages == stages
 
 
 def task(

@@ -27,13 +27,15 @@ def using(mutant: Mutant, known: Sequence[Runs]) -> list[Runs]:
 def ordered(cases: Sequence[Known], killer: str = "") -> list[list[Known]]:
     """Return the cases by configuration: the fastest, then those that bring most of what is new for their time.
 
-    killer: the case that killed the mutant in an earlier run; it comes first, alone.
+    killer: the case or the milestone that killed the mutant in an earlier run; it comes first, each case alone.
     """
     groups: dict[str, list[Known]] = {}
+    found = []
     for case in sorted(cases, key=lambda each: each.seconds):
-        if case.key != killer:
+        if killer in (case.key, case.milestone):
+            found.append([case])
+        else:
             groups.setdefault(case.config, []).append(case)
-    found = [[case] for case in cases if case.key == killer]
     left, seen = dict(groups), set[str]()
     while left:
         new = {name: len(_features(group) - seen) + 0.1 if seen else 1.0 for name, group in left.items()}

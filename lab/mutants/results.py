@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from emulator.chip import NAME as CHIP
 from harness.host.files import write_atomically
@@ -23,10 +24,10 @@ COLUMNS = ("id", "outcome", "how", "case", "function")
 class Result(msgspec.Struct):
     """The outcome of one mutant. outcome: "killed", "same code", "hole", or "suspect" while cases are left to run.
 
-    how: the observed difference from the right kernel. case: the case that showed it. function, stages: digests of
-    the mutant's function without comments, and of kernel and stages. The result of a killed mutant is valid while its
-    function is unchanged; that of a hole while kernel and stages are. rounds: rounds of configurations that a suspect
-    survived. affected: milestones whose compiled kernels or results the mutant changed in these rounds.
+    how: the observed difference from the right kernel. case: the case that showed it; of a kept result, its milestone
+    or test. function, stages: digests of the mutant's function without comments, and of kernel and stages. The result
+    of a killed mutant is valid while its function is unchanged; that of a hole while kernel and stages are. rounds:
+    rounds of configurations that a suspect survived. affected: milestones whose code or results it changed in them.
     """
 
     id: str
@@ -71,8 +72,9 @@ def keep(results: Iterable[Result]) -> None:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
-    lasting = [each for each in results if each.outcome in LASTING]
-    table.writerows([getattr(each, name) for name in COLUMNS] for each in sorted(lasting, key=lambda each: each.id))
+    lasting = sorted((each for each in results if each.outcome in LASTING), key=lambda each: each.id)
+    short = (replace(each, case=each.case.partition("[" if each.how == "test" else " ")[0]) for each in lasting)
+    table.writerows([getattr(each, name) for name in COLUMNS] for each in short)
     write_atomically(KEPT, text.getvalue().encode())
 
 

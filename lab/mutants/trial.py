@@ -198,9 +198,9 @@ def _clock(milestones: Sequence[str], report: pool.Report) -> None:
         try:
             cycles = sum(each.cycles for each in predicted(device, launching(case), case.config.mbarriers))
         except Exception as error:
-            raise Killed("clock", str(case), _said(error)) from error
+            raise Killed("clock", f"{milestone} {case}", _said(error)) from error
         if cycles > most:
-            raise Killed("clock", str(case), f"{cycles:.0f} cycles, at most {most} are pinned")
+            raise Killed("clock", f"{milestone} {case}", f"{cycles:.0f} cycles, at most {most} are pinned")
 
 
 def _said(error: BaseException) -> str:
