@@ -18,8 +18,8 @@ Arguments = dict[str, Any]
 class BadCall:
     """A call with one bad argument, and the error that it must raise.
 
-    spoil: makes the bad arguments from valid ones. argument: start of the argument's name in the error. allowed: text
-    that the error must contain about the allowed values.
+    spoil: makes the bad arguments from valid ones. argument: start of the argument's name in the error; empty for a
+    call that is right. allowed: text that the error must contain about the allowed values.
     """
 
     name: str
@@ -31,17 +31,14 @@ class BadCall:
         return self.name
 
     def accepted_by(self, call: Callable[..., object], arguments: Arguments) -> str:
-        """Make the call. Return "" if it raises the expected ArgumentError, otherwise a line that says what it did."""
+        """Make the call. Return "" if it does what is expected, otherwise a line that says what it did."""
         try:
             call(**self.spoil(arguments))
         except kernel.ArgumentError as error:
-            said = error.name.startswith(self.argument) and self.allowed in error.allowed
-            return (
-                ""
-                if said and str(error) == f"{error.name} is {error.seen}; allowed: {error.allowed}"
-                else (f"{self.name}: raised {error}")
-            )
-        return f"{self.name}: accepted"
+            said = self.argument and error.name.startswith(self.argument) and self.allowed in error.allowed
+            said = said and str(error) == f"{error.name} is {error.seen}; allowed: {error.allowed}"
+            return "" if said else f"{self.name}: raised {error}"
+        return f"{self.name}: accepted" if self.argument else ""
 
 
 def bf16(*shape: int, device: str = "cpu") -> torch.Tensor:
@@ -450,8 +447,9 @@ def output_of_tokens(a: Arguments) -> kernel.Attention:
     return kernel.Attention(zeros(a, 4, 4, 512), torch.empty(4, 4, device=a["q"].device))
 
 
-#: Bad arguments of kernel.serving.sparse_attention; `sparse` has the valid ones.
+#: Bad arguments of kernel.serving.sparse_attention; `sparse` has the valid ones. No tokens are right.
 SPARSE = (
+    BadCall("no tokens", lambda a: {name: each if name == "kv" else each[:0] for name, each in a.items()}, ""),
     BadCall("rank of q", lambda a: a | {"q": a["q"][None]}, "q.shape", "[T, H, D]"),
     BadCall("kv not a tensor", lambda a: a | {"kv": 1.0}, "kv", "torch.Tensor [S, D]"),
     BadCall("columns of kv", lambda a: a | {"kv": zeros(a, 15, 576)}, "kv.shape", "[S, D] = (15, 512)"),

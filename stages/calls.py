@@ -124,9 +124,10 @@ def _serve(case: Case, served: Served, tensors: Tensors, out: kernel.Attention |
 def _cache(paged: Paged, tensors: Tensors, name: str) -> kernel.serving.IndexedCache | kernel.serving.TableCache:
     pages, page_scales = tensors[name], paged.layout.endswith("page_scales")
     if paged.window is not None:
-        lens = tensors[f"{name}_lens"]
+        pages = pages.view(torch.float8_e4m3fn) if pages.dtype == torch.uint8 else pages
         window = None if paged.window == math.inf else int(paged.window)
-        return kernel.serving.TableCache(pages, tensors[f"{name}_table"], lens, window, page_scales)
+        table, lens = tensors[f"{name}_table"], tensors[f"{name}_lens"]
+        return kernel.serving.TableCache(pages, table, lens, window, page_scales)
     return kernel.serving.IndexedCache(pages, tensors[f"{name}_indices"], tensors.get(f"{name}_lens"), page_scales)
 
 
