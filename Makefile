@@ -199,9 +199,10 @@ bench: $(READY) ## measure compiling, launching and a whole run, beside the goal
 test: $(READY) formatted ## run ruff and the tests of every package, in about 5 minutes of two cores
 	@$(PYTEST)
 
-# Without its cache mypy takes half a minute of one core, so the tests begin beside it.
+# Without its cache mypy takes half a minute of one core, so the tests begin beside it. One worker judges all milestones
+# by two more processes, so there are fewer workers.
 test-all: $(READY) formatted ## run ruff, mypy and all tests that CI runs: long ones, all milestones, packages to install
-	@$(PY) -m mypy & mypy=$$!; $(PYTEST) -m "long or not long"; tested=$$?; \
+	@$(PY) -m mypy & mypy=$$!; $(PYTEST) --maxprocesses=3 -m "long or not long"; tested=$$?; \
 	wait $$mypy || { echo "mypy failed: run make lint" >&2; exit 1; }; exit $$tested
 
 test-thorough: $(READY) ## run more inputs of the long tests, which test-all leaves out

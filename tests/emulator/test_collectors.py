@@ -231,7 +231,7 @@ def test_sequences_agree_with_a_model(drawn: list[Step], completion: str, seed: 
     agrees_with_a_model(drawn, completion, seed)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 @given(*DRAWN)
 @settings(max_examples=60)
 def test_more_sequences_agree_with_a_model(drawn: list[Step], completion: str, seed: int) -> None:

@@ -50,6 +50,7 @@ def test_an_empty_environment(tmp_path: Path) -> None:
     assert not [name for name in others if (site / name).exists()]
 
 
+@pytest.mark.thorough
 def test_a_kernel_project_beside_its_own_packages(installed: Path, tmp_path: Path) -> None:
     project = shutil.copytree(ROOT / "examples/own_repository", tmp_path / "project")
     both = ("--emulator-completion=lazy", "--emulator-completion=random")

@@ -126,7 +126,7 @@ def test_the_right_program_is_right(installed: Path, folder: Path) -> None:
     assert "o is as expected" in explained(installed, folder, "")
 
 
-@pytest.mark.parametrize("bug", [pytest.param(bug, id=bug.name, marks=tier(bug in BUGS[:2])) for bug in BUGS])
+@pytest.mark.parametrize("bug", [pytest.param(bug, id=bug.name, marks=tier(bug in BUGS[:1])) for bug in BUGS])
 def test_the_report_locates_it(installed: Path, folder: Path, bug: Bug) -> None:
     said = explained(installed, folder, bug.name)
     assert re.search(bug.says, said), said

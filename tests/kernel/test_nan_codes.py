@@ -47,14 +47,14 @@ def test_a_code_of_nan_gives_nan(layout: Quantised, heads: int) -> None:
 
 @pytest.mark.parametrize(
     "layout",
-    [pytest.param(each, marks=tier(False, type(each) in (V4, V41Fp4))) for each in LAYOUTS],
+    [pytest.param(each, marks=tier(False, type(each) is V41Fp4)) for each in LAYOUTS],
     ids=lambda layout: type(layout).__name__,
 )
 @pytest.mark.parametrize("heads", [64, 128])
 def test_a_code_of_nan_gives_nan_at_every_place_of_a_kv_tile(layout: Quantised, heads: int) -> None:
     """Each token lists the key with the code once, and another key at all other places.
 
-    The layouts with codes of 8 bits place them alike, so that one of them is tested in every run of CI.
+    The layouts with codes of 8 bits place them alike.
     """
     places = 128
     rows, _ = layout.every_code(KEYS)

@@ -18,12 +18,12 @@ ROOT = PROGRAM.parents[2]
 EVERY_RUN = [("D1.2", "hd=64 n=580 splits=2 peak=128")]
 LONG = [
     ("D6g", "hd=512 B=2 T=2 H=8 v41 20x64 table W=128 lens=300,1 + v41_fp4 5x69 top 133 empty=inf sink"),
-    ("D2", "hd=64 n=580 B=3 T=3 H=64 growing sms=2"),
-    ("D6d", "hd=512 B=3 T=2 H=16 v4 20x64 table W=128 gap=128 lens=300,1,129 empty=inf maxima"),
     ("D6e", "hd=576 B=2 T=2 H=64 v32 4x61 top 133 gap=16 lens=0,133,5,64 empty=inf sink sms=2"),
 ]
 #: Head dim 256 takes the path of 64.
 THOROUGH = [
+    ("D2", "hd=64 n=580 B=3 T=3 H=64 growing sms=2"),
+    ("D6d", "hd=512 B=3 T=2 H=16 v4 20x64 table W=128 gap=128 lens=300,1,129 empty=inf maxima"),
     ("D1.4", "hd=512 n=256 H=70 scale=0.3"),
     ("D5c", "hd=64 n=170 B=4 T=2 H=64 V=K lens=150,3,0,0 W=128 top 150 sms=2"),
     ("D6e", "hd=576 B=3 H=64 bf16 4x64 top 133 gap=64 lens=133,0,5 maxima sink"),
@@ -74,7 +74,7 @@ def test_pins_hold_and_code_is_short_and_spills_nothing(cases: list[tuple[str, s
         assert 0 < instructions <= (WITH_CACHES if case[0].startswith("D6") else INSTRUCTIONS), (case, instructions)
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_maxima_of_rows_whose_logits_are_all_negative() -> None:
     """The integers of negative numbers are in the opposite order."""
     printed("-c", ALL_NEGATIVE)

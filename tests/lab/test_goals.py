@@ -51,7 +51,7 @@ def test_keys_of_576_columns_are_compared_with_the_bound_alone(monkeypatch: pyte
     assert list(found.values())[5:] == ["1.30", "", "", "", "bound"]
 
 
-@pytest.mark.long
+@pytest.mark.thorough
 def test_the_configuration_of_many_heads_is_another() -> None:
     shape = BY_NAME["serve-16h-b2-hca-bf16"]
     assert goals.time(shape).cycles < goals.time(shape, swapped=False).cycles

@@ -17,7 +17,6 @@ from lab.mutants import pool, sources
 from lab.mutants.operators import Mutant, mutants
 from lab.mutants.results import equivalents
 from lab.mutants.sources import FILES, generated, original
-from tests.tiers import shortened
 
 SOURCE = '''"""Doc."""
 
@@ -103,7 +102,8 @@ def test_a_result_lasts_until_its_own_function_changes(monkeypatch: pytest.Monke
     assert [place for place, x, y in zip(places, before, after, strict=True) if x != y] == ["Warp.end"]
 
 
-@pytest.mark.parametrize("chip", shortened(0, FILES, in_ci=1))
+@pytest.mark.thorough
+@pytest.mark.parametrize("chip", FILES)
 def test_every_mutant_of_the_kernel_is_a_program_and_has_an_id_of_its_own(chip: str) -> None:
     found = generated(chip=chip)
     assert len(found) >= 400 and len({each.id for each in found}) == len(found)

@@ -20,7 +20,6 @@ from stages.error_model import ROUNDS, TRUNCATES, ErrorModel, TensorCore, energy
 from stages.expected import Masks, reference, seen
 from stages.inputs import draw
 from stages.tolerances import pins
-from tests.tiers import shortened
 
 BOUNDS = pins("D0")
 PAGE = (Path(__file__).parents[2] / "docs/explanation/error-model.md").read_text()
@@ -85,18 +84,18 @@ def test_right_kernels_are_within_the_bounds() -> None:
         assert not outside(figures(case, kernel, seed)), f"{case} {kernel} seed={seed}"
 
 
-@pytest.mark.parametrize("count", shortened(0, [1_000, 10_000], in_ci=1))
-def test_many_right_kernels_are_within_the_bounds(count: int) -> None:
+@pytest.mark.thorough
+def test_many_right_kernels_are_within_the_bounds() -> None:
     """No figure is outside, and the figures lie where the model says."""
     worst: dict[str, float] = {}
-    for case, kernel, seed in draws(count):
+    for case, kernel, seed in draws(10_000):
         found = figures(case, kernel, seed)
         assert not outside(found), f"{case} {kernel} seed={seed}"
         worst |= {name: max(worst.get(name, 0.0), abs(value)) for name, value in found.items()}
     assert 4.0 < worst["O.z"] < 7.5 and worst["lse.limit"] < 0.7 and worst["U.z_factor"] < 6.0
     for name, of_o, of_u in re.findall(r"^\| `(z\w*)` \| ([\d.]+) \| ([\d.]+) \| [\d.]+ \|$", PAGE, re.MULTILINE):
         for most, known in ((float(of_o), worst[f"O.{name}"]), (float(of_u), worst[f"U.{name}"])):
-            assert known <= most + 0.01 and (count < 10_000 or known >= most - 0.01)
+            assert most - 0.01 <= known <= most + 0.01
 
 
 def test_the_bounds_of_the_page_are_those_of_the_milestones() -> None:
