@@ -196,7 +196,7 @@ bench: $(READY) ## measure compiling, launching and a whole run, beside the goal
 	@$(PY) -m lab.host_time
 	@$(PY) -m lab.emulator
 
-test: $(READY) formatted ## run ruff and the tests of every package, in about 5 minutes of two cores
+test: $(READY) formatted ## run ruff and the tests of every package, in about 6 minutes of two cores
 	@$(PYTEST)
 
 # Without its cache mypy takes half a minute of one core, so the tests begin beside it. One worker judges all milestones
