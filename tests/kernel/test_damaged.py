@@ -67,7 +67,7 @@ COLLECTORS = {
 
 
 @pytest.mark.long  # tests/emulator/test_collectors.py has it for small programs
-@pytest.mark.parametrize("mode", shortened(1, MODES, in_ci=1))
+@pytest.mark.parametrize("mode", shortened(0, MODES, in_ci=1))
 @pytest.mark.parametrize("damage", COLLECTORS)
 def test_a_collector_buffer_without_the_right_part_of_p(
     damage: str, mode: Completion, monkeypatch: pytest.MonkeyPatch
