@@ -2,7 +2,7 @@
 
 A supervisor, which imports nothing that it judges with, reads there which cases a record must have. The first table has
 the milestone that each one needs. The last two have cases of head dim 64 that the gate takes from other milestones:
-those of each run, and lists of which it draws one. `python -m stages.listing` writes the file.
+those of each run, and lists of which it draws one or more. `python -m stages.listing` writes the file.
 
 Compiling a configuration takes 2 CPU seconds, a further case of it 0.1. So a list has the cases of a configuration, and
 each run has all cases of D1.1's and of those of OTHERS. The configurations are a B200's: a process that judges has no

@@ -318,7 +318,8 @@ class Driver:
         judged = acceptance.judged_on(self.repository, about.commit, about.target).items()
         here = frozenset((*(name for name, (_, same) in judged if same), *about.milestones, GATE.id))
         listed = self.repository.git("show", f"{about.commit}:stages/cases.toml")
-        return Planner(about.milestones, entry.run, host.python, self.limits, accepted, here, listed)
+        cores = host.target.at_once
+        return Planner(about.milestones, entry.run, host.python, self.limits, accepted, here, listed, cores)
 
     def _job(self, entry: Entry, host: Host, phases: Plan, lock: str) -> Job:
         return Job(

@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.client.host import Host
 from harness.client.plan import Planner
 from harness.client.watch import Died, Progress
-from harness.host.job import Job, Step
+from harness.host.job import Job
 from harness.host.journal import one_line
 from harness.host.ruling import RULING_NAME, Ruling, RulingError, decode
 from harness.host.verdict import Verdict
@@ -57,7 +57,8 @@ def share_out(job: Job, planner: Planner, target: Target) -> list[Job]:
     rest = [milestone for milestone in planner.milestones if milestone != GATE.id]
     rest.sort(key=lambda milestone: _cycles(milestone, target.arch), reverse=True)
     others = (_part(job, planner, milestone, target) for milestone in rest)
-    waiting = (replace(each, steps=_after_gate(each), lock="cores", slots=gate.slots) for each in others)
+    stages = ((each, [step for step in each.steps if step.record != "gate"]) for each in others)
+    waiting = (replace(each, steps=steps, lock="cores", slots=gate.slots) for each, steps in stages)
     return [gate, *(replace(each, after=gate.run, turn=turn) for turn, each in enumerate(waiting))]
 
 
@@ -69,10 +70,6 @@ def _cycles(milestone: str, arch: str) -> float:
     file = FOLDER / ("cycles.h200.toml" if arch.startswith("sm_90") else "cycles.toml")
     pinned = tomllib.loads(file.read_text()) if file.exists() else {}
     return float(pinned.get(milestone, [math.inf])[0])
-
-
-def _after_gate(job: Job) -> list[Step]:
-    return [step for step in job.steps if step.record != "gate"]
 
 
 def share_out_seeds(job: Job, planner: Planner, target: Target, seeds: Sequence[int]) -> list[Job]:

@@ -6,6 +6,7 @@ import secrets
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from harness.host.job import Step
 from remote.device import DEVICES
@@ -37,7 +38,7 @@ class Planner:
     """Plans the runs of `milestones` with the id `run` and a target's interpreter `python`.
 
     accepted: milestones that were accepted before. judged: those that were judged on this tree, or will be in this run.
-    listed: the text of the commit's stages/cases.toml.
+    listed: the text of the commit's stages/cases.toml. processors: of the target, if it is this machine.
     """
 
     milestones: Sequence[str]
@@ -47,6 +48,7 @@ class Planner:
     accepted: Sequence[str] = ()
     judged: frozenset[str] = frozenset()
     listed: str = ""
+    processors: int = 1
 
     def judging(self, target: str, device: str) -> Plan:
         """Return the phases of a verdict, gate first. Each of several milestones has its own folder of results."""
@@ -78,7 +80,7 @@ class Planner:
 
     def _milestone_steps(self, name: str, milestone: str, record: str, target: str, device: str) -> list[Step]:
         """Return the phases of one milestone: the candidate's Python is recorded, a sample of it again, then judged."""
-        beside = self._beside(milestone)
+        beside = self._beside(milestone, device)
         also = ["--beside", *beside] if beside else []
         arguments = [milestone, "--device", device, "--target", target, *also, "--out", self._out(record)]
         gate = name == "gate"
@@ -111,19 +113,20 @@ class Planner:
         )
         return [recorded, repeated, judged]
 
-    def _beside(self, milestone: str) -> list[str]:
+    def _beside(self, milestone: str, device: str) -> list[str]:
         """Return the milestones of which a run of this one launches cases too.
 
-        The gate has cases of all that were accepted before, and those of a further configuration, drawn for each run.
-        Others have those of the ones that they build on.
+        The gate has cases of all that were accepted before, and those of as many drawn configurations as the processors
+        compile in 10 s; a GPU's host is taken to have many. Others have those of the ones that they build on.
         """
         wanted = self.accepted if milestone == GATE.id else find(milestone).prerequisites()
         others = [each for each in wanted if each not in self.judged]
         if milestone != GATE.id:
             return others
         groups = tomllib.loads(self.listed).get(f"{GATE.id} drawn", {}).values()
-        left = [[name for name in group if name.split()[0] in others] for group in groups]
-        return [*others, *secrets.choice([group for group in left if group] or [[]])]
+        left = [some for group in groups if (some := [name for name in group if name.split()[0] in others])]
+        most = len(left) if device == "cuda" else max(1, 3 * self.processors - 5)
+        return [*others, *chain(*secrets.SystemRandom().sample(left, min(most, len(left))))]
 
     def _compile(self, milestone: str) -> Step:
         record = f"compile-{milestone}"

@@ -157,16 +157,28 @@ def test_a_run_judges_cases_of_all_that_its_milestone_builds_on(judged, beside):
     assert " ".join(["--beside", *beside, "--out"]) in " ".join(steps["D1.5"].argv)
 
 
-def test_the_gate_draws_a_configuration_that_it_does_not_have_in_every_run():
+def test_the_gate_draws_configurations_that_it_does_not_have_in_every_run():
     """Its cases are of milestones that were accepted before, and not judged on this tree."""
     accepted = [each.id for each in CATALOG]
     planner = Planner(["D1.1"], "run", "python", TimeLimits(), accepted, frozenset(["D1.1", "D4"]), listing())
     others = [each for each in accepted if each not in ("D1.1", "D4")]
-    drawn = {tuple(planner._beside("D1.1")) for _ in range(50)}
+    drawn = {tuple(planner._beside("D1.1", "emulator")) for _ in range(50)}
     assert all(list(each[: len(others)]) == others for each in drawn)
     groups, named = {each[len(others) :] for each in drawn}, tomllib.loads(listing())["D1.1 drawn"].values()
     assert len(groups) > 1 and groups <= {tuple(e for e in each if not e.startswith("D4 ")) for each in named} - {()}
-    assert Planner(["D1.1"], "run", "python", TimeLimits(), [], frozenset(), listing())._beside("D1.1") == []
+    assert Planner(["D1.1"], "run", "python", TimeLimits(), [], frozenset(), listing())._beside("D1.1", "cuda") == []
+
+
+@pytest.mark.parametrize(
+    ("device", "processors", "wanted"),
+    [("emulator", 1, 1), ("emulator", 2, 1), ("emulator", 4, 7), ("emulator", 6, 12), ("cuda", 1, 12)],
+)
+def test_more_processors_have_time_for_more_configurations(device, processors, wanted):
+    accepted, groups = [each.id for each in CATALOG], tomllib.loads(listing())["D1.1 drawn"].values()
+    planner = Planner(["D1.1"], "run", "python", TimeLimits(), accepted, frozenset(), listing(), processors)
+    drawn = planner._beside("D1.1", device)[len(accepted) :]
+    assert len(groups) == 12 and sum(set(each) <= set(drawn) for each in groups) == wanted
+    assert len(drawn) == sum(len(each) for each in groups if set(each) <= set(drawn))
 
 
 def test_a_note_that_a_fetch_brought_vouches_for_nothing(used):
