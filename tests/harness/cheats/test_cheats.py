@@ -44,7 +44,7 @@ def replace_ptx():
     for path in glob.glob(out + "/recordings/*.ptx"):
         text = open(path).read()
         for pattern, new in {replacements}:
-            text, count = re.subn(pattern, new.replace("{{out}}", out), text)
+            text, count = re.subn(pattern, new, text)
             assert count
         old, name = os.path.basename(path)[:-4], hashlib.sha256(text.encode()).hexdigest()
         open(out + "/recordings/" + name + ".ptx", "w").write(text)
