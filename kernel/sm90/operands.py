@@ -73,10 +73,12 @@ class Fragments(LoopInvariant):
         return thread.make_fragment_A(thread.partition_shape_A((self.config.tile_m, columns)))
 
     def load_q(self, q: cute.Tensor, tile: cute.Tensor, index: Any) -> None:
-        """Load a consumer thread's part of columns of Q to registers."""
+        """Load a consumer thread's part of columns of Q to registers. Then TMA may overwrite it."""
         atom = cute.make_copy_atom(warp.LdMatrix8x8x16bOp(num_matrices=4), BFloat16)
         copy = cute.make_tiled_copy_A(atom, self.qk(in_registers=True)).get_slice(index)
         cute.copy(copy, copy.partition_S(tile), copy.retile(q))
+        # An arrival overtakes ldmatrix in flight, measured on an H200 where loads of other warps miss the TLB.
+        cute.arch.fence_view_async_shared()
         keep_before_fence(q)
 
     def k(self, slot: Any) -> cute.Tensor:
