@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from ..chip import BANK_BYTES, LANES, SHARED_BANKS
+from ..chip import LANES
 from ..engine.effects import Effect
+from ..machine.launch.statistics import WAVEFRONT_BYTES, passes, shape_of
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Operand, Reg, Special, Symbol
 
@@ -21,8 +22,6 @@ PASSES: Final = 4
 """The number of passes over a kernel, so that values reach the start of loops."""
 SECTOR_BYTES: Final = 32
 LINE_BYTES: Final = 128
-WIDEST: Final = 128
-"""Bytes that shared memory serves at once: lanes with wide accesses take turns."""
 
 
 @dataclass(frozen=True)
@@ -216,13 +215,18 @@ def _bitwise(kind: Kind, a: Values, b: Values) -> Values | None:
     return _sum(a, b) if kind is Kind.OR else None  # compilers write `or` where bits do not overlap
 
 
-def wavefronts(addresses: np.ndarray, size: int) -> int:
-    """Return the cycles that an access of `size` bytes per lane takes: each bank serves one word at a time."""
-    turns = max(size * len(addresses) // WIDEST, 1)
-    words = (addresses[:, None] + np.arange(0, max(size, BANK_BYTES), BANK_BYTES)) // BANK_BYTES
-    return sum(
-        int(np.bincount(np.unique(turn) % SHARED_BANKS, minlength=1).max()) for turn in np.array_split(words, turns)
-    )
+def wavefronts(addresses: np.ndarray, size: int, loads: bool = False) -> int:
+    """Return the cycles that an access of `size` bytes per lane takes: each bank serves one word at a time.
+
+    Two turns of wide loads are one if neighbours, at a distance of one lane or of two, load the same bytes. So half a
+    warp loads 16 bytes in a turn (GEMMs with tiles in shared memory on an H200: lab/ordinary.cu).
+    """
+
+    def joined(pair: np.ndarray) -> bool:
+        return loads and any((pair == pair[np.arange(len(pair)) ^ distance]).all() for distance in (1, 2))
+
+    pairs = np.array_split(addresses, max(size * len(addresses) // (2 * WAVEFRONT_BYTES), 1))
+    return sum(passes(*shape_of(np.unique(pair) if joined(pair) else pair, size))[0] for pair in pairs)
 
 
 def lines(addresses: np.ndarray, size: int) -> int:

@@ -37,8 +37,8 @@ OWN_SPACES: Final = frozenset({"local", "param", "const"})
 OTHER_SPACES: Final = ("shared", *OWN_SPACES)
 """The state spaces other than global memory."""
 BITS_A_TEST: Final = 8
-MERGED: Final = 4
-"""The maximum number of adjacent loads that become one (ptxas 13.0: four 16-bit loads become LDS.64)."""
+BYTES_A_TURN: Final = 8
+"""The bytes of adjacent loads that become one: of four words, too, but LDS.128 takes two turns (see `wavefronts`)."""
 MOST_OPERANDS: Final = 3
 """The maximum operands of max and min."""
 ISSUE, FMA, ALU, MUFU, LSU, WARP_MMA, TMEM = range(7)
@@ -180,24 +180,22 @@ class Folding:
         return uses[0] if len(uses) == 1 and id(uses[0]) not in self._passed else None
 
     def vector(self, effect: Effect) -> Reg | None:
-        """Return the register of the first of up to four adjacent loads of shared memory that ptxas makes one.
+        """Return the register of the first of adjacent loads of shared memory that take one turn.
 
-        It does so if it can prove the alignment; here, if all lanes load the same bytes. Stores and barriers between
-        the loads prevent it. None for the first load and for anything else.
+        ptxas makes them one if it can prove the alignment; here, if all lanes load the same bytes. Stores and barriers
+        between them prevent it. None for the first load and for anything else.
         """
         instr = effect.instr
         if instr.kind is Kind.STORE or instr.kind.is_barrier:
             self._vectors = {}
         if instr.kind is not Kind.LOAD or instr.guard or len(effect.writes) != 1 or not _is_shared(instr, self._lanes):
             return None
-        count, width = _shape(instr)
-        address = instr.operands[1]
+        (count, width), address = _shape(instr), instr.operands[1]
         if count > 1 or not isinstance(address, Address) or "volatile" in instr.modifiers:
             return None
-        lanes = self._lanes.of(address)
-        if lanes is None or lanes.any():
+        if (lanes := self._lanes.of(address)) is None or lanes.any():
             return None
-        first = self._vectors.setdefault((address.base, address.offset // (MERGED * width), width), effect.writes[0])
+        first = self._vectors.setdefault((address.base, address.offset // BYTES_A_TURN, width), effect.writes[0])
         return None if first == effect.writes[0] else first
 
     def costs(self, effect: Effect, operation: bool) -> Sequence[tuple[int, float, float]]:
@@ -425,7 +423,7 @@ def _memory_cost(effect: Effect, chip: Chip, lanes: LaneAddresses, load: Load | 
         if instr.kind in MATRIX_ACCESSES:
             cycles = float(wavefronts(addresses[: MATRIX_ROWS * count], MATRIX_ROW_BYTES))
         else:
-            cycles = float(wavefronts(addresses, count * width))
+            cycles = float(wavefronts(addresses, count * width, instr.kind is Kind.LOAD))
     updates = near and not peer and instr.kind.is_read_modify_write
     if updates and (addresses := lanes.of_lines(addressed)) is not None:
         cycles, loop = of_shared(chip, instr, addresses)

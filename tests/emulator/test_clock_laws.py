@@ -350,6 +350,19 @@ def test_bank_conflicts_cost_what_they_take(stride: int, ways: int, kind: str) -
     assert taken == pytest.approx(64 * ways, abs=B200.shared_latency + 35)
 
 
+@pytest.mark.parametrize(("lanes", "turns"), [(1, 4), (2, 2), (16, 2), (32, 2)])
+def test_lanes_that_load_the_same_16_bytes_take_half_of_the_turns(lanes: int, turns: int) -> None:
+    """Also in four loads of a word, which ptxas makes one if all lanes load the same."""
+    address = f"mov.u32 %r1, %tid.x; shr.u32 %r4, %r1, {lanes.bit_length() - 1}; mov.b32 %r3, pool;"
+    address = f".shared .align 128 .b8 pool[2048]; {address} mad.lo.u32 %r2, %r4, 16, %r3;"
+    wide = [f"ld.shared.v2.u64 {{%d{2 * i % 8}, %d{2 * i % 8 + 1}}}, [%r2+{16 * i}];" for i in range(64)]
+    words = [f"ld.shared.u32 %r{10 + i % 16}, [%r3+{4 * i}];" for i in range(256)]
+    for loads in (wide, words)[: 1 + (lanes == 32)]:
+        text = bench.entry("u32 count", f"{address} {''.join(loads)} ret;")
+        taken = bench.end(bench.cycles(text, [1], threads=32))
+        assert taken == pytest.approx(64 * turns, abs=B200.shared_latency + 35)
+
+
 @pytest.mark.parametrize(
     ("shape", "types", "cycles"), [("m16n8k16", "f32.bf16.bf16.f32", 8), ("m16n8k32", "s32.s8.s8.s32", 8)]
 )
