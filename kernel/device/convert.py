@@ -72,6 +72,7 @@ class ConvertingWarp(GatherWarp):
     copies_others = False  # columns in bf16 are copied to shared memory, not through registers
     packs_scales = False  # a lane keeps no scales of columns that other lanes of its key convert
     ahead: int | None = None  # chunks that are loaded ahead; None: all of a tile's
+    loops = False  # over the halves of a key, all codes: half the code to fetch, if all or a half is loaded ahead
 
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
         """Bind warp `warp` of a ring to a row tile. The warps of a group are consecutive."""
@@ -167,25 +168,52 @@ class ConvertingWarp(GatherWarp):
         tiles, start = self.listed.of_tile(i) if self.cta.config.one_layout else self.listed.alone(part.cache)
         keys = [Key(self, part, tiles, entry - start, index) for entry, index in listed]
         # 2. Convert slice after slice as they become free, and signal the MMA warp.
-        per_slice = self.ring.box[1] // CHUNK
-        for n in cutlass.range_constexpr(len(part.chunks) // per_slice):
-            chunks = part.chunks[n * per_slice : (n + 1) * per_slice]
-            slot = wait_empty(self.cta, self.ring, self.slice_number(n), number)
-            self.begin_slice(n, chunks, keys, slot, number)
-            first = self.slot(slot).iterator.toint() + self.first_column
-            for c in cutlass.range_constexpr(per_slice):
-                if cutlass.const_expr(keys[0].holds(chunks[c])):
-                    columns = columns_of(keys, chunks[c])
-                    for step in cutlass.range_constexpr(self.steps):
-                        self.write(first, self.row_offset(c, step), columns[step])
-                    self.store_chunk(n, c, columns, number)
-            if cutlass.const_expr(self.ahead is not None):
-                for key in keys:
-                    key.load([chunk + self.ahead for chunk in chunks])
-            self.publish_slice(n, keys, slot, number)
+        count = len(part.chunks) * CHUNK // self.ring.box[1]
+        if cutlass.const_expr(self.loops):
+            for half in cutlass.range(2, unroll=1):
+                for n in cutlass.range_constexpr(count // 2):
+                    self.convert_slice(part, n, keys, number, half)
+        else:
+            for n in cutlass.range_constexpr(count):
+                self.convert_slice(part, n, keys, number)
         # 3. Then the rotary columns, which are read last.
         if cutlass.const_expr(len(part.chunks) * CHUNK > self.cta.config.head_dim):
             self.load_rope(keys, number)
+
+    @cute.jit
+    def convert_slice(
+        self,
+        part: cutlass.Constexpr[Part],
+        n: cutlass.Constexpr[int],
+        keys: list[Key],
+        number: Int32,
+        half: Int32 | None = None,
+    ) -> None:
+        """Convert slice `n` of this warp's keys, in a loop that of the half."""
+        per_slice = self.ring.box[1] // CHUNK
+        chunks = part.chunks[n * per_slice : (n + 1) * per_slice]
+        for key in keys:
+            key.half = half
+        slice_ = self.slice_number(n) if half is None else half * (self.cta.config.slices // 2) + n
+        slot = wait_empty(self.cta, self.ring, slice_, number)
+        self.begin_slice(n, chunks, keys, slot, number)
+        first = self.slot(slot).iterator.toint() + self.first_column
+        for c in cutlass.range_constexpr(per_slice):
+            if cutlass.const_expr(keys[0].holds(chunks[c])):
+                columns = columns_of(keys, chunks[c])
+                for step in cutlass.range_constexpr(self.steps):
+                    self.write(first, self.row_offset(c, step), columns[step])
+                self.store_chunk(n, c, columns, number)
+        if cutlass.const_expr(self.ahead is None):
+            for key in keys:
+                key.move_codes(chunks)
+        elif cutlass.const_expr(half is None):  # noqa: SIM114  the next branch is the device's
+            for key in keys:
+                key.load([chunk + self.ahead for chunk in chunks])
+        elif half == 0:
+            for key in keys:
+                key.load([chunk + self.ahead for chunk in chunks])
+        self.publish_slice(n, keys, slot, number)
 
     def slice_number(self, n: int) -> Any:
         """Return the number of the slice that the warp converts as its `n`-th of a KV tile."""
@@ -284,6 +312,7 @@ class Key(LoopInvariant):
         self.marks = cute.make_rmem_tensor(1, Int32)
         self.marks[0] = Int32(0)
         self.codes: dict[int, cute.Tensor] = {}
+        self.half: Int32 | None = None  # that the warp's loop converts; chunks are numbered within it
         self.copies_others = warp.copies_others
         self.others: list[cute.Tensor] = []
         self.load(part.chunks[: warp.ahead])
@@ -294,10 +323,19 @@ class Key(LoopInvariant):
         for chunk in (each for each in chunks if each in self.chunks and self.holds(each)):
             if self.is_coded(chunk):
                 address = self.first + Int64(chunk * CHUNK * bits // 8)
-                self.codes[chunk] = loaded(address, CODES * bits // 8 // WORD_BYTES)
+                codes = loaded(address, CODES * bits // 8 // WORD_BYTES)
+                if self.half is None:
+                    self.codes[chunk] = codes
+                else:
+                    self.codes[chunk - len(self.codes)].store(codes.load())
             else:
                 first = self.first + Int64(self.layout.others_offset + self.unit * CODES * (BF16_BYTES - bits // 8))
                 self.others = [self.or_zeros(loaded(first + Int64(j * VECTOR_BYTES), WORDS)) for j in range(VECTORS)]
+
+    def move_codes(self, chunks: Iterable[int]) -> None:
+        """Move the codes of the second half to the registers of the first half's, in a loop over both."""
+        for chunk in chunks if self.half is not None else ():
+            self.codes[chunk].store(self.codes[chunk + len(self.codes) // 2].load())
 
     def is_coded(self, chunk: int) -> bool:
         """Return whether a chunk's columns are codes."""
@@ -369,7 +407,8 @@ class Key(LoopInvariant):
         if self.layout.code == "e4m3" and self.finds_nan:
             for w in range(cute.size(codes)):
                 self.marks[0] = marked(self.marks[0], codes[w])
-        if (chunk + 1) * CHUNK == self.layout.code_columns and self.finds_nan:
+        last = self.layout.code_columns // CHUNK // (1 if self.half is None else 2) - 1
+        if chunk == last and self.finds_nan:
             nan = self.exists & (self.marks[0] & TOP_BITS != 0)
             factor = cutlass.select_(nan, Int32(NANS), factor)
         converted = scaled_e4m3 if self.layout.code == "e4m3" else scaled_e2m1
@@ -381,7 +420,7 @@ class Key(LoopInvariant):
 
     def rounded_columns(self, chunk: int) -> list[cute.Tensor]:
         """Return the lane's 16 columns of a chunk, multiplied by a scale in fp32, as two vectors of bf16."""
-        scale = Int32(self.scales[self.place_of_scale(chunk)[0]]).bitcast(Float32)
+        scale = Int32(self.scales_at(self.place_of_scale(chunk)[0])).bitcast(Float32)
         words = cute.recast_tensor(rounded_products(self.codes[chunk], scale, self.exists), Int32)
         return [cute.logical_divide(words, cute.make_layout(WORDS))[None, j] for j in range(VECTORS)]
 
@@ -389,18 +428,24 @@ class Key(LoopInvariant):
         """Return the factor of the lane's codes of a chunk, a pair of bf16: the scale, for e4m3 codes times 2^120."""
         if self.layout.scale == "e4m3":
             word, byte = self.place_of_scale(chunk)
-            scale = permuted(self.scales[word], byte * 0x1111)
+            scale = permuted(self.scales_at(word), byte * 0x1111)
             if self.finds_nan:
                 self.marks[0] = marked(self.marks[0], scale)
             return bf16_of_e4m3(scale)
         if self.layout.scale == "fp32":
-            scale = self.scales[self.place_of_scale(chunk)[0]]
+            scale = self.scales_at(self.place_of_scale(chunk)[0])
             return permuted(cutlass.select_(scale == 0, scale, scale + FP32_UNIT), 0x3232)
         word, byte = self.place_of_scale(chunk)
-        scales = self.scales[word]
+        scales = self.scales_at(word)
         if self.layout.scale == "ue8m0":
             scales = cutlass.select_(self.large, Int32(UE8M0_ONES), scales)
         return normal_ue8m0(scales, 0x4040 + byte * 0x0101)
+
+    def scales_at(self, word: int) -> Int32:
+        """Return a word of the scales, in a loop of those of the half."""
+        if self.half is None:
+            return self.scales[word]
+        return cutlass.select_(self.half == 0, *self.scales[word :: len(self.scales) // 2])
 
     def place_of_scale(self, chunk: int) -> tuple[int, Any]:
         """Return the numbers of the word, and of a byte in it, with the scale of the lane's codes of a chunk.
@@ -447,7 +492,7 @@ def scale_large(keys: list[Key], chunk: int, columns: list[list[cute.Tensor]]) -
         if large:
             for key, vectors in zip(keys, columns, strict=True):
                 word, byte = key.place_of_scale(chunk)
-                scale = bf16x2_of(permuted(key.scales[word], byte))
+                scale = bf16x2_of(permuted(key.scales_at(word), byte))
                 scale = cutlass.select_(key.large, scale, Int32(ONES))
                 for vector in vectors:
                     for w in cutlass.range_constexpr(WORDS):

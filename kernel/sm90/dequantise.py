@@ -26,6 +26,7 @@ class LeanWarp(KeysWarp):
         """Bind warp `warp` of a ring to a row tile. With four chunks ahead V4 is slower, and with split keys spills."""
         super().__init__(cta, ring, warp)
         self.packs_scales, self.ahead = True, 3 if cta.config.one_layout and not cta.config.rope_dim else 4
+        self.loops = self.ahead == 4
 
     def publish_slice(self, slice_: int, keys: list[Key], slot: Int32, number: Int32) -> None:
         """Signal the consumers, which execute the proxy fence: here it would wait for loads. Copies arrive alone."""
@@ -53,7 +54,9 @@ class SharingWarp(ConvertingWarp):
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
         """Bind warp `warp` of a ring to a row tile. A group's warps of the second CTA follow those of the first."""
         ctas, self.turns = cta.config.loading_ctas, cta.config.producers
-        self.prefetches, self.packs_scales, self.ahead = self.turns == 1, self.turns > 1, 4 if self.turns > 1 else None
+        self.prefetches, self.ahead = self.turns == 1, 4 if self.turns > 1 else None
+        self.loops = self.turns == 1 and (cta.config.rope_dim > 0 or not cta.config.one_layout)
+        self.packs_scales = self.turns > 1 or self.loops
         group, rank = len(ring.warps) // self.turns, cute.arch.block_idx_in_cluster() % ctas
         super().__init__(cta, ring, (warp // group * ctas + rank) * group + warp % group)
 
