@@ -35,7 +35,7 @@ THOROUGH = [
     ),
     (
         "D6f",
-        "hd=512 B=2 v4 4x64 top 128 lens=128,0 + v4 150x2 top 290 gap=48 lens=290,0 empty=inf splits=4",
+        "hd=512 B=2 T=2 v4 4x64 top 128 lens=128,0 + v4 150x2 top 290 gap=48 lens=290,0 empty=inf splits=8",
     ),
     ("D6e", "hd=576 B=2 T=2 H=64 bf16 6x192 table W=inf lens=500,70 splits=4 peak=32"),
     ("D6g", "hd=512 B=2 v41_page_scales 2x64 top 128 + v41_fp4_page_scales 3x64 top 133 maxima sms=2"),
