@@ -304,11 +304,13 @@ class Warp(Issuer):
         self.stores.release()
 
     def complete_used_loads(self, instr: Instr) -> None:
-        """Complete the tensor-memory loads whose registers were used before a release or store at `instr`.
+        """Complete the tensor-memory loads whose registers were used before a release or store at `instr`, and note it.
 
         Loads between them whose registers nothing uses are complete too.
         """
         loads, launch = self.loads, self.cta.launch
+        if launch.reads_in_flight:
+            self.releases.append((self.time, instr))
         if not loads.issued or launch.enforces(Leniency.TCGEN05_FENCE):
             return
         done = 0

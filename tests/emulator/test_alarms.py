@@ -140,8 +140,9 @@ def test_the_word_that_tcgen05_alloc_wrote_is_overwritten_by_a_copy(completion: 
     body = OVERWRITTEN.replace("SYNC", "bar.sync 0;")
     fenced = body.replace("FENCE", "fence.proxy.async.shared::cta;")
     assert not findings(fenced, out, given, completion=completion, level=Level.FORMAL)
-    (fault,) = findings(body.replace("FENCE", ""), out, given, completion=completion)
+    fault, in_flight = findings(body.replace("FENCE", ""), out, given, completion=completion)
     assert type(fault) is MissingProxyFence and fault.level == Level.FORMAL and "tcgen05.alloc" in str(fault)
+    assert type(in_flight) is MissingProxyFence and in_flight.level == Level.FORMAL and "ld.shared" in str(in_flight)
     assert out.tolist() == given.tolist()
     with pytest.raises(DataRace) as caught:
         body = OVERWRITTEN.replace("FENCE", "fence.proxy.async.shared::cta;").replace("SYNC", "")

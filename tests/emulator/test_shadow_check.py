@@ -63,11 +63,12 @@ def _any_cells(rng: random.Random) -> Cells:
 class _Warp:
     cta: Any
     time: int = 0
+    releases: tuple[()] = ()
 
 
 def _warps() -> list[Any]:
     """Return a warp for each component, in two CTAs."""
-    launch = SimpleNamespace(result_used=lambda _: True)
+    launch = SimpleNamespace(result_used=lambda _: True, reads_in_flight={})
     ctas = [SimpleNamespace(cluster_id=0, launch=launch) for _ in range(2)]
     return [_Warp(ctas[component % 2]) for component in range(COMPONENTS)]
 
@@ -125,7 +126,7 @@ def test_a_copy_races_with_a_read_before_the_strong_write_that_it_replaces() -> 
 
 def test_several_reads_at_once_are_pending_each_by_its_own_number() -> None:
     shadow, blamed = _shadow()
-    clock, warp = Clock(COMPONENTS, block=COMPONENTS), SimpleNamespace(time=0)
+    clock, warp = Clock(COMPONENTS, block=COMPONENTS), _warps()[0]
     clock.v[:] = 1
     shadow.write(span(0, CELLS), Access(0, 1, False, None, warp, "a copy"), clock)  # type: ignore[arg-type]
     reads = [Access(1, 1, False, None, warp, f"step {i}", (1,)) for i in range(3)]  # type: ignore[arg-type]
@@ -137,7 +138,7 @@ def test_several_reads_at_once_are_pending_each_by_its_own_number() -> None:
 
 def test_cells_beyond_the_last_are_left_to_numpy() -> None:
     shadow, _ = _shadow()
-    me = Access(0, 1, False, None, SimpleNamespace(time=0), "a copy")  # type: ignore[arg-type]
+    me = Access(0, 1, False, None, _warps()[0], "a copy")  # type: ignore[arg-type]
     with pytest.raises(IndexError):
         shadow.write(pieces(np.array([CELLS]), 1), me, Clock(COMPONENTS, block=COMPONENTS))
 
@@ -153,7 +154,7 @@ def test_a_merge_records_what_compiled_stores_wrote(several: bool) -> None:
     """If the cells had more different writers than a list holds, it takes several passes."""
     history = History(COMPONENTS)
     shadow = Shadow(CELLS, history, lambda *_: None, by_lane=lambda *_: None)
-    warp: Any = SimpleNamespace(time=0)
+    warp: Any = _warps()[0]
     earlier = [Access(3, 1, True, None, warp, f"before {i}") for i in range(CELLS if several else 1)]  # type: ignore[arg-type]
     shadow.writer[:] = [history.record(earlier[cell % len(earlier)]) for cell in range(CELLS)]
     old, first = shadow.writer.tolist(), len(history.accesses)
@@ -178,7 +179,7 @@ def test_a_merge_records_what_compiled_stores_wrote(several: bool) -> None:
 
 def test_records_are_merged_before_a_read() -> None:
     shadow = Shadow(CELLS, History(COMPONENTS), lambda *_: None)
-    clock, warp = Clock(COMPONENTS, block=COMPONENTS), SimpleNamespace(time=0)
+    clock, warp = Clock(COMPONENTS, block=COMPONENTS), _warps()[0]
     clock.v[:] = 2
     merged: list[Any] = []
 

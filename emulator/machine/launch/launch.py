@@ -15,6 +15,7 @@ from typing import Any, Literal
 from ...chip import CTAS_AN_SM, LANES, MAX_CTAS_A_CLUSTER, MAX_THREADS_A_CTA, SHARED_BYTES_AN_SM, SMS, THREADS_AN_SM
 from ...errors import CooperativeLaunchTooLarge, EmulatorError, Fault, LaunchError, Level
 from ...leniency import Leniency
+from ...ptx.in_flight import reads_in_flight
 from ...ptx.syntax import Instr, Kernel, Operand, Reg, atoms
 from .globalmem import GlobalMemory
 from .source import SourcePlace, source_place
@@ -147,6 +148,15 @@ class Launch:
     def place(self, instr: Instr) -> int:
         """Return the index of an instruction in the kernel's list."""
         return self.kernel.places[instr.place]
+
+    @cached_property
+    def reads_in_flight(self) -> dict[Any, frozenset[Any]]:
+        """The reads that may be in flight at each arrival that has some, by place; see `ptx.in_flight`."""
+        known = self.kernel.analyses
+        if reads_in_flight not in known:
+            known[reads_in_flight] = reads_in_flight(self.kernel)
+        found: dict[Any, frozenset[Any]] = known[reads_in_flight]
+        return found
 
     def source_place(self, instr: Instr) -> SourcePlace | None:
         """Return the source location of an instruction, or None if the compiler gave none."""

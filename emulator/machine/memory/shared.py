@@ -18,7 +18,7 @@ from ..order.access import Access, Issuer, TaintedStore
 from ..order.cells import Cells, pieces, span
 from ..order.clocks import Clock
 from ..order.owner import CtaOwner
-from ..order.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
+from ..order.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow, distinct
 from ..reports.report import (
     report_conflict,
     report_lane_race,
@@ -91,6 +91,11 @@ class SharedMemory:
             self.cta.launch.registry[unwritten_cells(me.warp, me.instr.line)] = shadow, where
         rewrites = shadow.history.accesses[number] is not None and verb == "writes" and kind == "write"
         level = self._level_of_rewriting(me, clock, hit, number) if rewrites else Level.FAULT
+        other = shadow.history.accesses[number]
+        if kind == "read" and not me.generic and other is not None and other.seen_by(clock):
+            # As for a write over it: programs read the word of tcgen05.alloc, meet at bar.sync, and copy there.
+            writers = (shadow.history.accesses[each] for each in distinct(shadow.writer[where]))
+            level = Leniency.WORD_OF_ALLOC if all(each and each.what == ALLOC for each in writers) else level
         report_conflict(me, clock, verb, self._shown(where), shadow.history, number, kind, near, level, part)
 
     def taint_last_store(self, parts: Iterable[tuple[int, int, Fault]], width: int, size: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -68,6 +69,8 @@ class Issuer:
         """mbarriers whose initialisation is ordered before the warp, by such a fence or by its clock."""
         self.arrivals: list[int] = []
         """The warp's times just before each of its arrivals at named barriers."""
+        self.releases: list[tuple[int, Instr]] = []
+        """The warp's releases with its times, if the kernel has reads in flight at arrivals."""
         self.narrow_arrivals: list[tuple[int, Instr]] = []
         """Arrivals of scope .cta at mbarriers of other CTAs, each with the warp's time."""
         self.fenced: list[Clock | None] = [None] * (GPU + 1)
@@ -344,6 +347,20 @@ class Access:
         if any(part.instr is self.instr and part.warp is self.warp for part in parts):
             return None
         return next((writer for writer in writers if self.orders(writer, clock)), None)
+
+    def overtaken(self, clock: Clock) -> tuple[Access, Instr] | None:
+        """Return a read that this is or represents, with the last arrival that it was in flight at.
+
+        None unless this read is still in flight for the owner of `clock`, who is ordered after its issue.
+        """
+        for read in self.parts or (self,):
+            releases, known = read.warp.releases, read.warp.cta.launch.reads_in_flight
+            at = first = bisect_left(releases, read.time, key=itemgetter(0))
+            while at < len(releases) and read.instr.place in known.get(releases[at][1].place, ()):
+                at += 1
+            if at > first and (at == len(releases) or clock.at(read.component) < releases[at][0]):
+                return read, releases[at - 1][1]
+        return None
 
     def unordered_parts(self, earlier: Access, clock: Clock) -> Sequence[Access]:
         """Return the parts of `earlier` that are not ordered before this access, for the report."""

@@ -192,6 +192,8 @@ class Shadow:
         if cells.end > self.writer.size:
             return False
         me, history = accesses[0], self.history
+        if write and me.warp.cta.launch.reads_in_flight:
+            return False
         number = history.record_all(accesses)
         check = checks()[write]
         arguments = (
@@ -457,9 +459,11 @@ class Shadow:
                     self.blame(me, clock, "writes", cells, writers == number, self.history.record(late), "read")
         for number in read:
             other = accesses[number]
-            if other is not None and not me.orders(other, clock):
+            if other is None:
+                continue
+            if not me.orders(other, clock) or (not me.generic and other.overtaken(clock)):
                 self.blame(me, clock, "writes", cells, readers == number, number, "read")
-            elif other is not None and lanes is not None:
+            elif lanes is not None:
                 self._check_lanes(cells, readers, number, "read", me, clock, lanes)
         mine = self.history.record(me)
         # A weak write needs no parts: whatever races with a replaced access races with it too, or was reported.

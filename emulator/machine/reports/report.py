@@ -97,6 +97,16 @@ def _race(
             me.warp.cta.launch.report(beside)
         return False
     ordered = other.seen_by(clock)
+    if ordered and verb == "writes" and kind == "read" and not me.generic and (found := other.overtaken(clock)):
+        read, arrival = found
+        what = (
+            f"{me.what} writes {cells}, which {read.what} of {read.warp} may still be reading: nothing uses its values "
+            f"before {arrival.opcode}, which does not wait for them"
+        )
+        missing = f"fence.proxy.async, or a use of the values, between PTX lines {read.instr.line} and {arrival.line}"
+        lines = (*_party(read, kind), ("released at", place(arrival, read.warp)), ("missing", missing))
+        me.warp.cta.launch.report(MissingProxyFence(what, me.instr, me.warp, lines, level))
+        return False
     if ordered and not me.generic and other.generic and not other.seen_by(clock, me.visible):
         needed = "fence.proxy.async" + " (or .async.global)" * (me.visible == ASYNC_VISIBLE_OUTSIDE)
         fence = MissingProxyFence(
