@@ -11,6 +11,7 @@ from .engine.code import Code, Layout
 from .engine.effects import Effect, Find, effects
 from .engine.elected import Elections, Published
 from .engine.fetch import load_stores
+from .engine.in_flight import reads_in_flight
 from .engine.reach import Reaches, is_strong, retried, stored
 from .engine.registers import Liveness, varying
 from .engine.static_faults import StaticFault, early_uses, unfenced, unwritten
@@ -53,6 +54,7 @@ class Lowered:
             self.accesses = load_stores(self.effects, layout.fetcher, kernel.global_cell, elections.overwriting())
             self.reach = Reaches(flow, self.effects, self.accesses.stores, variables.values())
             self.retried = retried(flow, self.effects)
+            self.reads_in_flight = reads_in_flight(flow, self.effects)
             self._instructions = self._of_instructions(flow, liveness, published)
             self.code = Code(layout, self._instructions, self.accesses.steps)
 

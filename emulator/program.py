@@ -62,7 +62,9 @@ class Program:
 
         warps: of one CTA after another, equally many of each.
         """
-        x, y, z = warps[0].cta.launch.block
+        launch = warps[0].cta.launch
+        launch.reads_in_flight = self.lowered.reads_in_flight
+        x, y, z = launch.block
         files = RegisterFiles(len(warps), self._code.file_bytes, self._code.placement.lasting)
         for warp, file in zip(warps, files.of_warps, strict=True):
             warp.registers = file

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..chip import RESERVED_SHARED_BYTES
 from .kinds import KINDS, Kind
@@ -283,11 +283,6 @@ class Kernel:
     def places(self) -> dict[tuple[int, str, int], int]:
         """The index of each instruction by its place."""
         return {instr.place: i for i, instr in enumerate(self.instrs)}
-
-    @cached_property
-    def analyses(self) -> dict[Any, Any]:
-        """A cache of the results of analyses, by function."""
-        return {}
 
     @cached_property
     def sources(self) -> dict[int, object]:

@@ -15,7 +15,6 @@ from typing import Any, Literal
 from ...chip import CTAS_AN_SM, LANES, MAX_CTAS_A_CLUSTER, MAX_THREADS_A_CTA, SHARED_BYTES_AN_SM, SMS, THREADS_AN_SM
 from ...errors import CooperativeLaunchTooLarge, EmulatorError, Fault, LaunchError, Level
 from ...leniency import Leniency
-from ...ptx.in_flight import reads_in_flight
 from ...ptx.syntax import Instr, Kernel, Operand, Reg, atoms
 from .globalmem import GlobalMemory
 from .source import SourcePlace, source_place
@@ -96,6 +95,8 @@ class Launch:
         self.known: list[Fault] = []
         self.held: Fault | None = None
         """The first race between lanes of a warp. The launch goes on to see whether it is one across warps too."""
+        self.reads_in_flight: Mapping[Any, frozenset[Any]] = {}
+        """The reads that may be in flight at each arrival that has some, by place; see `engine.in_flight`."""
         self.registry: dict[Any, Any] = {}
         """Data kept for the whole launch by its users, such as decoded tensor maps."""
 
@@ -148,15 +149,6 @@ class Launch:
     def place(self, instr: Instr) -> int:
         """Return the index of an instruction in the kernel's list."""
         return self.kernel.places[instr.place]
-
-    @cached_property
-    def reads_in_flight(self) -> dict[Any, frozenset[Any]]:
-        """The reads that may be in flight at each arrival that has some, by place; see `ptx.in_flight`."""
-        known = self.kernel.analyses
-        if reads_in_flight not in known:
-            known[reads_in_flight] = reads_in_flight(self.kernel)
-        found: dict[Any, frozenset[Any]] = known[reads_in_flight]
-        return found
 
     def source_place(self, instr: Instr) -> SourcePlace | None:
         """Return the source location of an instruction, or None if the compiler gave none."""
