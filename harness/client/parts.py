@@ -54,12 +54,13 @@ def share_out(job: Job, planner: Planner, target: Target) -> list[Job]:
         return [_part(job, planner, milestone, target) for milestone in planner.milestones]
     name = GATE.id if GATE.id in planner.milestones else "gate"
     gate = replace(_part(job, planner, GATE.id, target, name), lock="cores", slots=target.at_once)
-    rest = [milestone for milestone in planner.milestones if milestone != GATE.id]
-    rest.sort(key=lambda milestone: _cycles(milestone, target.arch), reverse=True)
-    others = (_part(job, planner, milestone, target) for milestone in rest)
-    stages = ((each, [step for step in each.steps if step.record != "gate"]) for each in others)
-    waiting = (replace(each, steps=steps, lock="cores", slots=gate.slots) for each, steps in stages)
-    return [gate, *(replace(each, after=gate.run, turn=turn) for turn, each in enumerate(waiting))]
+    rest = (milestone for milestone in planner.milestones if milestone != GATE.id)
+    others = []
+    for turn, milestone in enumerate(sorted(rest, key=lambda each: _cycles(each, target.arch), reverse=True)):
+        part = _part(job, planner, milestone, target)
+        steps = [step for step in part.steps if step.record != "gate"]
+        others.append(replace(part, steps=steps, lock="cores", slots=gate.slots, after=gate.run, turn=turn))
+    return [gate, *others]
 
 
 def _cycles(milestone: str, arch: str) -> float:
