@@ -1,9 +1,9 @@
 """Reads of shared memory that are in flight at an arrival, which a bulk copy may overtake.
 
-Measured on an H200 where loads of other warps missed the TLB. After bar.sync, bar.arrive or an mbarrier.arrive of the
-CTA, up to all words that ldmatrix or ld.shared should have read before were of the bulk copy that came next. None was
-after an arrival of scope .cluster, or with a fence or a use of the values before the mbarrier.arrive, and none if
-st.shared or cp.async wrote.
+Measured on an H200 where loads of other warps missed the TLB (lab/reads_in_flight.cu). After bar.sync, bar.arrive or an
+mbarrier.arrive of the CTA, up to all words that ldmatrix or ld.shared should have read before were of the bulk copy
+that came next. None was after an arrival of scope .cluster, or with a fence or a use of the values before the arrival,
+and none if st.shared or cp.async wrote.
 """
 
 from __future__ import annotations
