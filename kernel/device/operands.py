@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import cutlass.cute as cute
-from cutlass import BFloat16, Int32, Int64, Uint8, select_
+from cutlass import BFloat16, Int32, Int64, Uint8
 from cutlass.cute.nvgpu import cpasync, tcgen05
 from cutlass.memory import SmemAllocator
 
@@ -162,12 +162,9 @@ def cache_arguments(config: DeviceConfig, args: Arguments, name: str, batch: Any
 
 
 def merged(tensor: cute.Tensor, first: int) -> cute.Tensor:
-    """`tensor` with modes `first` and `first` + 1 as one. They need a common stride, unless the mode has size 1."""
+    """`tensor` with modes `first` and `first` + 1 as one. They need a common stride, unless the first has size 1."""
     shape, stride = list(tensor.shape), list(tensor.stride)
-    (outer, inner), (outer_stride, inner_stride) = shape[first : first + 2], stride[first : first + 2]
-    if not isinstance(inner_stride, int):
-        inner_stride = select_(inner == 1, Int64(outer_stride), Int64(inner_stride))
-    shape[first : first + 2], stride[first : first + 2] = [outer * inner], [inner_stride]
+    shape[first : first + 2], stride[first : first + 2] = [shape[first] * shape[first + 1]], [stride[first + 1]]
     unit = tensor.iterator.alignment * 8 // tensor.element_type.width
     aligned = (each if isinstance(each, int) else cute.assume(Int64(each), divby=unit) for each in stride)
     return cute.make_tensor(tensor.iterator, cute.make_layout(tuple(shape), stride=tuple(aligned)))

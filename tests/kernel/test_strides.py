@@ -210,6 +210,15 @@ def test_strides_of_0(name: str) -> None:
         check_devices(name)  # the call has a plan now
 
 
+def test_strides_of_single_tokens_and_heads_do_not_count() -> None:
+    """The first two modes that the kernel merges then have size 1, and the stride of neither is one of rows."""
+    elements, (k, v) = torch.randn(2 * 72).bfloat16(), (torch.randn(2, 70, 64).bfloat16() for _ in range(2))
+    q = elements.as_strided((2, 1, 1, 64), (72, 5, 3, 1))
+    with emulator.emulate():
+        found, want = (kernel.fmha(each, k, v, splits=1) for each in (q, q.contiguous().clone()))
+    assert torch.equal(found.o, want.o) and torch.equal(found.lse, want.lse) and want.o.abs().sum() > 0
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_tensor_on_another_device_is_named(name: str) -> None:
     error, _ = launched(CALLS[name][0], drawn_plainly(name))
