@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import torch
 
 GUARD_PAGES = 1  # of poison before the first page and after the last
+Encoded = tuple[torch.Tensor, torch.Tensor]
+"""The bytes of keys, and what they mean in bf16."""
 
 
 @dataclass(frozen=True)
 class Bf16:
     """A key is head_dim bf16, one key after another."""
 
-    def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode(self, values: torch.Tensor, generator: torch.Generator) -> Encoded:
         """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim]."""
         keys = values.bfloat16()
         return keys.view(torch.uint8), keys
@@ -41,7 +43,7 @@ class PowersOfTwo:
     group: int  # columns of a scale
     largest = 448.0  # value of a code
 
-    def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode(self, values: torch.Tensor, generator: torch.Generator) -> Encoded:
         """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim].
 
         Scales are up to 8 times as large as they must be, so that some codes are subnormal.
@@ -52,9 +54,7 @@ class PowersOfTwo:
         codes = (groups / 2.0 ** exponents[..., None]).flatten(1).float().to(torch.float8_e4m3fn).view(torch.uint8)
         return self.meant(codes, (exponents + 127).to(torch.uint8), values[:, self.codes :].bfloat16())
 
-    def meant(
-        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def meant(self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor) -> Encoded:
         """Return the bytes of keys with these codes, scales and other columns, and what they mean in bf16."""
         raise NotImplementedError
 
@@ -63,7 +63,7 @@ class PowersOfTwo:
         factors = (2.0 ** (scales.double() - 127)).repeat_interleave(self.group, 1)
         return (codes.view(torch.float8_e4m3fn).double() * factors).bfloat16()
 
-    def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def every_code(self, keys: int) -> Encoded:
         """Return `keys` keys that have all finite codes, and all finite scales from 255 of them on.
 
         Codes of the largest scales are at most 1, so that the product is finite in bf16.
@@ -92,9 +92,7 @@ class V4(PowersOfTwo):
     codes, columns, group, key_bytes, scale_bytes = 448, 512, 64, 576, 8
     nan = 0xFF  # of a scale; as a code, and in both bytes of a bf16, too
 
-    def meant(
-        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def meant(self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor) -> Encoded:
         """Return the bytes of keys with these codes, scales [S, 7] and other columns, and what they mean in bf16."""
         padding = torch.full((len(codes), 1), self.nan, dtype=torch.uint8)
         rows = torch.cat([codes, others.contiguous().view(torch.uint8), scales, padding], 1)
@@ -130,9 +128,7 @@ class KeyAfterKey:
     largest: float  # value of a code
     nan = 0xFF  # in all bytes of codes, scales and bf16
 
-    def meant(
-        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def meant(self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor) -> Encoded:
         """Return the bytes of keys with these codes, scales and other columns, and what they mean in bf16."""
         raise NotImplementedError
 
@@ -159,7 +155,7 @@ class V32(KeyAfterKey):
     codes, columns, group, bytes = 512, 576, 128, 656
     largest = 448.0
 
-    def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode(self, values: torch.Tensor, generator: torch.Generator) -> Encoded:
         """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim].
 
         Scales are no powers of two, and up to 8 times as large as they must be.
@@ -170,9 +166,7 @@ class V32(KeyAfterKey):
         codes = (groups / scales[..., None]).flatten(1).float().to(torch.float8_e4m3fn).view(torch.uint8)
         return self.meant(codes, scales, values[:, self.codes :].bfloat16())
 
-    def meant(
-        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def meant(self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor) -> Encoded:
         """Return the bytes of keys with these codes, scales [S, 4] fp32 and other columns, and their meaning in bf16.
 
         The product of a code and its scale is rounded to fp32, then to bf16.
@@ -188,7 +182,7 @@ class V32(KeyAfterKey):
         scales = rows[:, self.codes : scales_end].contiguous().view(torch.float32)
         return rows[:, : self.codes], scales, rows[:, scales_end:].contiguous().view(torch.bfloat16)
 
-    def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def every_code(self, keys: int) -> Encoded:
         """Return `keys` keys that have all finite codes, and scales of both signs from 2^-126 to 2^119."""
         number = torch.arange(keys * 4).view(keys, 4)
         mantissas = 1 + number * 0.6180339887 % 1
@@ -208,9 +202,7 @@ class V41(PowersOfTwo, KeyAfterKey):
 
     codes, columns, group, bytes = 512, 512, 32, 528
 
-    def meant(
-        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def meant(self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor) -> Encoded:
         """Return the bytes of keys with these codes and scales [S, 16], and what they mean in bf16. others: [S, 0]."""
         return torch.cat([codes, scales], 1), self.product(codes, scales)
 
@@ -234,7 +226,7 @@ class V41Fp4(KeyAfterKey):
     largest = 6.0
     values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=torch.float64)  # of the codes without sign
 
-    def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode(self, values: torch.Tensor, generator: torch.Generator) -> Encoded:
         """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim].
 
         Scales are up to twice as large as they must be.
@@ -247,9 +239,7 @@ class V41Fp4(KeyAfterKey):
         codes = (nearest | (groups < 0).int() << 3).flatten(1).to(torch.uint8)
         return self.meant(codes, scales.view(torch.uint8), values[:, self.codes :].bfloat16())
 
-    def meant(
-        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def meant(self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor) -> Encoded:
         """Return the bytes of keys with these codes and scales [S, 32], and what they mean in bf16. others: [S, 0]."""
         factors = scales.view(torch.float8_e4m3fn).double().repeat_interleave(self.group, 1)
         signed = self.values[(codes & 7).long()] * (1 - 2 * (codes >> 3).double())
@@ -261,7 +251,7 @@ class V41Fp4(KeyAfterKey):
         codes = torch.stack([packed & 0xF, packed >> 4], 2).flatten(1)
         return codes, rows[:, self.codes // 2 :], rows[:, :0].view(torch.bfloat16)
 
-    def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def every_code(self, keys: int) -> Encoded:
         """Return `keys` keys that have all codes, each with all finite scales of both signs from 8 keys on."""
         scales = torch.arange(keys * 32).view(keys, 32) % 256
         codes = torch.arange(self.codes).repeat(keys, 1) % 16
@@ -279,14 +269,12 @@ class E4m3(KeyAfterKey):
     codes, columns, group, bytes = 512, 512, 512, 512
     largest = 448.0
 
-    def encode(self, values: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode(self, values: torch.Tensor, generator: torch.Generator) -> Encoded:
         """Return the bytes of keys [S, bytes] and what they mean [S, head_dim] bf16, for values [S, head_dim]."""
         codes = values.float().to(torch.float8_e4m3fn)
         return self.meant(codes.view(torch.uint8), values[:, :0], values[:, :0])
 
-    def meant(
-        self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def meant(self, codes: torch.Tensor, scales: torch.Tensor, others: torch.Tensor) -> Encoded:
         """Return the bytes of keys with these codes, and what they mean in bf16. scales, others: [S, 0]."""
         return codes, codes.view(torch.float8_e4m3fn).bfloat16()
 
@@ -294,7 +282,7 @@ class E4m3(KeyAfterKey):
         """Return codes of keys from their bytes, no scales, and no other columns."""
         return rows, rows[:, :0], rows[:, :0].view(torch.bfloat16)
 
-    def every_code(self, keys: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def every_code(self, keys: int) -> Encoded:
         """Return `keys` keys that have all finite codes."""
         codes = (torch.arange(self.codes) + 11 * torch.arange(keys)[:, None]) % 256
         codes = codes.where(codes & 0x7F != 0x7F, 0).to(torch.uint8)
