@@ -17,8 +17,8 @@ from harness.host.files import write_atomically
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 KEPT = Path(__file__).with_name("kept.csv" if CHIP == "b200" else f"kept.{CHIP}.csv")
 """Results that last: of mutants that are killed or compile to the same code, while their function stays as it is."""
-LASTING = ("killed", "same code")
-COLUMNS = ("id", "outcome", "how", "case", "function")
+LASTING = ("killed", "same code")  # a kept result is the second if it has no `how`
+COLUMNS = ("id", "how", "case", "function")
 
 
 class Result(msgspec.Struct):
@@ -59,8 +59,8 @@ class Equivalent(msgspec.Struct, frozen=True):
 
 def load(path: Path) -> dict[str, Result]:
     """Return the newest result of each mutant: those kept in the tree, then those of `path`."""
-    kept = KEPT.read_text().splitlines() if KEPT.exists() else ()
-    found = {row["id"]: msgspec.convert(row, Result) for row in csv.DictReader(kept)}
+    kept = csv.DictReader(KEPT.read_text().splitlines())
+    found = {row["id"]: msgspec.convert(row | {"outcome": LASTING[not row["how"]]}, Result) for row in kept}
     if path.exists():
         lines = [msgspec.json.decode(line, type=Result) for line in path.read_bytes().splitlines() if line]
         found |= {each.id: each for each in lines}

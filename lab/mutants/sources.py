@@ -100,7 +100,7 @@ def meaning(path: str, function: str) -> str:
     for each in ast.walk(node):
         if isinstance(each, ast.Module | DEFINITION):
             each.body = [child for child in each.body if not _defines(child)] or [ast.Pass()]
-    return hashlib.sha256(ast.unparse(node).encode()).hexdigest()[:16]
+    return hashlib.sha256(ast.unparse(node).encode()).hexdigest()[:8]
 
 
 def _found(node: ast.AST, names: list[str]) -> ast.AST:
