@@ -22,6 +22,8 @@ from kernel.sm90.operands import anew
 class LeanWarp(KeysWarp):
     """A load warp that converts some keys of every KV tile, with few registers."""
 
+    prefetches = True
+
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
         """Bind warp `warp` of a ring to a row tile. With four chunks ahead V4 is slower, and with split keys spills."""
         super().__init__(cta, ring, warp)
