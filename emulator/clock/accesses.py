@@ -20,7 +20,7 @@ from .origins import Origin
 RECORDED: Final = 16_384
 """The number of requests of an SM that are recorded. Further ones are assumed to be like these."""
 ALIGNED: Final = 256
-"""The alignment of a GPU's allocations. Those of an emulated launch may be a host's arrays."""
+"""The alignment of a GPU's allocations."""
 L1_BYTES: Final = 256 << 10
 """The memory of an SM that L1 and shared memory have together."""
 SECTORS: Final = LINE_BYTES // SECTOR_BYTES
@@ -75,29 +75,42 @@ class Load:
 
 @dataclass(frozen=True)
 class Request:
-    """One execution of a load. sectors: their numbers, None if they are unknown. lanes: how many load."""
+    """One execution of a load. sectors: their numbers, ascending, None if they are unknown. lanes: how many load."""
 
     site: int
-    sectors: frozenset[int] | None
+    sectors: Sequence[int] | None
     lanes: int
+
+
+class Placement:
+    """Places of allocations one after the other, in the order of their first loads.
+
+    Those of an emulated launch may be a host's arrays, which are elsewhere in every process.
+    """
+
+    def __init__(self) -> None:
+        self._shifts: dict[int, int] = {}
+        self._end = 0
+
+    def shift(self, address: int, memory: Any) -> int:
+        """Return the distance from its place to the allocation that holds an address, 0 if none does."""
+        if (known := memory.known(address, address + 1)) is None:
+            return 0
+        if known.address not in self._shifts:
+            self._shifts[known.address] = known.address - self._end
+            self._end += -(-known.size // ALIGNED) * ALIGNED
+        return self._shifts[known.address]
 
 
 class Requests:
     """The first requests of a warp, and how often it came to each load: in all, and while they were recorded."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, placement: Placement) -> None:
         self._most = max(most, 1)
+        self.placement = placement
         self.made: list[Request] = []
         self.passed: Counter[int] = Counter()
         self.recorded: Counter[int] = Counter()
-        self._shifts: dict[int, int] = {}
-
-    def shift(self, site: int, address: int, memory: Any) -> int:
-        """Return by how much the allocation that a load reads is too far from where a GPU would align it."""
-        if site not in self._shifts:
-            known = memory.known(address, address + 1)
-            self._shifts[site] = 0 if known is None else known.address % ALIGNED
-        return self._shifts[site]
 
     @property
     def full(self) -> bool:

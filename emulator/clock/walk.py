@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import Deadlock
-from .accesses import RECORDED, Requests
+from .accesses import RECORDED, Placement, Requests
 from .barriers import TimedMBarrier
 from .timeline import Timeline
 from .warps import Tensor, TimedCluster, TimedCta, TimedWarp
@@ -35,6 +35,7 @@ class Walk(Timeline):
         self.requests: list[list[Requests]] = [[] for _ in self.sms]
         """The ordinary loads of each warp of each CTA of a recorded cluster."""
         self._records = False
+        self._placement = Placement()
         self.stored = 0
         """Bytes that are stored to global memory."""
         self.stored_at: Counter[int] = Counter()
@@ -96,7 +97,7 @@ class Walk(Timeline):
     def prepare(self, warp: TimedWarp) -> None:
         super().prepare(warp)
         if self._records:
-            warp.requests = Requests(RECORDED // self.launch.warps)
+            warp.requests = Requests(RECORDED // self.launch.warps, self._placement)
             self.requests[warp.cta.rank].append(warp.requests)
 
     def advance(self, warp: TimedWarp) -> None:

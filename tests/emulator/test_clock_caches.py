@@ -11,7 +11,9 @@ import pytest
 from test_clock_laws import B200, predicted
 from test_cp_async_bulk_tensor import tensor_map
 
+from emulator.clock.accesses import Placement
 from emulator.clock.reuse import Loads, reused
+from emulator.machine.launch.globalmem import GlobalMemory
 from lab import clock as bench
 
 STREAM = bench.copy_program(16, 16).replace(
@@ -191,6 +193,15 @@ def test_l1_holds_a_window_that_is_not_larger(kibibytes: int, lanes: int, times:
     A line survives a round of m misses with probability exp(-m / lines): 0.81 of the lines of 512 KiB are missed again.
     """
     assert l2_bytes(kibibytes, lanes) == pytest.approx(times, rel=0.02)
+
+
+@pytest.mark.parametrize(("first", "second"), [(0x1000, 0x8010), (0x9070, 0x400)])
+def test_predictions_do_not_depend_on_where_the_arrays_are(first: int, second: int) -> None:
+    """The addresses of a host's arrays are others in each process: predictions of one launch differed by 1.3%."""
+    memory = GlobalMemory([(first, 1000, "first"), (second, 300, "second")], True, print)
+    placement = Placement()
+    addresses = first + 40, second, first + 999, second + 299
+    assert [at - placement.shift(at, memory) for at in addresses] == [40, 1024, 999, 1323]
 
 
 @pytest.mark.parametrize("stride", [4, 8, 32, 128])

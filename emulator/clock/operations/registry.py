@@ -173,12 +173,12 @@ def _access(ins: Instr) -> Action:
         if warp.requests is None or warp.requests.full:
             return
         lanes = LANES if mask is None else int(mask.sum())
-        sectors: frozenset[int] | None = None if lanes else frozenset()
+        sectors: Sequence[int] | None = None if lanes else ()
         if address and lanes:
             at = np.asarray(address[0], np.uint64).reshape(-1)
             at = at if mask is None or at.size == 1 else at[mask]
-            shift = warp.requests.shift(site, int(at[0]), warp.cta.launch.memory)
-            sectors = frozenset(((at - np.uint64(shift)) // SECTOR_BYTES).tolist())
+            shift = warp.requests.placement.shift(int(at[0]), warp.cta.launch.memory)
+            sectors = np.unique((at - np.uint64(shift)) // SECTOR_BYTES).tolist()
         warp.requests.made.append(Request(site, sectors, lanes))
 
     return run
