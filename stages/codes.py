@@ -27,9 +27,9 @@ def test_a_code_of_nan_gives_nan(code: Case, device: Device) -> None:
     """
     inputs, tokens = draw(code, 1), torch.arange(code.tokens)
     cache = with_nan_codes(inputs.caches[0])
-    listed = torch.full((1, code.tokens, 9), -1, dtype=torch.int32)
-    listed[..., 0], listed[..., 8] = tokens, (tokens + 20) % cache.paged.keys
-    cache = cache.with_lists(listed, torch.full((1, code.tokens), 9, dtype=torch.int32))
+    listed = cache.indices.clone()
+    listed[..., 8] = (tokens + 20) % cache.paged.keys
+    cache = cache.with_lists(listed, cache.counts)
     o = launched(code, 1, device, replace(inputs, caches=(cache,))).o[0].cpu().double()
     keys = cache.keys[listed[0, :, ::8], : code.value_dim].double()
     mean = keys.mean(1)[:, None].where(tokens[:, None, None] % 2 == 0, torch.nan)

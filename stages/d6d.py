@@ -29,7 +29,7 @@ CASES = (
     paged(128, 2, 2, Paged(20, 64, 0, lens=(300, 1), gap=128, window=128), sms=2),
 )
 SEEDS = (1,)
-KEYS = Paged(20, 2, 1, layout="v4")
+KEYS = Paged(20, 2, 9, layout="v4")
 #: Every code and every scale that is finite: the only key of a token is its output. By each kernel.
 EVERY_CODE = tuple(
     Case("D6d", 512, 0, heads, tokens, 1, None, True, False, served=Served((KEYS,), codes=True), sms=2)

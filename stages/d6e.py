@@ -46,5 +46,5 @@ CASES = (
 )
 SEEDS = (1,)
 #: Every code, and scales of all magnitudes: the only key of a token is its output. By each kernel.
-EVERY_CODE = tuple(wide(*shape, v32(20, 2, 1), codes=True, sms=2) for shape in ((1, 1, 40), (64, 1, 6), (128, 1, 6)))
+EVERY_CODE = tuple(wide(*shape, v32(20, 2, 9), codes=True, sms=2) for shape in ((1, 1, 40), (64, 1, 6), (128, 1, 6)))
 TWINS = EVERY_CODE

@@ -71,10 +71,10 @@ CASES = (
 SEEDS = (1,)
 #: Every code and every scale that is finite: the only key of a token is its output. By each kernel.
 EVERY_CODE = (
-    page_scales(served(1, 1, 40, fp8(20, 2, 1), codes=True, sms=2)),
-    page_scales(served(1, 1, 40, fp4(20, 2, 1), codes=True, sms=2)),
+    page_scales(served(1, 1, 40, fp8(20, 2, 9), codes=True, sms=2)),
+    page_scales(served(1, 1, 40, fp4(20, 2, 9), codes=True, sms=2)),
     *(
-        served(*shape, layout(20, 2, 1), codes=True, sms=2)
+        served(*shape, layout(20, 2, 9), codes=True, sms=2)
         for shape in ((1, 1, 40), (64, 1, 6), (128, 1, 6))
         for layout in (fp8, fp4, e4m3)
     ),

@@ -65,8 +65,9 @@ def draw_caches(case: Case, q: torch.Tensor, size: float, generator: torch.Gener
             layout = LAYOUTS[paged.layout]
             assert not isinstance(layout, Bf16)
             rows, keys = layout.every_code(paged.keys)
-            tokens = torch.arange(case.tokens, dtype=torch.int32).view(1, -1, 1)
-            found.append(CacheInputs(paged, keys, rows, tokens, torch.ones(1, case.tokens, dtype=torch.int32)))
+            listed = torch.full((1, case.tokens, paged.topk), -1, dtype=torch.int32)
+            listed[0, :, 0] = torch.arange(case.tokens)
+            found.append(CacheInputs(paged, keys, rows, listed, torch.full((1, case.tokens), paged.topk).int()))
             continue
         lists = _windows(case, paged, generator) if paged.window else _lists(case, paged, generator)
         cache = CacheInputs(paged, keys, rows, *lists)
