@@ -106,7 +106,7 @@ def _windows(case: Case, paged: Paged, generator: torch.Generator) -> tuple[torc
     columns = paged.columns
     table = torch.randperm(paged.pages, generator=generator)[: case.batch * columns].int().view(case.batch, columns)
     wraps = (-(-(2**32) // paged.size),) if paged.size > 2 else ()
-    nothing = torch.tensor((*NOTHING, paged.pages, *wraps), dtype=torch.int32)
+    nothing = torch.tensor((-1, paged.pages, *NOTHING[1:], *wraps), dtype=torch.int32)
     missing = nothing[(torch.arange(case.batch)[:, None] + torch.arange(columns)) % len(nothing)]
     unused = torch.arange(columns) >= -(-torch.tensor(paged.lens)[:, None] // paged.size)
     unused[case.batch - 1, 0] |= case.batch > 1
