@@ -188,7 +188,7 @@ class V32(KeyAfterKey):
         mantissas = 1 + number * 0.6180339887 % 1
         scales = (mantissas.double() * 2.0 ** (number * 37 % 245 - 126).double() * (-1.0) ** number).float()
         scales[2] = torch.tensor([2, -256, 0.5, -4])
-        scales[3::20] = torch.tensor([2, -4, 0, 128])  # powers of two up to 2^7 have code of their own on Hopper
+        scales[[3, 22]] = torch.tensor([2.0, -4, 0, 128])  # powers of two up to 2^7 have code of their own on Hopper
         codes = (torch.arange(self.codes) + 11 * torch.arange(keys)[:, None]) % 256
         codes = codes.where(codes & 0x7F != 0x7F, 0).to(torch.uint8)
         return self.meant(codes, scales, torch.arange(keys * 64).view(keys, 64).float().bfloat16())
